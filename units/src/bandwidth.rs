@@ -1,0 +1,155 @@
+use crate::parse::{ParseUnitError, System, print};
+use crate::{Bytes, Time};
+use std::{fmt, ops, str::FromStr};
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bandwidth(u64);
+
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
+
+const SYSTEM: System = System {
+    what: "rate",
+    example: "100Gbps or 10Mbps",
+    suffixes: &[
+        ("bps", 1),
+        ("Kbps", 1_000),
+        ("kbps", 1_000),
+        ("Mbps", 1_000_000),
+        ("Gbps", 1_000_000_000),
+        ("Tbps", 1_000_000_000_000),
+        ("bit/s", 1),
+        ("Kbit/s", 1_000),
+        ("kbit/s", 1_000),
+        ("Mbit/s", 1_000_000),
+        ("Gbit/s", 1_000_000_000),
+        ("Tbit/s", 1_000_000_000_000),
+        ("Mb/s", 1_000_000),
+        ("Gb/s", 1_000_000_000),
+    ],
+};
+
+impl Bandwidth {
+    /// Nothing moves.
+    pub const ZERO: Bandwidth = Bandwidth(0);
+
+    /// From bits per second.
+    pub const fn from_bps(bps: u64) -> Bandwidth {
+        Bandwidth(bps)
+    }
+    /// From megabits (10^6) per second.
+    pub const fn from_mbps(mbps: u64) -> Bandwidth {
+        Bandwidth(mbps * 1_000_000)
+    }
+    /// From gigabits (10^9) per second.
+    pub const fn from_gbps(gbps: u64) -> Bandwidth {
+        Bandwidth(gbps * 1_000_000_000)
+    }
+    /// From a float of bits per second, rounded; negative and NaN give zero.
+    pub fn from_bps_f64(bps: f64) -> Bandwidth {
+        Bandwidth(bps.round() as u64)
+    }
+    /// In bits per second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+    /// In bits per second, for ratios.
+    pub fn as_bps_f64(self) -> f64 {
+        self.0 as f64
+    }
+    /// In bytes per second, for ratios.
+    pub fn as_bytes_per_sec_f64(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+
+    /// How long `bytes` take to serialise, rounded up to a picosecond. [`Time::MAX`] at rate zero.
+    ///
+    /// ```
+    /// # use weir_units::*;
+    /// assert_eq!(Bandwidth::from_gbps(100).tx_time(Bytes::new(1518)), Time::from_ps(121_440));
+    /// ```
+    pub fn tx_time(self, bytes: Bytes) -> Time {
+        const PS_BITS: u64 = 8 * PS_PER_SECOND;
+        if self.0 == 0 {
+            return Time::MAX;
+        }
+        // Frames take the 64-bit road; only bulk sizes need the slow division.
+        match bytes.get().checked_mul(PS_BITS) {
+            Some(scaled) => Time::from_ps(scaled.div_ceil(self.0)),
+            None => {
+                let scaled = u128::from(bytes.get()) * u128::from(PS_BITS);
+                Time::from_ps(u64::try_from(scaled.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// How many whole bytes pass in `time`.
+    pub fn bytes_in(self, time: Time) -> Bytes {
+        let bits = u128::from(self.0) * u128::from(time.as_ps()) / u128::from(PS_PER_SECOND);
+        Bytes::new(u64::try_from(bits / 8).unwrap_or(u64::MAX))
+    }
+}
+
+impl ops::Add for Bandwidth {
+    type Output = Bandwidth;
+    fn add(self, other: Bandwidth) -> Bandwidth {
+        Bandwidth(self.0 + other.0)
+    }
+}
+impl ops::Mul<u64> for Bandwidth {
+    type Output = Bandwidth;
+    fn mul(self, n: u64) -> Bandwidth {
+        Bandwidth(self.0 * n)
+    }
+}
+impl ops::Div<u64> for Bandwidth {
+    type Output = Bandwidth;
+    fn div(self, n: u64) -> Bandwidth {
+        Bandwidth(self.0 / n)
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: &[(&str, u64)] = &[
+            ("Tbps", 1_000_000_000_000),
+            ("Gbps", 1_000_000_000),
+            ("Mbps", 1_000_000),
+            ("Kbps", 1_000),
+            ("bps", 1),
+        ];
+        print(f, self.0, UNITS)
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Bandwidth, ParseUnitError> {
+        SYSTEM.parse(text).map(Bandwidth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialisation_is_exact() {
+        assert_eq!(Bandwidth::from_gbps(400).tx_time(Bytes::new(1)), Time::from_ps(20));
+        assert_eq!(Bandwidth::from_mbps(10).tx_time(Bytes::new(1500)), Time::from_us(1200));
+        // 1 GB at 100G does not fit the 64-bit road.
+        assert_eq!(Bandwidth::from_gbps(100).tx_time(Bytes::new(1_000_000_000)), Time::from_ms(80));
+        assert_eq!(Bandwidth::ZERO.tx_time(Bytes::new(1)), Time::MAX);
+        assert_eq!(Bandwidth::from_gbps(100).bytes_in(Time::from_us(12)), Bytes::new(150_000));
+    }
+
+    #[test]
+    fn reads_and_prints() {
+        for text in ["100Gbps", "10Mbps", "1.5Gbps", "1bps", "0bps", "800Gbps"] {
+            assert_eq!(text.parse::<Bandwidth>().unwrap().to_string(), text);
+        }
+        assert_eq!("10 Mbit/s".parse(), Ok(Bandwidth::from_mbps(10)));
+        let error = "100".parse::<Bandwidth>().unwrap_err().to_string();
+        assert_eq!(error, "rate \"100\" has no unit, write it like 100Gbps or 10Mbps");
+    }
+}

@@ -1,0 +1,128 @@
+use crate::parse::{ParseUnitError, System, print};
+use std::{fmt, ops, str::FromStr};
+
+/// An amount of data. `KB` is 1000 bytes, `KiB` is 1024.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+const SYSTEM: System = System {
+    what: "size",
+    example: "1518B, 500KB or 2MiB",
+    suffixes: &[
+        ("B", 1),
+        ("KB", 1_000),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ],
+};
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+    /// More than anything.
+    pub const MAX: Bytes = Bytes(u64::MAX);
+
+    /// A count of bytes.
+    pub const fn new(bytes: u64) -> Bytes {
+        Bytes(bytes)
+    }
+    /// From kilobytes of 1000 bytes.
+    pub const fn from_kb(kb: u64) -> Bytes {
+        Bytes(kb * 1_000)
+    }
+    /// As a plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+    /// As a float, for ratios.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+    /// The difference, or zero.
+    pub const fn saturating_sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+}
+
+impl ops::Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0 + other.0)
+    }
+}
+impl ops::AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        self.0 += other.0;
+    }
+}
+impl ops::Sub for Bytes {
+    type Output = Bytes;
+    fn sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0 - other.0)
+    }
+}
+impl ops::SubAssign for Bytes {
+    fn sub_assign(&mut self, other: Bytes) {
+        self.0 -= other.0;
+    }
+}
+impl ops::Mul<u64> for Bytes {
+    type Output = Bytes;
+    fn mul(self, n: u64) -> Bytes {
+        Bytes(self.0 * n)
+    }
+}
+impl ops::Div<u64> for Bytes {
+    type Output = Bytes;
+    fn div(self, n: u64) -> Bytes {
+        Bytes(self.0 / n)
+    }
+}
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(iter: I) -> Bytes {
+        iter.fold(Bytes::ZERO, ops::Add::add)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: &[(&str, u64)] =
+            &[("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)];
+        print(f, self.0, UNITS)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Bytes, ParseUnitError> {
+        SYSTEM.parse(text).map(Bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_decimal_and_binary_prefixes() {
+        assert_eq!("500KB".parse(), Ok(Bytes::new(500_000)));
+        assert_eq!("32MiB".parse(), Ok(Bytes::new(32 << 20)));
+        assert_eq!("1518B".parse(), Ok(Bytes::new(1518)));
+        assert!("1500".parse::<Bytes>().unwrap_err().to_string().contains("has no unit"));
+        assert!("-1KB".parse::<Bytes>().unwrap_err().to_string().contains("is negative"));
+        assert!("0.5B".parse::<Bytes>().unwrap_err().to_string().contains("finer"));
+    }
+
+    #[test]
+    fn prints_what_reads_back() {
+        for n in [0, 1, 999, 1_000, 1_024, 15_180, 500_000, 1 << 30, u64::MAX] {
+            assert_eq!(Bytes::new(n).to_string().parse(), Ok(Bytes::new(n)));
+        }
+        assert_eq!(Bytes::new(22_500).to_string(), "22.5KB");
+    }
+}

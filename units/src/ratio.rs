@@ -1,0 +1,51 @@
+use std::{fmt, str::FromStr};
+
+/// A dimensionless factor such as eta or a load: `0.95` or `95%`. Never negative, never NaN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Ratio(f64);
+
+impl Ratio {
+    /// `None` if `value` is negative or not finite.
+    pub fn new(value: f64) -> Option<Ratio> {
+        (value.is_finite() && value >= 0.0).then_some(Ratio(value))
+    }
+    /// As a float.
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Ratio, String> {
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(percent) => (percent.trim_end(), 100.0),
+            None => (text.trim(), 1.0),
+        };
+        number
+            .parse::<f64>()
+            .ok()
+            .and_then(|n| Ratio::new(n / scale))
+            .ok_or_else(|| format!("\"{text}\" is not a ratio, write it like 0.95 or 95%"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_fractions_and_percent() {
+        assert_eq!("95%".parse(), Ok(Ratio(0.95)));
+        assert_eq!("0.95".parse::<Ratio>().unwrap().to_string(), "0.95");
+        for bad in ["-1", "NaN", "inf", "", "5x"] {
+            assert!(bad.parse::<Ratio>().unwrap_err().contains("write it like"), "{bad}");
+        }
+    }
+}
