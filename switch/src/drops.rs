@@ -1,0 +1,138 @@
+//! Why the switch itself threw a packet away, and the tallies behind the books.
+//!
+//! Reasons a P4 program has of its own (no route, TTL expired) are counters of that program; to the
+//! switch they all end as [`DropReason::IngressDrop`] or [`DropReason::EgressDrop`].
+
+use std::ops;
+
+/// A count of packets and of their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, Ethernet header included, without preamble, gap and FCS.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Counts one packet.
+    pub(crate) fn count(&mut self, len: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(len);
+    }
+}
+
+impl ops::Add for Tally {
+    type Output = Tally;
+    fn add(self, other: Tally) -> Tally {
+        Tally { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+impl ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        *self = *self + other;
+    }
+}
+impl std::iter::Sum for Tally {
+    fn sum<I: Iterator<Item = Tally>>(iter: I) -> Tally {
+        iter.fold(Tally::default(), ops::Add::add)
+    }
+}
+
+/// Declares the reasons once: variant, name in reports, meaning.
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why the switch dropped a packet.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DropReason {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+        impl DropReason {
+            /// Every reason, in the order of reports.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)+];
+            /// The name of the reason in reports (`summary.json`).
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The program said so at the end of ingress: egress_spec was the drop port.
+    IngressDrop = "ingress_drop",
+    /// The program said so at the end of egress.
+    EgressDrop = "egress_drop",
+    /// The queue was at its packet or byte limit.
+    TailDrop = "tail_drop",
+    /// The shared packet buffer was full.
+    BufferFull = "buffer_full",
+    /// A lossless class used up its headroom and its share: the neighbour did not heed the pause in time.
+    PfcHeadroom = "pfc_headroom",
+    /// The program chose a port that this switch does not have.
+    NoSuchPort = "no_such_port",
+    /// The program chose a priority beyond the configured number of queues.
+    NoSuchPriority = "no_such_priority",
+    /// A multicast group nobody configured, or one without replicas.
+    NoReplicas = "no_replicas",
+    /// The program resubmitted the packet too often.
+    ResubmitLimit = "resubmit_limit",
+    /// The program recirculated the packet too often.
+    RecirculateLimit = "recirculate_limit",
+}
+
+/// One tally per [`DropReason`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drops([Tally; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops([Tally::default(); DropReason::ALL.len()])
+    }
+}
+
+impl Drops {
+    /// Counts one packet.
+    pub(crate) fn count(&mut self, reason: DropReason, len: u32) {
+        self.0[reason as usize].count(len);
+    }
+    /// What was dropped for `reason`.
+    pub fn of(&self, reason: DropReason) -> Tally {
+        self.0[reason as usize]
+    }
+    /// What was dropped for any reason.
+    pub fn total(&self) -> Tally {
+        self.0.iter().copied().sum()
+    }
+    /// The reasons that occurred, with their tallies.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, Tally)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|(_, t)| t.packets > 0)
+    }
+}
+
+impl ops::AddAssign<&Drops> for Drops {
+    fn add_assign(&mut self, other: &Drops) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine += *theirs;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_distinct_names_and_their_own_tally() {
+        let mut drops = Drops::default();
+        for (index, &reason) in DropReason::ALL.iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            drops.count(reason, index as u32 + 1);
+        }
+        let names: std::collections::BTreeSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), DropReason::ALL.len());
+        assert_eq!(drops.of(DropReason::TailDrop), Tally { packets: 1, bytes: 3 });
+        let n = DropReason::ALL.len() as u64;
+        assert_eq!(drops.total(), Tally { packets: n, bytes: n * (n + 1) / 2 });
+    }
+}

@@ -1,0 +1,99 @@
+//! The books of the traffic manager, and their audit.
+
+use super::TrafficManager;
+use crate::drops::{Drops, Tally};
+use thiserror::Error;
+
+/// What came, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Packets that wanted a queue.
+    pub offered: Tally,
+    /// Packets taken from their queue.
+    pub sent: Tally,
+    /// Packets that found no room, by reason.
+    pub dropped: Drops,
+    /// Packets that wait.
+    pub queued: Tally,
+}
+
+impl Books {
+    /// Whether everything that came is accounted for.
+    pub fn balance(&self) -> bool {
+        self.offered == self.sent + self.dropped.total() + self.queued
+    }
+}
+
+/// A page of the books that does not add up: a bug in this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the traffic manager's books do not balance: {what} at port {port:?}")]
+pub struct Imbalance {
+    /// What does not add up.
+    pub what: &'static str,
+    /// Where; `None` for the whole switch.
+    pub port: Option<u16>,
+}
+
+impl<T> TrafficManager<T> {
+    /// The books of one port; empty for a port that does not exist.
+    pub fn port_books(&self, port: u16) -> Books {
+        let Some(slot) = self.slot(port) else { return Books::default() };
+        let port = &self.ports[slot];
+        let queued = Tally { packets: u64::from(port.level.packets), bytes: port.level.bytes };
+        Books { offered: port.offered, sent: port.sent, dropped: port.dropped.clone(), queued }
+    }
+
+    /// The books of the whole switch, with what had no port to go to.
+    pub fn books(&self) -> Books {
+        let mut total =
+            Books { offered: self.nowhere.total(), dropped: self.nowhere.clone(), ..Books::default() };
+        for port in &self.ports {
+            let page = self.port_books(port.number);
+            total.offered += page.offered;
+            total.sent += page.sent;
+            total.dropped += &page.dropped;
+            total.queued += page.queued;
+        }
+        total
+    }
+
+    /// Counts every queue again, packet by packet, and compares with every counter kept beside it.
+    pub fn audit(&self) -> Result<(), Imbalance> {
+        let check = |holds: bool, what, port| if holds { Ok(()) } else { Err(Imbalance { what, port }) };
+        let mut buffered = 0;
+        let mut charged = vec![0u64; self.queues.len()];
+        for (slot, port) in self.ports.iter().enumerate() {
+            let at = Some(port.number);
+            let mut in_port = Tally::default();
+            for priority in 0..self.priorities {
+                let queue = &self.queues[slot * self.priorities + priority];
+                let mut in_queue = Tally::default();
+                for waiting in self.slab.iter(&queue.fifo) {
+                    in_queue.count(waiting.len);
+                    if let Some(charge) = waiting.charged {
+                        charged[charge as usize] += u64::from(waiting.len);
+                    }
+                }
+                check(in_queue.packets == u64::from(queue.fifo.packets), "packets of a queue", at)?;
+                check(in_queue.bytes == queue.fifo.bytes, "bytes of a queue", at)?;
+                let waits = port.waiting & (1 << priority) != 0;
+                check(waits == (in_queue.packets > 0), "mask of waiting priorities", at)?;
+                in_port += in_queue;
+            }
+            let page = self.port_books(port.number);
+            check(in_port == page.queued, "queued", at)?;
+            check(page.balance(), "offered = sent + dropped + queued", at)?;
+            buffered += in_port.bytes;
+        }
+        check(buffered == self.buffered, "buffered bytes", None)?;
+        check(self.books().balance(), "offered = sent + dropped + queued", None)?;
+        let Some(pfc) = &self.pfc else { return Ok(()) };
+        for (index, &bytes) in charged.iter().enumerate() {
+            let (slot, priority) = (index / self.priorities, index % self.priorities);
+            let entry = pfc.of(slot, priority as u8);
+            let at = Some(self.ports[slot].number);
+            check(entry.pooled + entry.headroom == bytes, "ingress use", at)?;
+        }
+        check(pfc.pool_balances(), "shared pool", None)
+    }
+}

@@ -1,0 +1,272 @@
+//! What a traffic manager is told before the first packet.
+
+use thiserror::Error;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// The highest port number: v1model ports have 9 bits, and 511 is the drop port.
+pub const MAX_PORT: u16 = 510;
+/// The most strict priorities a port can have (802.1Q has as many).
+pub const MAX_PRIORITIES: u8 = 8;
+
+/// How fast a port or a queue may be emptied by the traffic manager itself.
+///
+/// A driver whose transmitter serialises frames (virtual time, a NIC) leaves it [`Rate::Unlimited`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rate {
+    /// As fast as the driver asks.
+    #[default]
+    Unlimited,
+    /// Bits of the queued frame per second.
+    Bits(Bandwidth),
+    /// Packets per second, as BMv2's `set_queue_rate`; 0 is unlimited there and here.
+    Packets(u64),
+}
+
+impl Rate {
+    /// How long a frame of `len` bytes keeps the shaper busy.
+    pub(super) fn cost(self, len: u32) -> Time {
+        const PS_PER_SECOND: u64 = Time::from_secs(1).as_ps();
+        match self {
+            Rate::Unlimited | Rate::Packets(0) => Time::ZERO,
+            Rate::Bits(rate) => rate.tx_time(Bytes::new(u64::from(len))),
+            Rate::Packets(pps) => Time::from_ps(PS_PER_SECOND.div_ceil(pps)),
+        }
+    }
+
+    /// Whether there is anything to shape.
+    pub(super) fn limits(self) -> bool {
+        !matches!(self, Rate::Unlimited | Rate::Packets(0))
+    }
+}
+
+/// How much one queue (one port, one priority) may hold. What does not fit is dropped at the tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// At most so many packets.
+    pub packets: u32,
+    /// At most so many bytes.
+    pub bytes: Bytes,
+}
+
+impl QueueLimits {
+    /// Only the shared buffer limits a queue.
+    pub const NONE: QueueLimits = QueueLimits { packets: u32::MAX, bytes: Bytes::MAX };
+    /// BMv2's default: 64 packets in each queue (simple_switch.cpp, `egress_buffers`).
+    pub const BMV2: QueueLimits = QueueLimits { packets: 64, bytes: Bytes::MAX };
+}
+
+/// A port of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Its number, as the P4 program sees it.
+    pub port: u16,
+    /// The rate the traffic manager keeps to.
+    pub rate: Rate,
+    /// The limits of each of its queues.
+    pub limits: QueueLimits,
+    /// Its share of the lossless buffer; `None` if nobody on this port heeds pause frames.
+    pub pfc: Option<PfcPort>,
+}
+
+impl PortConfig {
+    /// A port without rate, limits or PFC.
+    pub const fn new(port: u16) -> PortConfig {
+        PortConfig { port, rate: Rate::Unlimited, limits: QueueLimits::NONE, pfc: None }
+    }
+}
+
+/// The lossless share of one ingress port. Only [`PfcMode::Dynamic`] reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PfcPort {
+    /// Set aside for what still arrives after a pause was sent.
+    pub headroom: Bytes,
+    /// A queue may use the free shared buffer shifted right by this.
+    pub alpha_shift: u8,
+}
+
+impl PfcPort {
+    /// The share the HPCC simulator gives a port (third.cc:819-850): headroom of three times what the
+    /// link holds, and 1/8 of the free pool for ports at NIC rate, twice as much for each doubling above.
+    pub fn for_link(rate: Bandwidth, delay: Time, nic_rate: Bandwidth) -> PfcPort {
+        const HEADROOM_DELAYS: u64 = 3;
+        const SHIFT_AT_NIC_RATE: u8 = 3;
+        let doublings = (rate.as_bps() / nic_rate.as_bps().max(1)).max(1).ilog2() as u8;
+        PfcPort {
+            headroom: Bytes::new(rate.bytes_in(delay).get() * HEADROOM_DELAYS),
+            alpha_shift: SHIFT_AT_NIC_RATE.saturating_sub(doublings),
+        }
+    }
+}
+
+/// Priority flow control: when to tell the neighbour on an ingress port to stop a priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PfcConfig {
+    /// What an ingress port may use before it is paused.
+    pub mode: PfcMode,
+    /// How far below the threshold the use must fall before the neighbour may go on.
+    pub resume_offset: Bytes,
+    /// Priorities that are never paused and that PFC does not count, one bit each.
+    pub exempt: u8,
+}
+
+/// The two ways to set the threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PfcMode {
+    /// Pause at a fixed use of the buffer by one (ingress port, priority).
+    Fixed {
+        /// Pause when the use reaches this.
+        threshold: Bytes,
+    },
+    /// The HPCC simulator's shared buffer (switch-mmu.cc:36-98): the threshold is a share of what is
+    /// free; headroom and a reserve are kept aside for every port.
+    Dynamic {
+        /// Kept aside for each port.
+        reserve: Bytes,
+    },
+}
+
+impl PfcConfig {
+    /// The HPCC simulator's resume offset (switch-mmu.cc).
+    pub const RESUME_OFFSET: Bytes = Bytes::new(3072);
+    /// The HPCC simulator's reserve per port (switch-mmu.cc).
+    pub const RESERVE: Bytes = Bytes::new(4096);
+
+    /// The HPCC simulator's dynamic threshold with its reserve and resume offset.
+    pub const fn dynamic() -> PfcConfig {
+        let mode = PfcMode::Dynamic { reserve: Self::RESERVE };
+        PfcConfig { mode, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
+    }
+    /// A fixed threshold with the same resume offset.
+    pub const fn fixed(threshold: Bytes) -> PfcConfig {
+        PfcConfig { mode: PfcMode::Fixed { threshold }, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
+    }
+}
+
+/// A whole traffic manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmConfig {
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
+    /// How many strict priorities each port has; the highest number goes first.
+    pub priorities: u8,
+    /// The packet buffer all queues share.
+    pub buffer: Bytes,
+    /// Lossless classes, if any.
+    pub pfc: Option<PfcConfig>,
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TmConfigError {
+    /// Two ports have one number.
+    #[error("port {0} is configured twice; give every port its own number")]
+    DuplicatePort(u16),
+    /// A port number v1model cannot hold.
+    #[error("port {0} is beyond {MAX_PORT}, the last port of v1model; choose a lower number")]
+    PortTooHigh(u16),
+    /// A number of queues that strict priority does not know.
+    #[error("a port cannot have {0} priorities; choose 1 to {MAX_PRIORITIES}")]
+    Priorities(u8),
+    /// A port that would never send.
+    #[error("port {0} has rate 0 and would never send; give it a rate or leave it unlimited")]
+    ZeroRate(u16),
+    /// Nothing is left to share.
+    #[error(
+        "the lossless ports set aside {reserved} of a buffer of {buffer}; enlarge the buffer or lower headroom and reserve"
+    )]
+    BufferTooSmall {
+        /// Headroom and reserve of all ports.
+        reserved: Bytes,
+        /// The whole buffer.
+        buffer: Bytes,
+    },
+    /// A pause that could never end.
+    #[error(
+        "the PFC threshold {threshold} is not above the resume offset {resume_offset}, so a pause would never end; raise the threshold"
+    )]
+    ThresholdTooLow {
+        /// Where a pause is sent.
+        threshold: Bytes,
+        /// How far the use must fall.
+        resume_offset: Bytes,
+    },
+}
+
+impl TmConfig {
+    /// Refuses what could not work, before anything is built.
+    pub(super) fn check(&self) -> Result<(), TmConfigError> {
+        if !(1..=MAX_PRIORITIES).contains(&self.priorities) {
+            return Err(TmConfigError::Priorities(self.priorities));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for port in &self.ports {
+            if port.port > MAX_PORT {
+                return Err(TmConfigError::PortTooHigh(port.port));
+            }
+            if !seen.insert(port.port) {
+                return Err(TmConfigError::DuplicatePort(port.port));
+            }
+            if port.rate == Rate::Bits(Bandwidth::ZERO) {
+                return Err(TmConfigError::ZeroRate(port.port));
+            }
+        }
+        match self.pfc {
+            Some(PfcConfig { mode: PfcMode::Fixed { threshold }, resume_offset, .. })
+                if threshold <= resume_offset =>
+            {
+                Err(TmConfigError::ThresholdTooLow { threshold, resume_offset })
+            }
+            Some(PfcConfig { mode: PfcMode::Dynamic { reserve }, .. }) => {
+                let lossless = self.ports.iter().filter_map(|port| port.pfc);
+                let reserved: Bytes = lossless.map(|share| share.headroom + reserve).sum();
+                if reserved >= self.buffer {
+                    return Err(TmConfigError::BufferTooSmall { reserved, buffer: self.buffer });
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> TmConfig {
+        let ports = vec![PortConfig::new(1), PortConfig::new(2)];
+        TmConfig { ports, priorities: 8, buffer: Bytes::new(1 << 20), pfc: None }
+    }
+
+    #[test]
+    fn refuses_what_cannot_work() {
+        assert_eq!(config().check(), Ok(()));
+        let refused = |change: &dyn Fn(&mut TmConfig)| {
+            let mut config = config();
+            change(&mut config);
+            config.check().unwrap_err().to_string()
+        };
+        assert!(refused(&|c| c.priorities = 9).contains("choose 1 to 8"));
+        assert!(refused(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
+        assert!(refused(&|c| c.ports[1].port = 511).contains("beyond 510"));
+        assert!(refused(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
+        assert!(refused(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
+        let greedy = refused(&|c| {
+            c.pfc = Some(PfcConfig::dynamic());
+            c.ports[0].pfc = Some(PfcPort { headroom: Bytes::new(1 << 20), alpha_shift: 3 });
+        });
+        assert!(greedy.contains("enlarge the buffer"), "{greedy}");
+    }
+
+    #[test]
+    fn link_shares_are_those_of_the_hpcc_simulator() {
+        // schemes.md §13: 37,500 B at 100G and 1 us, 150,000 B at 400G; 1/8 at NIC rate, 1/2 at four times.
+        let nic = Bandwidth::from_gbps(100);
+        let us = Time::from_us(1);
+        let host = PfcPort { headroom: Bytes::new(37_500), alpha_shift: 3 };
+        assert_eq!(PfcPort::for_link(nic, us, nic), host);
+        let fabric = PfcPort { headroom: Bytes::new(150_000), alpha_shift: 1 };
+        assert_eq!(PfcPort::for_link(Bandwidth::from_gbps(400), us, nic), fabric);
+        assert_eq!(PfcPort::for_link(Bandwidth::from_gbps(3200), us, nic).alpha_shift, 0);
+    }
+}

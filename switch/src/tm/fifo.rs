@@ -1,0 +1,99 @@
+//! FIFO queues as linked lists in one slab: all queues of a switch share its memory, and after the
+//! first burst nothing is allocated any more.
+
+use weir_units::Time;
+
+const NIL: u32 = u32::MAX;
+
+/// A packet that waits.
+#[derive(Debug)]
+pub(super) struct Waiting<T> {
+    pub item: T,
+    pub len: u32,
+    /// When it came.
+    pub since: Time,
+    /// How many packets were in its queue then.
+    pub depth: u32,
+    /// Index of the ingress use it is charged to, if PFC counts it.
+    pub charged: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Node<T> {
+    waiting: Option<Waiting<T>>,
+    next: u32,
+}
+
+/// The memory of all queues.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    nodes: Vec<Node<T>>,
+    free: u32,
+}
+
+/// One queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fifo {
+    head: u32,
+    tail: u32,
+    pub packets: u32,
+    pub bytes: u64,
+}
+
+impl Default for Fifo {
+    fn default() -> Fifo {
+        Fifo { head: NIL, tail: NIL, packets: 0, bytes: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    pub fn new() -> Slab<T> {
+        Slab { nodes: Vec::new(), free: NIL }
+    }
+
+    /// Appends to `fifo`.
+    pub fn push(&mut self, fifo: &mut Fifo, waiting: Waiting<T>) {
+        fifo.packets += 1;
+        fifo.bytes += u64::from(waiting.len);
+        let node = Node { waiting: Some(waiting), next: NIL };
+        let index = if self.free == NIL {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            let index = self.free;
+            let slot = &mut self.nodes[index as usize];
+            self.free = slot.next;
+            *slot = node;
+            index
+        };
+        if fifo.head == NIL {
+            fifo.head = index;
+        } else {
+            self.nodes[fifo.tail as usize].next = index;
+        }
+        fifo.tail = index;
+    }
+
+    /// Takes the oldest of `fifo`.
+    pub fn pop(&mut self, fifo: &mut Fifo) -> Option<Waiting<T>> {
+        let index = fifo.head;
+        let node = self.nodes.get_mut(index as usize)?;
+        let waiting = node.waiting.take()?;
+        fifo.head = node.next;
+        node.next = self.free;
+        self.free = index;
+        fifo.packets -= 1;
+        fifo.bytes -= u64::from(waiting.len);
+        Some(waiting)
+    }
+
+    /// From the oldest to the newest of `fifo`.
+    pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &Waiting<T>> {
+        let mut next = fifo.head;
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(next as usize)?;
+            next = node.next;
+            node.waiting.as_ref()
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! The traffic manager: what happens to a packet between ingress and egress.
+//!
+//! Each port has a few strict priorities, each a FIFO with limits, in one shared buffer. Priority
+//! flow control (PFC) makes classes lossless: it charges what waits to the port it came in by and
+//! says when that neighbour must pause. The traffic manager knows nothing of P4, of packets or of
+//! time's source: it queues anything, for lengths, ports and priorities it is told.
+//!
+//! Its books hold at every moment, per port and in total:
+//! `offered = sent + dropped (by reason) + queued`, in packets and in bytes.
+//!
+//! Nothing is allocated once the queues have seen their first burst.
+
+mod books;
+mod config;
+mod fifo;
+mod pfc;
+mod shaper;
+#[cfg(test)]
+mod tests;
+
+pub use books::{Books, Imbalance};
+pub use config::{
+    MAX_PORT, MAX_PRIORITIES, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate, TmConfig,
+    TmConfigError,
+};
+
+use crate::drops::{DropReason, Drops, Tally};
+use fifo::{Fifo, Slab, Waiting};
+use pfc::Pfc;
+use shaper::Shaper;
+use weir_units::{Bytes, Time};
+
+/// No such port, in the table of slots.
+const NO_SLOT: u16 = u16::MAX;
+
+/// Where a packet came from and wants to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The port it came in by.
+    pub ingress: u16,
+    /// The port it leaves by.
+    pub egress: u16,
+    /// Its class.
+    pub priority: u8,
+    /// Its length, with what is not materialised.
+    pub len: u32,
+}
+
+/// What a queued packet changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The egress port had nothing it could send, and has now.
+    pub ready: bool,
+    /// The neighbour on the ingress port must pause the packet's priority.
+    pub pause: bool,
+}
+
+/// A packet that found no room.
+#[derive(Debug)]
+pub struct Refused<T> {
+    /// The packet.
+    pub item: T,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// A packet whose turn has come.
+#[derive(Debug)]
+pub struct Departure<T> {
+    /// The packet.
+    pub item: T,
+    /// The length it was queued with.
+    pub len: u32,
+    /// Its class.
+    pub priority: u8,
+    /// When it was queued.
+    pub enqueued: Time,
+    /// Packets in its queue before it was queued (BMv2's `enq_qdepth`).
+    pub enqueue_depth: u32,
+    /// Packets left in its queue (BMv2's `deq_qdepth`).
+    pub dequeue_depth: u32,
+    /// The neighbour on this port may send this priority again.
+    pub resume: Option<(u16, u8)>,
+}
+
+/// How full a port or a queue is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// Packets now.
+    pub packets: u32,
+    /// Bytes now.
+    pub bytes: u64,
+    /// The most bytes at once since the last [`TrafficManager::reset_peaks`].
+    pub peak_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    fifo: Fifo,
+    peak: u64,
+    shaper: Shaper,
+}
+
+#[derive(Debug)]
+struct Port {
+    number: u16,
+    /// Priorities with packets, paused and shaped ones: a bit each.
+    waiting: u8,
+    paused: u8,
+    shaped: u8,
+    limits: QueueLimits,
+    shaper: Shaper,
+    level: Level,
+    offered: Tally,
+    sent: Tally,
+    dropped: Drops,
+}
+
+impl Port {
+    /// The priorities that may send.
+    fn sendable(&self) -> u8 {
+        self.waiting & !self.paused
+    }
+}
+
+/// The queues of a switch.
+#[derive(Debug)]
+pub struct TrafficManager<T> {
+    slots: Box<[u16]>,
+    ports: Vec<Port>,
+    /// By slot and priority.
+    queues: Vec<Queue>,
+    priorities: usize,
+    slab: Slab<T>,
+    pfc: Option<Pfc>,
+    buffer: u64,
+    buffered: u64,
+    /// Packets for ports or priorities that do not exist.
+    nowhere: Drops,
+}
+
+impl<T> TrafficManager<T> {
+    /// Empty queues.
+    pub fn new(config: &TmConfig) -> Result<TrafficManager<T>, TmConfigError> {
+        config.check()?;
+        let mut slots = vec![NO_SLOT; usize::from(MAX_PORT) + 1].into_boxed_slice();
+        for (slot, port) in config.ports.iter().enumerate() {
+            slots[usize::from(port.port)] = slot as u16;
+        }
+        let ports = config.ports.iter().map(|port| Port {
+            number: port.port,
+            waiting: 0,
+            paused: 0,
+            shaped: 0,
+            limits: port.limits,
+            shaper: Shaper::new(port.rate),
+            level: Level::default(),
+            offered: Tally::default(),
+            sent: Tally::default(),
+            dropped: Drops::default(),
+        });
+        let priorities = usize::from(config.priorities);
+        Ok(TrafficManager {
+            slots,
+            ports: ports.collect(),
+            queues: std::iter::repeat_with(Queue::default).take(config.ports.len() * priorities).collect(),
+            priorities,
+            slab: Slab::new(),
+            pfc: Pfc::new(config),
+            buffer: config.buffer.get(),
+            buffered: 0,
+            nowhere: Drops::default(),
+        })
+    }
+
+    fn slot(&self, port: u16) -> Option<usize> {
+        match self.slots.get(usize::from(port)) {
+            None | Some(&NO_SLOT) => None,
+            Some(&slot) => Some(usize::from(slot)),
+        }
+    }
+
+    fn queue_index(&self, slot: usize, priority: u8) -> Option<usize> {
+        let priority = usize::from(priority);
+        (priority < self.priorities).then_some(slot * self.priorities + priority)
+    }
+
+    /// Queues a packet, or gives it back with the reason.
+    pub fn enqueue(&mut self, now: Time, at: Arrival, item: T) -> Result<Admitted, Refused<T>> {
+        let Some(slot) = self.slot(at.egress) else {
+            self.nowhere.count(DropReason::NoSuchPort, at.len);
+            return Err(Refused { item, reason: DropReason::NoSuchPort });
+        };
+        let Some(index) = self.queue_index(slot, at.priority) else {
+            self.nowhere.count(DropReason::NoSuchPriority, at.len);
+            return Err(Refused { item, reason: DropReason::NoSuchPriority });
+        };
+        self.ports[slot].offered.count(at.len);
+        let charged = match self.admit(slot, index, &at) {
+            Ok(charged) => charged,
+            Err(reason) => {
+                self.ports[slot].dropped.count(reason, at.len);
+                return Err(Refused { item, reason });
+            }
+        };
+        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
+        let waiting = Waiting { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
+        self.slab.push(&mut queue.fifo, waiting);
+        queue.peak = queue.peak.max(queue.fifo.bytes);
+        let idle = port.sendable() == 0;
+        port.waiting |= 1 << at.priority;
+        port.level.packets += 1;
+        port.level.bytes += u64::from(at.len);
+        port.level.peak_bytes = port.level.peak_bytes.max(port.level.bytes);
+        self.buffered += u64::from(at.len);
+        let ready = idle && port.sendable() != 0;
+        let pause = match (&mut self.pfc, charged) {
+            (Some(pfc), Some(charge)) => pfc.must_pause(charge),
+            _ => false,
+        };
+        Ok(Admitted { ready, pause })
+    }
+
+    /// Checks every limit, and takes the packet into the lossless books if all hold.
+    fn admit(&mut self, slot: usize, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
+        let (limits, fifo) = (self.ports[slot].limits, &self.queues[index].fifo);
+        let len = u64::from(at.len);
+        if fifo.packets >= limits.packets || fifo.bytes + len > limits.bytes.get() {
+            return Err(DropReason::TailDrop);
+        }
+        let full = self.buffered + len > self.buffer;
+        let ingress = self.slot(at.ingress);
+        let charge = match (&self.pfc, ingress) {
+            (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.priority),
+            _ => None,
+        };
+        match (&mut self.pfc, charge) {
+            // The dynamic pool has its share of the buffer to itself; the rest competes for the whole.
+            (Some(pfc), Some(charge)) if pfc.admits() || !full => {
+                if pfc.admit(charge, at.len) {
+                    Ok(Some(charge))
+                } else {
+                    Err(DropReason::PfcHeadroom)
+                }
+            }
+            _ if full => Err(DropReason::BufferFull),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes the oldest packet of the highest priority that may send now.
+    pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
+        let slot = self.slot(port)?;
+        let (priority, due) = self.next(slot)?;
+        if due > now {
+            return None;
+        }
+        let index = self.queue_index(slot, priority)?;
+        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
+        let waiting = self.slab.pop(&mut queue.fifo)?;
+        if queue.fifo.packets == 0 {
+            port.waiting &= !(1 << priority);
+        }
+        port.shaper.take(now, waiting.since, waiting.len);
+        queue.shaper.take(now, waiting.since, waiting.len);
+        port.level.packets -= 1;
+        port.level.bytes -= u64::from(waiting.len);
+        port.sent.count(waiting.len);
+        self.buffered -= u64::from(waiting.len);
+        let dequeue_depth = queue.fifo.packets;
+        let resume = match (&mut self.pfc, waiting.charged) {
+            (Some(pfc), Some(charge)) => {
+                pfc.release(charge, waiting.len);
+                pfc.may_resume(charge).then(|| pfc.place(charge))
+            }
+            _ => None,
+        };
+        Some(Departure {
+            item: waiting.item,
+            len: waiting.len,
+            priority,
+            enqueued: waiting.since,
+            enqueue_depth: waiting.depth,
+            dequeue_depth,
+            resume: resume.map(|(slot, priority)| (self.ports[slot].number, priority)),
+        })
+    }
+
+    /// The priority that sends next and when the rates let it.
+    fn next(&self, slot: usize) -> Option<(u8, Time)> {
+        let port = &self.ports[slot];
+        let sendable = port.sendable();
+        if sendable == 0 {
+            return None;
+        }
+        let highest = |mask: u8| (u8::BITS - 1 - mask.leading_zeros()) as u8;
+        let floor = port.shaper.free_at();
+        if sendable & port.shaped == 0 {
+            return Some((highest(sendable), floor));
+        }
+        // The highest priority goes first among those that are due at the earliest moment.
+        let mut best: Option<(u8, Time)> = None;
+        let mut left = sendable;
+        while left != 0 {
+            let priority = highest(left);
+            left &= !(1 << priority);
+            let free_at = self.queues[slot * self.priorities + usize::from(priority)].shaper.free_at();
+            let due = free_at.max(floor);
+            if best.is_none_or(|(_, earliest)| due < earliest) {
+                best = Some((priority, due));
+            }
+        }
+        best
+    }
+
+    /// When [`Self::dequeue`] has a packet for this port: `None` if nothing waits or all of it is
+    /// paused, a moment that may have passed already otherwise.
+    pub fn next_ready(&self, port: u16) -> Option<Time> {
+        self.next(self.slot(port)?).map(|(_, due)| due)
+    }
+
+    /// The neighbour of `port` paused or released a priority. `true` if the port had nothing it could
+    /// send, and has now.
+    pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
+        let Some(slot) = self.slot(port) else { return false };
+        if self.queue_index(slot, priority).is_none() {
+            return false;
+        }
+        let port = &mut self.ports[slot];
+        let idle = port.sendable() == 0;
+        port.paused = port.paused & !(1 << priority) | u8::from(paused) << priority;
+        idle && port.sendable() != 0
+    }
+
+    /// Sets the rate of a port. `false` if there is no such port.
+    pub fn set_rate(&mut self, port: u16, rate: Rate) -> bool {
+        let slot = self.slot(port);
+        slot.is_some_and(|slot| {
+            self.ports[slot].shaper.set_rate(rate);
+            true
+        })
+    }
+
+    /// Sets the rate of one queue, beside the port's (BMv2's `set_queue_rate` with a priority).
+    /// `false` if there is no such queue.
+    pub fn set_queue_rate(&mut self, port: u16, priority: u8, rate: Rate) -> bool {
+        let Some(slot) = self.slot(port) else { return false };
+        let Some(index) = self.queue_index(slot, priority) else { return false };
+        self.queues[index].shaper.set_rate(rate);
+        let port = &mut self.ports[slot];
+        port.shaped = port.shaped & !(1 << priority) | u8::from(rate.limits()) << priority;
+        true
+    }
+
+    /// Sets the limits of every queue of a port. What waits already stays. `false` if there is no
+    /// such port.
+    pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
+        let slot = self.slot(port);
+        slot.is_some_and(|slot| {
+            self.ports[slot].limits = limits;
+            true
+        })
+    }
+
+    /// The configured ports, in the order of the configuration.
+    pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
+        self.ports.iter().map(|port| port.number)
+    }
+
+    /// How many strict priorities a port has.
+    pub fn priorities(&self) -> u8 {
+        self.priorities as u8
+    }
+
+    /// How full a port is over all its priorities; empty for a port that does not exist.
+    pub fn port_level(&self, port: u16) -> Level {
+        self.slot(port).map_or(Level::default(), |slot| self.ports[slot].level)
+    }
+
+    /// How full one queue is; empty for a queue that does not exist.
+    pub fn queue_level(&self, port: u16, priority: u8) -> Level {
+        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        index.map_or(Level::default(), |index| {
+            let queue = &self.queues[index];
+            Level { packets: queue.fifo.packets, bytes: queue.fifo.bytes, peak_bytes: queue.peak }
+        })
+    }
+
+    /// Starts the peaks again from what is queued now.
+    pub fn reset_peaks(&mut self) {
+        for port in &mut self.ports {
+            port.level.peak_bytes = port.level.bytes;
+        }
+        for queue in &mut self.queues {
+            queue.peak = queue.fifo.bytes;
+        }
+    }
+
+    /// What all queues hold.
+    pub fn buffered(&self) -> Bytes {
+        Bytes::new(self.buffered)
+    }
+
+    /// What the packets of one ingress port and priority hold of the lossless buffer, headroom included.
+    pub fn ingress_use(&self, port: u16, priority: u8) -> Bytes {
+        match (&self.pfc, self.slot(port)) {
+            (Some(pfc), Some(slot)) if usize::from(priority) < self.priorities => {
+                let entry = pfc.of(slot, priority);
+                Bytes::new(entry.pooled + entry.headroom)
+            }
+            _ => Bytes::ZERO,
+        }
+    }
+}

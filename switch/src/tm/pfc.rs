@@ -1,0 +1,264 @@
+//! Priority flow control: what each (ingress port, priority) has in the buffer, and when its
+//! neighbour must stop. The dynamic threshold is that of the HPCC simulator (switch-mmu.cc:36-98).
+
+use super::config::{PfcConfig, PfcMode, TmConfig};
+
+/// What one (ingress port, priority) uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    /// Bytes in the reserve and the shared pool.
+    pub pooled: u64,
+    /// Bytes in the headroom.
+    pub headroom: u64,
+    /// The neighbour was told to stop.
+    pub paused: bool,
+}
+
+/// The share of one port, or that it has none.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    lossless: bool,
+    headroom: u64,
+    alpha_shift: u8,
+}
+
+/// All lossless state of a switch.
+#[derive(Debug)]
+pub(super) struct Pfc {
+    config: PfcConfig,
+    priorities: usize,
+    shares: Vec<Share>,
+    /// By port slot and priority.
+    uses: Vec<Use>,
+    /// What the dynamic threshold divides: the buffer without all headroom and reserve.
+    pool: u64,
+    /// How much of it is used.
+    shared: u64,
+}
+
+impl Pfc {
+    /// `None` if nothing is lossless.
+    pub fn new(config: &TmConfig) -> Option<Pfc> {
+        let pfc = config.pfc?;
+        let reserve = match pfc.mode {
+            PfcMode::Dynamic { reserve } => reserve.get(),
+            PfcMode::Fixed { .. } => 0,
+        };
+        let shares: Vec<Share> = config
+            .ports
+            .iter()
+            .map(|port| {
+                let share = port.pfc.unwrap_or_default();
+                let (headroom, alpha_shift) = (share.headroom.get(), share.alpha_shift);
+                Share { lossless: port.pfc.is_some(), headroom, alpha_shift }
+            })
+            .collect();
+        let aside: u64 = shares.iter().filter(|s| s.lossless).map(|s| s.headroom + reserve).sum();
+        let priorities = usize::from(config.priorities);
+        Some(Pfc {
+            config: pfc,
+            priorities,
+            uses: vec![Use::default(); shares.len() * priorities],
+            shares,
+            pool: config.buffer.get().saturating_sub(aside),
+            shared: 0,
+        })
+    }
+
+    /// The use that a packet of this ingress port and priority is charged to, if it is lossless.
+    pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
+        let counted = self.shares.get(slot)?.lossless && self.config.exempt & (1 << priority) == 0;
+        counted.then_some((slot * self.priorities + usize::from(priority)) as u32)
+    }
+
+    /// Whether a dynamic pool decides on admission, instead of the whole buffer.
+    pub fn admits(&self) -> bool {
+        matches!(self.config.mode, PfcMode::Dynamic { .. })
+    }
+
+    /// How much of the shared pool this use may have now.
+    fn threshold(&self, charge: u32) -> u64 {
+        let shift = self.shares[charge as usize / self.priorities].alpha_shift;
+        self.pool.saturating_sub(self.shared).checked_shr(u32::from(shift)).unwrap_or(0)
+    }
+
+    /// Takes `len` bytes in; `false` if neither the share nor the headroom has room for them.
+    #[must_use]
+    pub fn admit(&mut self, charge: u32, len: u32) -> bool {
+        let len = u64::from(len);
+        let PfcMode::Dynamic { reserve } = self.config.mode else {
+            self.uses[charge as usize].pooled += len;
+            return true;
+        };
+        let threshold = self.threshold(charge);
+        let headroom = self.shares[charge as usize / self.priorities].headroom;
+        let entry = &mut self.uses[charge as usize];
+        let reserve = reserve.get();
+        if len + entry.headroom > headroom && len + entry.pooled.saturating_sub(reserve) > threshold {
+            return false;
+        }
+        let grown = entry.pooled + len;
+        if grown <= reserve {
+            entry.pooled = grown;
+        } else if grown - reserve > threshold {
+            entry.headroom += len;
+        } else {
+            entry.pooled = grown;
+            self.shared += len.min(grown - reserve);
+        }
+        true
+    }
+
+    /// Gives `len` bytes back: headroom first, then the shared pool, then the reserve.
+    pub fn release(&mut self, charge: u32, len: u32) {
+        let len = u64::from(len);
+        let entry = &mut self.uses[charge as usize];
+        let PfcMode::Dynamic { reserve } = self.config.mode else {
+            entry.pooled -= len;
+            return;
+        };
+        let from_headroom = entry.headroom.min(len);
+        let rest = len - from_headroom;
+        self.shared -= rest.min(entry.pooled.saturating_sub(reserve.get()));
+        entry.headroom -= from_headroom;
+        entry.pooled -= rest;
+    }
+
+    /// After an admission: whether the neighbour must be paused now.
+    pub fn must_pause(&mut self, charge: u32) -> bool {
+        let entry = self.uses[charge as usize];
+        let over = match self.config.mode {
+            PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
+            PfcMode::Dynamic { reserve } => {
+                entry.headroom > 0 || entry.pooled.saturating_sub(reserve.get()) >= self.threshold(charge)
+            }
+        };
+        let pause = over && !entry.paused;
+        self.uses[charge as usize].paused |= pause;
+        pause
+    }
+
+    /// After a release: whether the neighbour may go on now.
+    pub fn may_resume(&mut self, charge: u32) -> bool {
+        let entry = self.uses[charge as usize];
+        if !entry.paused {
+            return false;
+        }
+        let offset = self.config.resume_offset.get();
+        let resume = match self.config.mode {
+            PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
+            PfcMode::Dynamic { reserve } => {
+                let shared = entry.pooled.saturating_sub(reserve.get());
+                entry.headroom == 0 && (shared == 0 || shared + offset <= self.threshold(charge))
+            }
+        };
+        self.uses[charge as usize].paused = !resume;
+        resume
+    }
+
+    /// The slot and priority of a charge.
+    pub fn place(&self, charge: u32) -> (usize, u8) {
+        (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
+    }
+
+    /// What is in the buffer for a slot and priority.
+    pub fn of(&self, slot: usize, priority: u8) -> Use {
+        self.uses[slot * self.priorities + usize::from(priority)]
+    }
+
+    /// Whether the pool's counter is the sum of what the uses have of it.
+    pub fn pool_balances(&self) -> bool {
+        match self.config.mode {
+            PfcMode::Fixed { .. } => self.shared == 0,
+            PfcMode::Dynamic { reserve } => {
+                let shared = self.uses.iter().map(|u| u.pooled.saturating_sub(reserve.get()));
+                shared.sum::<u64>() == self.shared
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{PfcPort, PortConfig};
+    use super::*;
+    use weir_units::{Bandwidth, Bytes, Time};
+
+    /// The example of schemes.md §13: a ToR with 16 x 100G, 20 x 400G and 32 MiB.
+    fn tor() -> Pfc {
+        let (host, fabric) = (Bandwidth::from_gbps(100), Bandwidth::from_gbps(400));
+        let port = |number: u16, rate| PortConfig {
+            pfc: Some(PfcPort::for_link(rate, Time::from_us(1), host)),
+            ..PortConfig::new(number)
+        };
+        let ports = (1..=36).map(|n| port(n, if n <= 16 { host } else { fabric })).collect();
+        let buffer = Bytes::new(32 << 20);
+        Pfc::new(&TmConfig { ports, priorities: 1, buffer, pfc: Some(PfcConfig::dynamic()) }).unwrap()
+    }
+
+    #[test]
+    fn initial_thresholds_are_those_of_the_simulator() {
+        let pfc = tor();
+        assert_eq!(pfc.threshold(0), 3_725_872);
+        assert_eq!(pfc.threshold(35), 14_903_488);
+    }
+
+    #[test]
+    fn one_hot_queue_pauses_at_a_ninth_of_the_pool() {
+        let mut pfc = tor();
+        let mut sent = 0u64;
+        while !pfc.must_pause(0) {
+            assert!(pfc.admit(0, 1000));
+            sent += 1000;
+        }
+        let ninth = pfc.pool / 9;
+        assert!(sent.abs_diff(ninth + 4096) <= 1000, "{sent} against {ninth}");
+        assert!(!pfc.must_pause(0), "a pause is sent once");
+        // What was under way goes to the headroom, until it is full.
+        let mut late = 0;
+        while pfc.admit(0, 1000) {
+            late += 1000;
+        }
+        assert_eq!(late, 37_000);
+        assert!(pfc.pool_balances());
+        // Headroom drains first; the neighbour goes on 3072 bytes below the threshold.
+        while !pfc.may_resume(0) {
+            assert!(pfc.of(0, 0).pooled > 0);
+            pfc.release(0, 1000);
+        }
+        assert_eq!(pfc.of(0, 0).headroom, 0);
+        let shared = pfc.of(0, 0).pooled - 4096;
+        assert!(shared + 3072 <= pfc.threshold(0) && shared + 4072 + 125 > pfc.threshold(0));
+    }
+
+    #[test]
+    fn fixed_threshold_has_its_offset() {
+        let ports = vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }];
+        let pfc = Some(PfcConfig::fixed(Bytes::from_kb(500)));
+        let mut pfc = Pfc::new(&TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc }).unwrap();
+        let charge = pfc.charge(0, 3).unwrap();
+        for n in 1..=500 {
+            assert!(pfc.admit(charge, 1000));
+            assert_eq!(pfc.must_pause(charge), n == 500);
+        }
+        for n in 1..=4 {
+            pfc.release(charge, 1000);
+            // 496,000 is the first below 500,000 - 3,072.
+            assert_eq!(pfc.may_resume(charge), n == 4);
+        }
+        assert_eq!(pfc.place(charge), (0, 3));
+    }
+
+    #[test]
+    fn exempt_classes_and_deaf_ports_are_not_counted() {
+        let ports =
+            vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }, PortConfig::new(2)];
+        let exempt = 1 << 7;
+        let pfc = Some(PfcConfig { exempt, ..PfcConfig::fixed(Bytes::from_kb(500)) });
+        let pfc = Pfc::new(&TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc }).unwrap();
+        assert!(pfc.charge(0, 6).is_some());
+        assert_eq!(pfc.charge(0, 7), None);
+        assert_eq!(pfc.charge(1, 6), None);
+        assert_eq!(pfc.charge(9, 6), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! Keeps a port or a queue to a rate, as BMv2's rate-limited queues do: a packet may leave one
+//! packet time after the one before it was due (not after it left), so a late poll costs no rate.
+
+use super::Rate;
+use weir_units::Time;
+
+/// How much lateness a shaper makes good. BMv2 has no bound; without one, a queue released from a
+/// long pause would send its backlog in one burst.
+const CATCH_UP: Time = Time::from_ms(1);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shaper {
+    rate: Rate,
+    free_at: Time,
+}
+
+impl Shaper {
+    pub fn new(rate: Rate) -> Shaper {
+        Shaper { rate, free_at: Time::ZERO }
+    }
+
+    pub fn set_rate(&mut self, rate: Rate) {
+        *self = Shaper::new(rate);
+    }
+
+    pub fn limits(&self) -> bool {
+        self.rate.limits()
+    }
+
+    /// When the rate lets the next packet go.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// A packet of `len` bytes that waited since `since` goes `now`.
+    pub fn take(&mut self, now: Time, since: Time, len: u32) {
+        if self.limits() {
+            let due = self.free_at.max(since).max(now.saturating_sub(CATCH_UP));
+            self.free_at = due.saturating_add(self.rate.cost(len));
+        }
+    }
+}

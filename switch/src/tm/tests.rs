@@ -1,0 +1,295 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use weir_units::Bandwidth;
+
+const PORTS: u16 = 4;
+const PRIORITIES: u8 = 3;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Enqueue(Arrival),
+    Dequeue(u16),
+    SetPaused(u16, u8, bool),
+}
+
+/// One port and one priority more than there are, so that nowhere is tried too.
+fn op() -> impl Strategy<Value = Op> {
+    let arrival = (0..=PORTS, 0..=PORTS, 0..=PRIORITIES, 1u32..2000);
+    let arrival =
+        arrival.prop_map(|(ingress, egress, priority, len)| Arrival { ingress, egress, priority, len });
+    prop_oneof![
+        6 => arrival.prop_map(Op::Enqueue),
+        4 => (0..=PORTS).prop_map(Op::Dequeue),
+        1 => (0..PORTS, 0..PRIORITIES, any::<bool>()).prop_map(|(p, c, on)| Op::SetPaused(p, c, on)),
+    ]
+}
+
+fn config() -> impl Strategy<Value = TmConfig> {
+    let limits = (prop_oneof![Just(u32::MAX), 1u32..20], prop_oneof![Just(u64::MAX), 1u64..20_000]);
+    let limits = limits.prop_map(|(packets, bytes)| QueueLimits { packets, bytes: Bytes::new(bytes) });
+    let mode = prop_oneof![
+        Just(None),
+        (1_001u64..20_000).prop_map(|t| Some(PfcMode::Fixed { threshold: Bytes::new(t) })),
+        (0u64..3_000).prop_map(|r| Some(PfcMode::Dynamic { reserve: Bytes::new(r) })),
+    ];
+    let share = (0u64..6_000, 0u8..4)
+        .prop_map(|(headroom, alpha_shift)| PfcPort { headroom: Bytes::new(headroom), alpha_shift });
+    let shares = proptest::collection::vec(proptest::option::of(share), usize::from(PORTS));
+    (limits, mode, shares, 40_000u64..120_000, any::<u8>()).prop_map(
+        |(limits, mode, shares, buffer, exempt)| {
+            let ports = shares.into_iter().zip(0..);
+            TmConfig {
+                ports: ports.map(|(pfc, n)| PortConfig { limits, pfc, ..PortConfig::new(n) }).collect(),
+                priorities: PRIORITIES,
+                buffer: Bytes::new(buffer),
+                pfc: mode.map(|mode| PfcConfig { mode, resume_offset: Bytes::new(1_000), exempt }),
+            }
+        },
+    )
+}
+
+/// What the traffic manager should do, told as plainly as possible.
+struct Model {
+    queues: Vec<VecDeque<(u64, u32)>>,
+    paused: Vec<bool>,
+    neighbour_paused: Vec<bool>,
+}
+
+fn place(port: u16, priority: u8) -> usize {
+    usize::from(port) * usize::from(PRIORITIES) + usize::from(priority)
+}
+
+impl Model {
+    fn sendable(&self, port: u16) -> Option<u8> {
+        (0..PRIORITIES)
+            .rev()
+            .find(|&p| !self.queues[place(port, p)].is_empty() && !self.paused[place(port, p)])
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn books_balance_and_order_holds_at_every_step(
+        config in config(), ops in proptest::collection::vec(op(), 1..400)
+    ) {
+        let mut tm = TrafficManager::<u64>::new(&config).unwrap();
+        let places = usize::from(PORTS) * usize::from(PRIORITIES);
+        let mut model = Model {
+            queues: vec![VecDeque::new(); places],
+            paused: vec![false; places],
+            neighbour_paused: vec![false; places],
+        };
+        for (id, op) in ops.into_iter().enumerate() {
+            match op {
+                Op::Enqueue(at) => check_enqueue(&mut tm, &mut model, &config, at, id as u64)?,
+                Op::Dequeue(port) => check_dequeue(&mut tm, &mut model, port)?,
+                Op::SetPaused(port, priority, on) => {
+                    let before = model.sendable(port);
+                    model.paused[place(port, priority)] = on;
+                    let woke = tm.set_paused(port, priority, on);
+                    prop_assert_eq!(woke, before.is_none() && model.sendable(port).is_some());
+                }
+            }
+            prop_assert_eq!(tm.audit(), Ok(()));
+            for port in 0..PORTS {
+                prop_assert_eq!(tm.next_ready(port).is_some(), model.sendable(port).is_some());
+                for priority in 0..PRIORITIES {
+                    // A neighbour is only held back by packets whose departure will release it.
+                    if model.neighbour_paused[place(port, priority)] {
+                        prop_assert!(tm.ingress_use(port, priority) > Bytes::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_enqueue(
+    tm: &mut TrafficManager<u64>,
+    model: &mut Model,
+    config: &TmConfig,
+    at: Arrival,
+    id: u64,
+) -> Result<(), TestCaseError> {
+    let before = tm.buffered().get();
+    let outcome = tm.enqueue(Time::ZERO, at, id);
+    if at.egress >= PORTS || at.priority >= PRIORITIES {
+        let reason = if at.egress >= PORTS { DropReason::NoSuchPort } else { DropReason::NoSuchPriority };
+        let refused = outcome.unwrap_err();
+        prop_assert_eq!((refused.reason, refused.item), (reason, id));
+        return Ok(());
+    }
+    let idle = model.sendable(at.egress).is_none();
+    let queue = &mut model.queues[place(at.egress, at.priority)];
+    let limits = config.ports[usize::from(at.egress)].limits;
+    let bytes: u64 = queue.iter().map(|&(_, len)| u64::from(len)).sum();
+    let tail = queue.len() >= limits.packets as usize || bytes + u64::from(at.len) > limits.bytes.get();
+    match outcome {
+        Ok(admitted) => {
+            prop_assert!(!tail);
+            queue.push_back((id, at.len));
+            prop_assert_eq!(admitted.ready, idle && model.sendable(at.egress).is_some());
+            if admitted.pause {
+                let neighbour = &mut model.neighbour_paused[place(at.ingress, at.priority)];
+                prop_assert!(!*neighbour, "paused twice");
+                *neighbour = true;
+                let exempt = config.pfc.unwrap().exempt & (1 << at.priority) != 0;
+                prop_assert!(!exempt && config.ports[usize::from(at.ingress)].pfc.is_some());
+            }
+        }
+        Err(refused) => {
+            prop_assert_eq!(refused.item, id);
+            match refused.reason {
+                DropReason::TailDrop => prop_assert!(tail),
+                DropReason::BufferFull => {
+                    prop_assert!(before + u64::from(at.len) > config.buffer.get());
+                }
+                DropReason::PfcHeadroom => prop_assert!(config.pfc.is_some()),
+                other => prop_assert!(false, "dropped for {}", other.name()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_dequeue(tm: &mut TrafficManager<u64>, model: &mut Model, port: u16) -> Result<(), TestCaseError> {
+    let departure = tm.dequeue(Time::ZERO, port);
+    let expected = if port < PORTS { model.sendable(port) } else { None };
+    let Some(priority) = expected else {
+        prop_assert!(departure.is_none());
+        return Ok(());
+    };
+    let departure = departure.unwrap();
+    let queue = &mut model.queues[place(port, priority)];
+    let (id, len) = queue.pop_front().unwrap();
+    prop_assert_eq!((departure.item, departure.len, departure.priority), (id, len, priority));
+    prop_assert_eq!(departure.dequeue_depth as usize, queue.len());
+    if let Some((ingress, class)) = departure.resume {
+        let neighbour = &mut model.neighbour_paused[place(ingress, class)];
+        prop_assert!(*neighbour, "resumed without a pause");
+        *neighbour = false;
+    }
+    Ok(())
+}
+
+/// Neighbours that stop only `slack` bytes after they were told to.
+fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
+    const MTU: u32 = 1_000;
+    let share = PfcPort { headroom: Bytes::new(headroom), alpha_shift: 1 };
+    let ports = (0..PORTS).map(|n| PortConfig { pfc: Some(share), ..PortConfig::new(n) });
+    let config = TmConfig {
+        ports: ports.collect(),
+        priorities: 1,
+        buffer: Bytes::new(100_000),
+        pfc: Some(PfcConfig::dynamic()),
+    };
+    let mut tm = TrafficManager::<()>::new(&config).unwrap();
+    let mut left = [None::<u64>; PORTS as usize];
+    for &(ingress, egress, send) in ops {
+        if send {
+            let budget = &mut left[usize::from(ingress)];
+            match budget {
+                Some(bytes) if *bytes < u64::from(MTU) => continue,
+                Some(bytes) => *bytes -= u64::from(MTU),
+                None => {}
+            }
+            let at = Arrival { ingress, egress, priority: 0, len: MTU };
+            if tm.enqueue(Time::ZERO, at, ()).is_ok_and(|admitted| admitted.pause) {
+                *budget = Some(slack);
+            }
+        } else if let Some(departure) = tm.dequeue(Time::ZERO, egress)
+            && let Some((port, _)) = departure.resume
+        {
+            left[usize::from(port)] = None;
+        }
+        assert!(tm.buffered() <= config.buffer);
+    }
+    tm.books().dropped
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_when_headroom_holds_what_is_under_way(
+        ops in proptest::collection::vec((0..PORTS, 0..PORTS, proptest::bool::weighted(0.7)), 1..2000)
+    ) {
+        // The packet that triggers the pause may itself lie in the headroom.
+        let drops = losses(&ops, 9_000, 10_000);
+        prop_assert_eq!(drops, Drops::default());
+    }
+}
+
+#[test]
+fn too_little_headroom_loses_and_says_so() {
+    let ops: Vec<_> = (0..400).map(|_| (0, 1, true)).collect();
+    assert_eq!(losses(&ops, 9_000, 10_000), Drops::default());
+    let drops = losses(&ops, 20_000, 10_000);
+    assert!(drops.of(DropReason::PfcHeadroom).packets > 0);
+    assert_eq!(drops.total(), drops.of(DropReason::PfcHeadroom));
+}
+
+fn two_ports(rate: Rate) -> TrafficManager<u32> {
+    let ports = vec![PortConfig { rate, ..PortConfig::new(1) }, PortConfig::new(2)];
+    let config = TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc: None };
+    TrafficManager::new(&config).unwrap()
+}
+
+fn to(egress: u16, priority: u8) -> Arrival {
+    Arrival { ingress: 2, egress, priority, len: 1_250 }
+}
+
+#[test]
+fn a_packet_rate_is_kept_although_polls_are_late() {
+    let mut tm = two_ports(Rate::Packets(100_000));
+    for n in 0..4 {
+        tm.enqueue(Time::from_us(5), to(1, 0), n).unwrap();
+    }
+    assert_eq!(tm.next_ready(1), Some(Time::ZERO));
+    assert_eq!(tm.dequeue(Time::from_us(5), 1).unwrap().item, 0);
+    assert_eq!(tm.next_ready(1), Some(Time::from_us(15)));
+    assert!(tm.dequeue(Time::from_us(14), 1).is_none());
+    // 9 us late: the packet after it is due where it would have been anyway.
+    assert_eq!(tm.dequeue(Time::from_us(24), 1).unwrap().item, 1);
+    assert_eq!(tm.next_ready(1), Some(Time::from_us(25)));
+    // Much later: at most the bound is made good, not the whole pause.
+    assert_eq!(tm.dequeue(Time::from_ms(50), 1).unwrap().item, 2);
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(49) + Time::from_us(10)));
+}
+
+#[test]
+fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
+    let mut tm = two_ports(Rate::Bits(Bandwidth::from_mbps(10)));
+    tm.enqueue(Time::ZERO, to(1, 7), 0).unwrap();
+    tm.enqueue(Time::ZERO, to(1, 7), 1).unwrap();
+    assert_eq!(tm.dequeue(Time::ZERO, 1).unwrap().item, 0);
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
+
+    assert!(tm.set_rate(1, Rate::Unlimited) && tm.set_queue_rate(1, 7, Rate::Packets(10)));
+    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 1);
+    tm.enqueue(Time::from_ms(1), to(1, 7), 2).unwrap();
+    tm.enqueue(Time::from_ms(1), to(1, 0), 3).unwrap();
+    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 3);
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(100)));
+    assert!(!tm.set_rate(9, Rate::Unlimited) && !tm.set_queue_rate(1, 8, Rate::Unlimited));
+}
+
+#[test]
+fn levels_and_depths_are_what_a_sampler_sees() {
+    let mut tm = two_ports(Rate::Unlimited);
+    for n in 0..3 {
+        tm.enqueue(Time::from_us(n), to(1, 3), n as u32).unwrap();
+    }
+    tm.enqueue(Time::from_us(3), to(1, 5), 3).unwrap();
+    let high = tm.dequeue(Time::from_us(9), 1).unwrap();
+    assert_eq!((high.item, high.enqueue_depth, high.dequeue_depth), (3, 0, 0));
+    let first = tm.dequeue(Time::from_us(9), 1).unwrap();
+    assert_eq!((first.item, first.enqueue_depth, first.dequeue_depth), (0, 0, 2));
+    assert_eq!(first.enqueued, Time::ZERO);
+    assert_eq!(tm.port_level(1), Level { packets: 2, bytes: 2_500, peak_bytes: 5_000 });
+    assert_eq!(tm.queue_level(1, 3), Level { packets: 2, bytes: 2_500, peak_bytes: 3_750 });
+    tm.reset_peaks();
+    assert_eq!(tm.port_level(1).peak_bytes, 2_500);
+    assert_eq!(tm.port_level(7), Level::default());
+}
