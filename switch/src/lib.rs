@@ -1,4 +1,18 @@
-//! See ARCHITECTURE.md.
+//! A P4 switch: runs what p4c's BMv2 back end compiles (v1model), faster than BMv2 and without a clock, a socket
+//! or a thread of its own.
+//!
+//! - [`program`] loads BMv2 JSON and checks it whole: names become slots and indices, expressions flat code.
+//! - [`pipeline`] runs the program on a [`packet::Packet`]: parser, ingress; later egress, deparser. It knows nothing
+//!   of queues or of P4Runtime.
+//!
+//! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
 
 pub mod drops;
+pub mod packet;
+pub mod pipeline;
+pub mod program;
 pub mod tm;
+
+pub use packet::{Packet, PacketPool};
+pub use pipeline::Pipeline;
+pub use program::Program;

@@ -1,0 +1,267 @@
+//! A frame on its way through the switch, and the pool its box comes from.
+
+use std::fmt;
+
+/// Free bytes kept in front of a frame, so that headers can grow without moving the payload.
+const HEADROOM: usize = 128;
+/// What [`Packet::write_head`] offers its writer.
+const HEAD_ROOM_TO_WRITE: usize = 320;
+
+/// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
+/// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.
+///
+/// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state.
+#[derive(Default)]
+pub struct Packet {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    virtual_len: u32,
+    pub(crate) phv: Phv,
+}
+
+/// The parsed header vector: what the pipeline knows of a packet beyond its bytes. Only the pipeline looks inside.
+#[derive(Default)]
+pub(crate) struct Phv {
+    /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
+    pub slots: Vec<u64>,
+    /// Which program `slots` is laid out for (its stamp); 0 for none.
+    pub stamp: u64,
+    /// How many bytes the parser consumed: the deparser puts its headers in their place.
+    pub parsed: u32,
+    /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
+    pub length: u32,
+    /// BMv2's `ingress_length`: what counters and byte meters count.
+    pub ingress_length: u32,
+    /// `truncate(n)`: the frame is cut to this many bytes when it is deparsed.
+    pub truncate: u32,
+    /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
+    pub carried: bool,
+}
+
+impl Packet {
+    /// A packet that holds a copy of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Box<Packet> {
+        let mut packet = Box::<Packet>::default();
+        packet.set_bytes(bytes);
+        packet
+    }
+
+    /// Becomes a new packet that holds a copy of `bytes`.
+    pub fn set_bytes(&mut self, bytes: &[u8]) {
+        self.reset(bytes.len(), 0);
+        self.buffer[self.start..self.end].copy_from_slice(bytes);
+    }
+
+    /// Becomes a new packet: `write` fills in the head and returns its length; `virtual_len` bytes follow it that
+    /// are not kept. The writer gets at least 256 zeroed bytes.
+    pub fn write_head(&mut self, virtual_len: u32, write: impl FnOnce(&mut [u8]) -> usize) {
+        self.reset(HEAD_ROOM_TO_WRITE, virtual_len);
+        let room = &mut self.buffer[HEADROOM..HEADROOM + HEAD_ROOM_TO_WRITE];
+        room.fill(0);
+        let written = write(room).min(HEAD_ROOM_TO_WRITE);
+        self.end = self.start + written;
+    }
+
+    fn reset(&mut self, len: usize, virtual_len: u32) {
+        self.start = HEADROOM;
+        self.end = HEADROOM + len;
+        self.virtual_len = virtual_len;
+        self.phv.carried = false;
+        if self.buffer.len() < self.end {
+            self.buffer.resize(self.end, 0);
+        }
+    }
+
+    /// The bytes that are kept: the whole frame but its virtual tail.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// How many bytes follow [`Packet::bytes`] that are only counted.
+    #[inline]
+    pub fn virtual_len(&self) -> u32 {
+        self.virtual_len
+    }
+
+    /// The length of the frame, virtual tail included: what P4 sees as `packet_length`.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        (self.end - self.start) as u32 + self.virtual_len
+    }
+
+    /// Whether the frame has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The whole frame with its virtual tail written out.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = self.bytes().to_vec();
+        bytes.resize(self.len() as usize, 0);
+        bytes
+    }
+
+    /// Becomes a copy of `other`: bytes and header vector.
+    pub fn copy_from(&mut self, other: &Packet) {
+        self.copy_bytes_from(other);
+        self.phv.slots.clone_from(&other.phv.slots);
+        self.phv.stamp = other.phv.stamp;
+        self.phv.parsed = other.phv.parsed;
+        self.phv.length = other.phv.length;
+        self.phv.ingress_length = other.phv.ingress_length;
+        self.phv.truncate = other.phv.truncate;
+        self.phv.carried = other.phv.carried;
+    }
+
+    /// Becomes a new packet with the bytes of `other`.
+    pub fn copy_bytes_from(&mut self, other: &Packet) {
+        self.set_bytes(other.bytes());
+        self.virtual_len = other.virtual_len;
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.end]
+    }
+
+    /// Bytes and header vector, borrowed apart.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut Phv) {
+        (&mut self.buffer[self.start..self.end], &mut self.phv)
+    }
+
+    /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
+    #[inline]
+    pub(crate) fn materialise(&mut self, len: usize) -> bool {
+        len <= self.end - self.start || self.materialise_tail(len)
+    }
+
+    #[cold]
+    fn materialise_tail(&mut self, len: usize) -> bool {
+        let missing = len - (self.end - self.start);
+        if missing > self.virtual_len as usize {
+            return false;
+        }
+        let end = self.end + missing;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer[self.end..end].fill(0);
+        self.end = end;
+        self.virtual_len -= missing as u32;
+        true
+    }
+
+    /// Replaces the first `old` bytes by `new` bytes of room, whose contents are left undefined.
+    #[inline]
+    pub(crate) fn resize_front(&mut self, old: usize, new: usize) {
+        let payload = self.start + old;
+        if new > payload {
+            self.make_headroom(new - old);
+        }
+        self.start = self.start + old - new;
+    }
+
+    /// Moves the frame back so that it can grow at the front by `more`.
+    #[cold]
+    fn make_headroom(&mut self, more: usize) {
+        let len = self.end - self.start;
+        let start = more + HEADROOM;
+        if self.buffer.len() < start + len {
+            self.buffer.resize(start + len, 0);
+        }
+        self.buffer.copy_within(self.start..self.end, start);
+        self.start = start;
+        self.end = start + len;
+    }
+
+    /// Cuts the frame to at most `len` bytes.
+    pub fn truncate(&mut self, len: u32) {
+        let kept = ((self.end - self.start) as u32).min(len);
+        self.end = self.start + kept as usize;
+        self.virtual_len = self.virtual_len.min(len - kept);
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.bytes() {
+            write!(f, "{byte:02x}")?;
+        }
+        match self.virtual_len {
+            0 => Ok(()),
+            n => write!(f, "+{n}"),
+        }
+    }
+}
+
+/// Boxes of packets that are done, to be used again.
+#[derive(Debug, Default)]
+pub struct PacketPool {
+    free: Vec<Box<Packet>>,
+}
+
+impl PacketPool {
+    /// An empty pool.
+    pub fn new() -> PacketPool {
+        PacketPool::default()
+    }
+    /// A packet with undefined contents: write it before use.
+    pub fn get(&mut self) -> Box<Packet> {
+        self.free.pop().unwrap_or_default()
+    }
+    /// Takes a packet back.
+    pub fn put(&mut self, packet: Box<Packet>) {
+        self.free.push(packet);
+    }
+    /// A copy of `packet`: bytes and header vector.
+    pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
+        let mut copy = self.get();
+        copy.copy_from(packet);
+        copy
+    }
+    /// How many boxes wait in the pool.
+    pub fn len(&self) -> usize {
+        self.free.len()
+    }
+    /// Whether the pool holds no box.
+    pub fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_and_shrinks_at_the_front() {
+        let mut packet = Packet::from_bytes(&[1, 2, 3, 4]);
+        packet.resize_front(2, 4);
+        assert_eq!((packet.len(), &packet.bytes()[4..]), (6, &[3u8, 4][..]));
+        packet.resize_front(4, 1000);
+        assert_eq!((packet.len(), &packet.bytes()[1000..]), (1002, &[3u8, 4][..]));
+        packet.resize_front(1000, 0);
+        assert_eq!(packet.bytes(), [3, 4]);
+    }
+
+    #[test]
+    fn virtual_tail_reads_as_zeros() {
+        let mut packet = PacketPool::new().get();
+        packet.write_head(100, |head| {
+            head[..2].copy_from_slice(&[7, 8]);
+            2
+        });
+        assert_eq!((packet.bytes(), packet.len()), (&[7u8, 8][..], 102));
+        assert!(packet.materialise(4));
+        assert_eq!((packet.bytes(), packet.len(), packet.virtual_len()), (&[7u8, 8, 0, 0][..], 102, 98));
+        assert!(!packet.materialise(103));
+        let whole = packet.to_vec();
+        packet.truncate(3);
+        assert_eq!((packet.to_vec(), whole.len()), (vec![7, 8, 0], 102));
+        packet.truncate(50);
+        assert_eq!(packet.len(), 3);
+    }
+}
