@@ -8,11 +8,14 @@
 //! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
 
 pub mod drops;
+pub mod engine;
 pub mod packet;
 pub mod pipeline;
 pub mod program;
 pub mod tm;
+pub mod trace;
 
+pub use engine::{Switch, SwitchConfig, SwitchOutput};
 pub use packet::{Packet, PacketPool};
 pub use pipeline::Pipeline;
 pub use program::Program;

@@ -3,8 +3,8 @@
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The highest port number: v1model ports have 9 bits, and 511 is the drop port.
-pub const MAX_PORT: u16 = 510;
+/// The highest port number: v1model ports have 9 bits. (511 is the usual drop port, which [`crate::engine`] refuses.)
+pub const MAX_PORT: u16 = 511;
 /// The most strict priorities a port can have (802.1Q has as many).
 pub const MAX_PRIORITIES: u8 = 8;
 
@@ -248,7 +248,7 @@ mod tests {
         };
         assert!(refused(&|c| c.priorities = 9).contains("choose 1 to 8"));
         assert!(refused(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
-        assert!(refused(&|c| c.ports[1].port = 511).contains("beyond 510"));
+        assert!(refused(&|c| c.ports[1].port = 512).contains("beyond 511"));
         assert!(refused(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
         assert!(refused(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
         let greedy = refused(&|c| {

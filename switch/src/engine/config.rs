@@ -1,0 +1,90 @@
+//! What a switch is told before the first packet.
+
+use crate::tm::{PfcConfig, PortConfig, TmConfig, TmConfigError};
+use thiserror::Error;
+use weir_units::{Bytes, Time};
+
+/// The unit of the timestamps a P4 program sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// Nanoseconds: hardware's unit, and the default in virtual time.
+    #[default]
+    Ns,
+    /// Microseconds: BMv2's unit.
+    Us,
+}
+
+impl Clock {
+    /// `time` in ticks of this clock.
+    pub fn ticks(self, time: Time) -> u64 {
+        match self {
+            Clock::Ns => time.as_ns(),
+            Clock::Us => time.as_us(),
+        }
+    }
+    /// Ticks in a second.
+    pub(super) fn per_second(self) -> u64 {
+        self.ticks(Time::from_secs(1))
+    }
+}
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchConfig {
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
+    /// How many strict priorities each port has; the highest number goes first.
+    pub priorities: u8,
+    /// The packet buffer all ports share.
+    pub buffer: Bytes,
+    /// Lossless classes, if any.
+    pub pfc: Option<PfcConfig>,
+    /// The unit of the program's timestamps.
+    pub clock: Clock,
+    /// The controller's port: like any other, and made without limits if `ports` does not name it.
+    pub cpu_port: Option<u16>,
+    /// The egress_spec that means drop.
+    pub drop_port: u16,
+}
+
+impl SwitchConfig {
+    /// BMv2's drop port (simple_switch.h).
+    pub const DROP_PORT: u16 = 511;
+    /// The buffer of the HPCC simulator's switches (mix/config.txt, BUFFER_SIZE).
+    pub const BUFFER: Bytes = Bytes::new(32 << 20);
+
+    /// A switch with these ports, unlimited but for the shared buffer, and eight priorities.
+    pub fn new(ports: impl IntoIterator<Item = u16>) -> SwitchConfig {
+        SwitchConfig {
+            ports: ports.into_iter().map(PortConfig::new).collect(),
+            priorities: crate::tm::MAX_PRIORITIES,
+            buffer: Self::BUFFER,
+            pfc: None,
+            clock: Clock::Ns,
+            cpu_port: None,
+            drop_port: Self::DROP_PORT,
+        }
+    }
+
+    /// The traffic manager's part, with the CPU port.
+    pub(super) fn queues(&self) -> Result<TmConfig, SwitchConfigError> {
+        let mut ports = self.ports.clone();
+        let cpu = self.cpu_port.filter(|&cpu| ports.iter().all(|port| port.port != cpu));
+        ports.extend(cpu.map(PortConfig::new));
+        if ports.iter().any(|port| port.port == self.drop_port) {
+            return Err(SwitchConfigError::PortIsDropPort(self.drop_port));
+        }
+        Ok(TmConfig { ports, priorities: self.priorities, buffer: self.buffer, pfc: self.pfc })
+    }
+}
+
+/// Why a switch was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SwitchConfigError {
+    /// Its queues cannot be made.
+    #[error(transparent)]
+    Queues(#[from] TmConfigError),
+    /// Whatever went to that port would be dropped.
+    #[error("port {0} is the drop port; give the port or the drop port another number")]
+    PortIsDropPort(u16),
+}

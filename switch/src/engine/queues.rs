@@ -1,0 +1,130 @@
+//! The traffic manager as the engine uses it: what was decided is told to the driver, and what did not
+//! fit is counted and its box used again.
+
+use super::output::SwitchOutput;
+use super::replication::Replica;
+use crate::drops::{DropReason, Drops};
+use crate::packet::{Packet, PacketPool};
+use crate::tm::{Arrival, Departure, TmConfig, TmConfigError, TrafficManager};
+use crate::trace::{Step, SwitchTracer};
+use weir_units::Time;
+
+/// How many boxes of dropped packets the switch keeps for copies before it gives them to the driver.
+const KEPT_BOXES: usize = 64;
+
+/// One call of the driver: when, whom to tell, and who watches.
+pub(super) struct Call<'a, O, T> {
+    pub now: Time,
+    pub out: &'a mut O,
+    pub tracer: &'a mut T,
+}
+
+/// Where a packet comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The port it arrived at.
+    pub port: u16,
+    /// How often it, or what it was cloned from, went through egress and came back.
+    pub passes: u8,
+}
+
+/// A packet in a queue of the switch.
+#[derive(Debug)]
+pub struct Queued {
+    pub(super) packet: Box<Packet>,
+    pub(super) origin: Origin,
+    /// Which copy it is.
+    pub(super) instance: u16,
+}
+
+pub(super) struct Queues {
+    pub tm: TrafficManager<Queued>,
+    pub drops: Drops,
+    /// Packets made by the switch: clones, and replicas beyond the first.
+    pub copied: u64,
+}
+
+impl Queues {
+    pub fn new(config: &TmConfig) -> Result<Queues, TmConfigError> {
+        Ok(Queues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
+    }
+
+    /// Counts a packet as dropped and its box as free.
+    pub fn drop<O: SwitchOutput, T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, O, T>,
+        pool: &mut PacketPool,
+        packet: Box<Packet>,
+        reason: DropReason,
+    ) {
+        call.tracer.step(Step::Dropped(reason));
+        self.drops.count(reason, packet.len());
+        if pool.len() < KEPT_BOXES {
+            pool.put(packet);
+        } else {
+            call.out.recycle(packet);
+        }
+    }
+
+    /// Queues a packet as one copy, or drops it.
+    pub fn enqueue<O: SwitchOutput, T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, O, T>,
+        pool: &mut PacketPool,
+        to: Replica,
+        priority: u8,
+        packet: Box<Packet>,
+        origin: Origin,
+    ) {
+        let at = Arrival { ingress: origin.port, egress: to.port, priority, len: packet.len() };
+        if T::ENABLED {
+            let depth = self.tm.queue_level(to.port, priority).packets;
+            call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
+        }
+        match self.tm.enqueue(call.now, at, Queued { packet, origin, instance: to.instance }) {
+            Ok(admitted) => {
+                if admitted.ready {
+                    call.out.ready(to.port);
+                }
+                if admitted.pause {
+                    call.out.pause(origin.port, priority, true);
+                }
+            }
+            Err(refused) => self.drop(call, pool, refused.item.packet, refused.reason),
+        }
+    }
+
+    /// Queues a copy for every replica; the last one is the packet itself.
+    pub fn replicate<O: SwitchOutput, T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, O, T>,
+        pool: &mut PacketPool,
+        replicas: &[Replica],
+        priority: u8,
+        packet: Box<Packet>,
+        origin: Origin,
+    ) {
+        let Some((&last, copies)) = replicas.split_last() else {
+            return self.drop(call, pool, packet, DropReason::NoReplicas);
+        };
+        for &to in copies {
+            let copy = pool.copy(&packet);
+            self.copied += 1;
+            self.enqueue(call, pool, to, priority, copy, origin);
+        }
+        self.enqueue(call, pool, last, priority, packet, origin);
+    }
+
+    /// Takes the next packet of a port, and tells a neighbour that may go on.
+    pub fn dequeue<O: SwitchOutput, T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, O, T>,
+        port: u16,
+    ) -> Option<Departure<Queued>> {
+        let departure = self.tm.dequeue(call.now, port)?;
+        if let Some((neighbour, priority)) = departure.resume {
+            call.out.pause(neighbour, priority, false);
+        }
+        Some(departure)
+    }
+}

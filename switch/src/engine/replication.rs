@@ -1,0 +1,139 @@
+//! Multicast groups and clone sessions, as P4Runtime's packet replication engine has them.
+
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// One copy of a replicated packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Replica {
+    /// Where it goes.
+    pub port: u16,
+    /// What tells it from other copies: `standard_metadata.egress_rid`.
+    pub instance: u16,
+}
+
+/// Where the clones of a session go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloneSession {
+    /// Copies for the replicas of this multicast group, made first (BMv2's `mirroring_add_mc`).
+    pub group: Option<u16>,
+    /// Copies made then (P4Runtime's replicas, BMv2's `mirroring_add`).
+    pub replicas: Vec<Replica>,
+    /// Their priority; `None` for that of the program.
+    pub priority: Option<u8>,
+    /// The clones are cut to so many bytes when they are sent.
+    pub truncate: Option<u32>,
+}
+
+/// Why a group or session was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReplicationError {
+    /// Group 0 means "no multicast" to a program, session 0 "no clone".
+    #[error("{kind} 0 means none; number them from 1")]
+    Zero {
+        /// Group or session.
+        kind: &'static str,
+    },
+    /// Session numbers have 15 bits (register_access.h).
+    #[error("clone session {0} is beyond {MAX_SESSION}; choose a lower number")]
+    SessionTooHigh(u16),
+    /// Two copies could not be told apart.
+    #[error("{kind} {id} names port {} with instance {} twice; give each copy its own instance", .replica.port, .replica.instance)]
+    Duplicate {
+        /// Group or session.
+        kind: &'static str,
+        /// Its number.
+        id: u16,
+        /// The copy that is there twice.
+        replica: Replica,
+    },
+    /// A truncation to nothing.
+    #[error("clone session {0} cuts its clones to 0 bytes; leave the length out for whole clones")]
+    EmptyClones(u16),
+}
+
+/// The highest clone session (register_access.h, MAX_MIRROR_SESSION_ID).
+const MAX_SESSION: u16 = (1 << 15) - 1;
+
+/// All groups and sessions of a switch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Replication {
+    groups: BTreeMap<u16, Vec<Replica>>,
+    sessions: BTreeMap<u16, CloneSession>,
+}
+
+/// Refuses a copy that is there twice.
+fn distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), ReplicationError> {
+    let mut seen = std::collections::BTreeSet::new();
+    match replicas.iter().find(|replica| !seen.insert(**replica)) {
+        Some(&replica) => Err(ReplicationError::Duplicate { kind, id, replica }),
+        None => Ok(()),
+    }
+}
+
+impl Replication {
+    /// The copies of a group, in order; none for an unknown one.
+    pub fn group(&self, group: u16) -> &[Replica] {
+        self.groups.get(&group).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn groups(&self) -> &BTreeMap<u16, Vec<Replica>> {
+        &self.groups
+    }
+
+    pub fn sessions(&self) -> &BTreeMap<u16, CloneSession> {
+        &self.sessions
+    }
+
+    pub fn set_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
+        if group == 0 {
+            return Err(ReplicationError::Zero { kind: "multicast group" });
+        }
+        distinct("multicast group", group, &replicas)?;
+        self.groups.insert(group, replicas);
+        Ok(())
+    }
+
+    pub fn delete_group(&mut self, group: u16) -> bool {
+        self.groups.remove(&group).is_some()
+    }
+
+    pub fn set_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
+        if id == 0 {
+            return Err(ReplicationError::Zero { kind: "clone session" });
+        }
+        if id > MAX_SESSION {
+            return Err(ReplicationError::SessionTooHigh(id));
+        }
+        if session.truncate == Some(0) {
+            return Err(ReplicationError::EmptyClones(id));
+        }
+        distinct("clone session", id, &session.replicas)?;
+        self.sessions.insert(id, session);
+        Ok(())
+    }
+
+    pub fn delete_session(&mut self, id: u16) -> bool {
+        self.sessions.remove(&id).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_no_program_could_use_and_keeps_what_was_there() {
+        let mut engine = Replication::default();
+        let copy = |port, instance| Replica { port, instance };
+        engine.set_group(1, vec![copy(1, 0), copy(1, 1)]).unwrap();
+        let error = engine.set_group(1, vec![copy(2, 5), copy(2, 5)]).unwrap_err().to_string();
+        assert!(error.contains("port 2 with instance 5 twice"), "{error}");
+        assert_eq!(engine.group(1), [copy(1, 0), copy(1, 1)]);
+        assert!(engine.set_group(0, vec![]).unwrap_err().to_string().contains("number them from 1"));
+        let cut = CloneSession { truncate: Some(0), ..CloneSession::default() };
+        assert_eq!(engine.set_session(1, cut.clone()), Err(ReplicationError::EmptyClones(1)));
+        assert_eq!(engine.set_session(1 << 15, cut), Err(ReplicationError::SessionTooHigh(1 << 15)));
+        assert!(engine.delete_group(1) && !engine.delete_group(1) && !engine.delete_session(1));
+    }
+}
