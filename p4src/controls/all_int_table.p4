@@ -1,0 +1,39 @@
+// FNCC's All_INT_Table: one INT entry for every port, read by the ACKs that come in by it.
+//
+//   data  ---> [ port p ] --->        egress writes all_int_table[p] = { 0, now, txBytes, qLen }
+//   ACK   <--- [ port p ] <---        its egress reads all_int_table[p] into the ACK
+//
+// An ACK comes in by the port that its data left by, so entry p is the queue that the data met, as it
+// is now and not as it was when the data passed (FNCC, section 3.2.1, Algorithm 1).
+//
+// The paper refreshes the table "periodically". Here it is written at every dequeue; when an ACK
+// reads it, time and queue are brought up to the present (the time is now, the queue is
+// queue_bytes[p]: it has grown with every enqueue since). So an idle port says 0 bytes, now, and is
+// not stale. Only egress writes the table and ingress has nothing to do for it.
+// The stored rate code is 0; the reader puts in the one of port p's profile.
+// txBytes counts what has left: unlike in a data packet's own record, no packet is departing here.
+//
+// Contract: AllIntUpdate runs after Depart, AllIntRead before it.
+#ifndef WEIR_ALL_INT_TABLE_P4
+#define WEIR_ALL_INT_TABLE_P4
+
+PORT_STATE(64, all_int_table);
+
+control AllIntUpdate(in metadata_t meta, in target_t target) {
+    apply {
+        all_int_table.write(target.egress_port,
+            (bit<64>)(TIMESTAMP(target) ++ TX_UNITS(meta.tx_bytes) ++ QUEUE_UNITS(meta.queue_bytes)));
+    }
+}
+
+control AllIntRead(in target_t target, out bit<20> tx, out bit<32> queue) {
+    bit<64> entry;
+
+    apply {
+        all_int_table.read(entry, target.ingress_port);
+        queue_bytes.read(queue, target.ingress_port);
+        tx = entry[35:16];
+    }
+}
+
+#endif

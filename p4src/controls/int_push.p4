@@ -1,0 +1,61 @@
+// This switch's INT record, in front of those of the switches before it.
+//
+//   | ipv4 +8 | ports | udp +8 | weir: int_hops + 1, path_id ^ id | NEW RECORD | older records | ...
+//
+// SwitchIdentity: the path_id of every Weir packet is exclusive-ored with this switch's id, with or
+// without telemetry, so that the paths of data and ACK can be compared.
+// IntPush: writes the record, unless eight are there (int_full). Nothing of what is there is parsed.
+//
+// Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx and queue
+// are that port's bytes sent and bytes waiting. The record's 8 bytes are added to meta.tx_bytes, the
+// count of the port that this packet leaves by.
+#ifndef WEIR_INT_PUSH_P4
+#define WEIR_INT_PUSH_P4
+
+// Whole units of 80 bytes, at most 65535: min(bytes, 65536 * 80 - 1) / 80.
+// The minimum is a saturating addition, undone. x / 80 is (x / 16) / 5, and n / 5 is
+// n * 214748365 >> 30: 5 * 214748365 = 2^30 + 1, so the error n / (5 * 2^30) stays below 1/5 for any
+// n < 2^30. Exact for all 2^32 values (tests/test_arithmetic.py).
+const bit<32> ABOVE_QUEUE_RANGE = 32w0xFFFF_FFFF - (65536 * 80 - 1);
+#define QUEUE_UNITS(bytes) \
+    ((bit<16>)(((bit<64>)((((bytes) |+| ABOVE_QUEUE_RANGE) - ABOVE_QUEUE_RANGE) >> 4) * 214748365) >> 30))
+
+// Units of 128 bytes modulo 2^20. The 32-bit count wraps at a multiple of 2^27 bytes, where the
+// units wrap too: the record's count passes both wraps evenly.
+#define TX_UNITS(bytes) ((bytes)[26:7])
+
+control SwitchIdentity(inout headers_t hdr) {
+    action identify(bit<12> switch_id) {
+        hdr.weir.path_id = hdr.weir.path_id ^ switch_id;
+    }
+
+    table switch_identity {
+        actions = { identify; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 1;
+    }
+
+    apply {
+        switch_identity.apply();
+    }
+}
+
+control IntPush(inout headers_t hdr, inout metadata_t meta, in target_t target, in bit<20> tx, in bit<32> queue) {
+    apply {
+        if (hdr.weir.int_hops < MAX_HOPS) {
+            hdr.record.setValid();
+            hdr.record.rate_code = meta.rate_code;
+            hdr.record.timestamp = TIMESTAMP(target);
+            hdr.record.tx_bytes = tx;
+            hdr.record.queue = QUEUE_UNITS(queue);
+            hdr.weir.int_hops = hdr.weir.int_hops + 1;
+            hdr.ipv4.total_len = hdr.ipv4.total_len + RECORD_BYTES;
+            hdr.udp.length = hdr.udp.length + RECORD_BYTES;
+            meta.tx_bytes = meta.tx_bytes + (bit<32>)RECORD_BYTES;
+        } else {
+            events.count(EVENT_INT_FULL);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,33 @@
+// What kind of port is this? Its rate code, its ECN thresholds.
+//
+//   port_profile[profile_port] -> profile(rate_code, ecn_kmin, ecn_kmax, ecn_slope, fabric)
+//   miss                       -> rate code 0 (unknown), never marks
+//
+// Contract: profile_port is the egress port, unless the program says otherwise (fncc.p4: for an ACK
+// it is the port the ACK came in by, whose rate its record must carry; ACKs are never marked, being
+// Not-ECT). A miss leaves the zeros that the packet came with. `fabric` tells ports to switches from ports to hosts, for programs that deflect.
+#ifndef WEIR_PORT_PROFILE_P4
+#define WEIR_PORT_PROFILE_P4
+
+control PortProfile(inout metadata_t meta, in port_t profile_port) {
+    @noWarn("unused")
+    action profile(bit<4> rate_code, bit<32> ecn_kmin, bit<32> ecn_kmax, bit<32> ecn_slope, bit<1> fabric) {
+        meta.rate_code = rate_code;
+        meta.ecn_kmin = ecn_kmin;
+        meta.ecn_kmax = ecn_kmax;
+        meta.ecn_slope = ecn_slope;
+    }
+
+    table port_profile {
+        key = { profile_port : exact @name("profile_port"); }
+        actions = { profile; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = PORTS;
+    }
+
+    apply {
+        port_profile.apply();
+    }
+}
+
+#endif

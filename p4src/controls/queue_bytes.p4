@@ -1,0 +1,56 @@
+// How many bytes wait for a port? BMv2 tells packets only, so both pipelines keep count.
+//
+//   ingress  Enqueue   queue_bytes[egress_spec] += length
+//   egress   Dequeue   queue_bytes[egress_port] -= the same length, or = 0 when the port is empty
+//                      -> meta.queue_bytes, what is left; meta.tx_bytes, what was sent before
+//            Depart    tx_bytes[egress_port] += length, pushed record included (IntPush has added it)
+//
+// Contract: Enqueue runs last in ingress, for a packet that goes to one port (copies of a multicast
+// packet are not counted). Dequeue runs before anything in egress that reads the queue, Depart after
+// everything that makes the packet longer.
+//
+// A tail drop happens between Enqueue and Dequeue: its bytes stay in the count until the port is
+// empty next. After such a correction more may be taken off than was put on: the subtraction stops
+// at 0.
+//
+// On BMv2 ingress and egress are threads. p4c makes one action of statements in a row, and BMv2 holds
+// the locks of all registers that an action names while the action runs. So every update of
+// queue_bytes is written here without a condition inside, and is indivisible. tx_bytes of a port is
+// touched by one egress thread only (docs/p4.md).
+#ifndef WEIR_QUEUE_BYTES_P4
+#define WEIR_QUEUE_BYTES_P4
+
+PORT_STATE(32, queue_bytes);
+PORT_STATE(32, tx_bytes);
+
+control Enqueue(in metadata_t meta, in target_t target) {
+    bit<32> waiting;
+
+    apply {
+        queue_bytes.read(waiting, target.egress_spec);
+        queue_bytes.write(target.egress_spec, waiting + meta.enqueued_bytes);
+    }
+}
+
+control Dequeue(inout metadata_t meta, in target_t target) {
+    apply {
+        if (PORT_IS_EMPTY(target)) {
+            meta.queue_bytes = 0;
+            queue_bytes.write(target.egress_port, 0);
+        } else {
+            queue_bytes.read(meta.queue_bytes, target.egress_port);
+            meta.queue_bytes = meta.queue_bytes |-| meta.enqueued_bytes;
+            queue_bytes.write(target.egress_port, meta.queue_bytes);
+        }
+        tx_bytes.read(meta.tx_bytes, target.egress_port);
+    }
+}
+
+control Depart(inout metadata_t meta, in target_t target) {
+    apply {
+        meta.tx_bytes = meta.tx_bytes + meta.enqueued_bytes;
+        tx_bytes.write(target.egress_port, meta.tx_bytes);
+    }
+}
+
+#endif

@@ -1,0 +1,46 @@
+// FNCC: every switch writes the state of the data's queue into the ACK on its way back.
+//
+//   sender --- data ----------------> [switch] ---------> [switch] ---------> receiver
+//          <-- ACK, all records ----- [+ record] <------- [+ record] <------- ACK
+//
+// Data is not touched; the sender knows half a round trip earlier (Xu et al., FNCC, arXiv
+// 2405.07608, section 3.2.1). Needs symmetric paths: the ACK must come in by the port the data left by.
+#include "include/weir.p4"
+#include "controls/all_int_table.p4"
+
+control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    PortProfile() port_profile;
+    Dequeue() dequeue;
+    SwitchIdentity() switch_identity;
+    AllIntRead() all_int_read;
+    IntPush() int_push;
+    Depart() depart;
+    AllIntUpdate() all_int_update;
+    Ecn() ecn;
+    port_t described;                // the port that the profile, and a record, are about
+    bit<20> tx;
+    bit<32> queue;
+
+    apply {
+        described = target.egress_port;
+        if (hdr.weir.isValid() && hdr.weir.kind == KIND_ACK) {
+            described = target.ingress_port;
+        }
+        port_profile.apply(meta, described);
+        dequeue.apply(meta, target);
+        if (hdr.weir.isValid()) {
+            switch_identity.apply(hdr);
+            if (hdr.weir.kind == KIND_ACK) {
+                all_int_read.apply(target, tx, queue);
+                int_push.apply(hdr, meta, target, tx, queue);
+            }
+        }
+        depart.apply(meta, target);
+        all_int_update.apply(meta, target);
+        if (hdr.ipv4.isValid()) {
+            ecn.apply(hdr, meta);
+        }
+    }
+}
+
+V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), FnccEgress(), WeirComputeChecksum(), WeirDeparser()) main;

@@ -1,0 +1,52 @@
+// Numbers of the wire, of the tables and of the fixed points. Nothing that an operator tunes stands
+// here: what is tunable is a table entry (docs/p4.md).
+#ifndef WEIR_CONSTANTS_P4
+#define WEIR_CONSTANTS_P4
+
+typedef bit<48> mac_t;
+typedef bit<32> ipv4_addr_t;
+typedef bit<9>  port_t;
+
+// Ports. The CPU port is what BMv2 is told with --cpu-port 255; 511 is BMv2's --drop-port.
+const port_t CPU_PORT  = 255;
+const port_t DROP_PORT = 511;
+#define PORTS 512
+
+// Ethernet: IPv4, and IEEE 802's local experimental ethertype 1 for the controller's link probes.
+const bit<16> ETHERTYPE_IPV4  = 0x0800;
+const bit<16> ETHERTYPE_PROBE = 0x88B5;
+const bit<32> ETHERNET_BYTES  = 14;
+
+// IPv4.
+const bit<16> IPV4_BYTES   = 20;
+const bit<8>  PROTOCOL_TCP = 6;
+const bit<8>  PROTOCOL_UDP = 17;
+const bit<8>  TTL_LAST_HOP = 1;          // arrives with this or less: may not be forwarded again
+const bit<2>  ECN_NOT_ECT  = 0;          // RFC 3168: 1 and 2 are ECT, 3 is CE
+const bit<2>  ECN_CE       = 3;
+
+// Weir header (design, section 3).
+const bit<16> WEIR_PORT    = 22341;
+const bit<4>  WEIR_VERSION = 1;
+
+// Kinds and flags that a switch looks at; not every program looks at all of them.
+@noWarn("unused") const bit<4> KIND_DATA      = 0;
+@noWarn("unused") const bit<4> KIND_ACK       = 1;
+@noWarn("unused") const bit<4> KIND_PROBE     = 4;
+@noWarn("unused") const bit<8> FLAG_TELEMETRY = 0x04;
+
+// INT record: the papers' 64 bits.
+const bit<16> RECORD_BYTES = 8;
+const bit<4>  MAX_HOPS     = 8;          // a ninth hop is not recorded
+
+// Rate codes of the 4-bit field in an INT record. One table in three places (here, host/src/wire,
+// controller); tests hold them equal.
+//   0 unknown   1 1M     2 5M     3 10M    4 20M    5 50M    6 100M   7 1G
+//   8 10G       9 25G   10 40G   11 50G   12 100G  13 200G  14 400G  15 800G
+
+// Table sizes. 12,288 prefixes fit Tofino 1 (docs/tofino.md).
+#define FORWARD_ENTRIES    12288
+#define MEMBER_ENTRIES     16384
+#define TREE_ROUTE_ENTRIES 16384
+
+#endif

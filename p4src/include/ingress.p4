@@ -1,0 +1,34 @@
+// Ingress of every program: admit, forward, classify, count into the queue.
+#ifndef WEIR_INGRESS_P4
+#define WEIR_INGRESS_P4
+
+control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    Admission() admission;
+    Forwarding() forwarding;
+    Classes() classes;
+    PacketIo() packet_io;
+    Enqueue() enqueue;
+    Drops() drop;
+
+    apply {
+        meta.enqueued_bytes = target.packet_length;
+        if (hdr.ipv4.isValid()) {
+            admission.apply(hdr, meta, target);
+            if (meta.drop_reason == DROP_NONE) {
+                forwarding.apply(hdr, meta, target);
+                if (hdr.weir.isValid()) {
+                    classes.apply(hdr, target);
+                }
+            }
+        } else {
+            packet_io.apply(hdr, meta, target);
+        }
+        if (meta.drop_reason == DROP_NONE) {
+            enqueue.apply(meta, target);
+        } else {
+            drop.apply(meta, target);
+        }
+    }
+}
+
+#endif

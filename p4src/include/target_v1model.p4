@@ -1,0 +1,33 @@
+// What only v1model (BMv2 and our own switch) has. A TNA version replaces this file; docs/tofino.md
+// says, control by control, what else changes there.
+#ifndef WEIR_TARGET_P4
+#define WEIR_TARGET_P4
+
+#define V1MODEL_VERSION 20200408
+#include <core.p4>
+#include <v1model.p4>
+
+// Per-packet data of the architecture.
+typedef standard_metadata_t target_t;
+
+// Ticks since the switch started: microseconds on BMv2, nanoseconds in virtual time.
+#define TIMESTAMP(target) ((target).egress_global_timestamp[23:0])
+
+// deq_qdepth counts the packets of this packet's own priority queue after it was taken out
+// (BMv2, simple_switch.cpp: the size is read after the pop). Under strict priority a packet of the
+// lowest priority leaves only when all higher queues are empty; so for it, and only for it, 0 means
+// that the port is empty.
+#define PORT_IS_EMPTY(target) ((target).deq_qdepth == 0 && (target).priority == 0)
+
+// Hashes. BMv2 computes base + crc % count.
+#define HASH_WORD(result, fields)         hash(result, HashAlgorithm.crc32, 32w0, fields, 33w0x1_0000_0000)
+#define HASH_CHOICE(result, field, count) hash(result, HashAlgorithm.crc16, 16w0, { field }, count)
+
+// One 32-bit word, uniform.
+#define RANDOM_WORD(result) random(result, 32w0, 32w0xFFFF_FFFF)
+
+// State of a port. Nothing tunable is kept in a register: P4Runtime on BMv2 cannot write one.
+// (A macro, because p4c refuses a typedef of a register.)
+#define PORT_STATE(bits, name) register<bit<bits>, port_t>(PORTS) name
+
+#endif

@@ -1,0 +1,22 @@
+// What every program is made of. A program adds its egress and whatever control only it uses.
+#ifndef WEIR_P4
+#define WEIR_P4
+
+#include "constants.p4"
+#include "target_v1model.p4"
+#include "reasons.p4"
+#include "headers.p4"
+#include "parser.p4"
+#include "../controls/drops.p4"
+#include "../controls/admission.p4"
+#include "../controls/path_hash.p4"
+#include "../controls/forwarding.p4"
+#include "../controls/classes.p4"
+#include "../controls/packet_io.p4"
+#include "../controls/queue_bytes.p4"
+#include "../controls/port_profile.p4"
+#include "../controls/ecn.p4"
+#include "../controls/int_push.p4"
+#include "ingress.p4"
+
+#endif
