@@ -1,1 +1,35 @@
-//! See ARCHITECTURE.md.
+//! A host of the fabric: wire formats, message transport and congestion control, sans-IO.
+//!
+//! The layers, from the bottom, and what each does *not* do:
+//!
+//! - [`wire`]: frames as checked views and values. Knows no flow.
+//! - [`telemetry`]: what switches reported, in data-path order and plain units. Knows no scheme.
+//! - [`Host`]: one per NIC. Messages, go-back-N, window and pacing, ACKs and NACKs, N. It decides
+//!   no rate.
+//! - [`scheme`]: what a congestion control scheme is; [`schemes`]: those there are. They see events
+//!   and give decisions; no frame, no timer.
+//!
+//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come
+//! in as arguments, frames and events are asked for. The contract is on [`Host`].
+//!
+//! Differences from SEAMS.md: [`Host::open`] gives a `Result`, because a message id in use and an
+//! empty message must be refused; [`scheme::Sender::on_ack`] also gets the counters of telemetry it
+//! leaves out; `SEAMS`' `Clock` is [`telemetry::Clock`].
+
+mod config;
+mod event;
+mod host;
+pub mod knob;
+pub mod scheme;
+pub mod schemes;
+mod stats;
+pub mod telemetry;
+pub mod wire;
+
+pub use config::{
+    ACTIVE_FRAMES, ACTIVE_RTTS, CONTROL_QUEUE, ConfigError, DEFAULT_MTU, HostConfig, MAX_INBOUND,
+    NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES, TransportConfig,
+};
+pub use event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, Transmit};
+pub use host::Host;
+pub use stats::{DropReason, Drops, HostStats};

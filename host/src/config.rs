@@ -1,0 +1,234 @@
+//! What a host is told when it is made, and the transport's defaults with their reasons.
+
+use crate::scheme::{SchemeConfig, TelemetryOn};
+use crate::telemetry::Clock;
+use crate::wire::{HEADERS_LEN, INT_RECORD_LEN, MAX_HOPS, MacAddr};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Everything a [`Host`](crate::Host) is made from.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Its IPv4 address.
+    pub addr: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// Destination MAC of what it answers with (the last switch rewrites it).
+    pub gateway_mac: MacAddr,
+    /// Rate of its NIC.
+    pub nic_rate: Bandwidth,
+    /// The largest Ethernet frame anywhere on the way, without preamble and gap.
+    pub mtu: Bytes,
+    /// `T`: one base round-trip time for the whole fabric, slightly above the largest.
+    pub base_rtt: Time,
+    /// Unit of the timestamps in telemetry.
+    pub telemetry_clock: Clock,
+    /// The congestion control of all its flows.
+    pub scheme: Arc<dyn SchemeConfig>,
+    /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
+    pub ack_every: u32,
+    /// Priority class of ACK, NACK and what else controls.
+    pub control_class: u8,
+    /// Priority class of DATA.
+    pub data_class: u8,
+    /// Timers and limits of the transport.
+    pub transport: TransportConfig,
+}
+
+impl HostConfig {
+    /// A host with the usual Ethernet frame, an ACK per packet, one class and default timers.
+    pub fn new(addr: Ipv4Addr, nic_rate: Bandwidth, base_rtt: Time, scheme: Arc<dyn SchemeConfig>) -> Self {
+        let [a, b, c, d] = addr.octets();
+        HostConfig {
+            addr,
+            // Locally administered, unicast, and readable in a capture.
+            mac: [0x02, 0x00, a, b, c, d],
+            gateway_mac: [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe],
+            nic_rate,
+            mtu: DEFAULT_MTU,
+            base_rtt,
+            telemetry_clock: Clock::Ns,
+            scheme,
+            ack_every: 1,
+            control_class: 0,
+            data_class: 0,
+            transport: TransportConfig::default(),
+        }
+    }
+
+    /// Payload of a full packet: the MTU less the headers, and less room for all the records that
+    /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
+    pub fn payload(&self) -> Option<Bytes> {
+        let reserve = match self.scheme.needs().telemetry {
+            TelemetryOn::Data => MAX_HOPS * INT_RECORD_LEN,
+            TelemetryOn::Nothing | TelemetryOn::Acks => 0,
+        };
+        let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;
+        (payload > 0).then_some(Bytes::new(payload))
+    }
+
+    pub(crate) fn check(&self) -> Result<Resolved, ConfigError> {
+        let payload = self.payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
+        if self.mtu > MAX_MTU {
+            return Err(ConfigError::MtuTooLarge { mtu: self.mtu });
+        }
+        if self.nic_rate == Bandwidth::ZERO {
+            return Err(ConfigError::NoRate);
+        }
+        if self.base_rtt == Time::ZERO {
+            return Err(ConfigError::NoBaseRtt);
+        }
+        if self.ack_every == 0 {
+            return Err(ConfigError::NeverAcknowledges);
+        }
+        for class in [self.control_class, self.data_class] {
+            if class > MAX_CLASS {
+                return Err(ConfigError::BadClass { class });
+            }
+        }
+        let transport = &self.transport;
+        let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
+        let resolved = Resolved {
+            payload: payload.get() as u32,
+            rto: transport.rto.unwrap_or_else(|| RTO_FLOOR.max(rtts(RTO_RTTS))),
+            nack_interval: transport.nack_interval.unwrap_or_else(|| NACK_INTERVAL.max(rtts(NACK_RTTS))),
+            ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
+            active_window: transport
+                .active_window
+                .unwrap_or_else(|| rtts(ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * ACTIVE_FRAMES))),
+        };
+        for (what, time) in [("rto", resolved.rto), ("ack_delay", resolved.ack_delay)] {
+            if time == Time::ZERO {
+                return Err(ConfigError::NoTime { what });
+            }
+        }
+        if transport.max_inbound == 0 {
+            return Err(ConfigError::NoInbound);
+        }
+        Ok(resolved)
+    }
+}
+
+/// Ethernet's 1500 bytes of IP plus its own header and check sequence (FNCC §5: MTU 1518).
+pub const DEFAULT_MTU: Bytes = Bytes::new(1518);
+/// IPv4 counts its length in 16 bits.
+const MAX_MTU: Bytes = Bytes::new(14 + 65_535);
+/// Classes are the eight of PFC.
+const MAX_CLASS: u8 = 7;
+
+/// Shortest default retransmission timeout. Ours: a shared buffer of 32 MiB (HPCC's) drains into
+/// one 100 Gbit/s port in 2.7 ms, and a lossless fabric must not time out while it does.
+pub const RTO_FLOOR: Time = Time::from_ms(4);
+/// Base round trips in a default retransmission timeout, for slow fabrics. Ours: RTT samples in a
+/// congested BMv2 network reach several times the base.
+pub const RTO_RTTS: u64 = 16;
+/// How far repeated timeouts back off: 2^6 times the first.
+pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
+/// One NACK per this time for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
+pub const NACK_INTERVAL: Time = Time::from_us(500);
+/// Base round trips between such NACKs, for slow fabrics. Ours: packets in flight when the sender
+/// went back must not make it go back again.
+pub const NACK_RTTS: u64 = 4;
+/// Base round trips a flow counts as active after its last packet. Ours: a few windows.
+pub const ACTIVE_RTTS: u64 = 8;
+/// Full frames at NIC rate a flow counts as active after its last packet. Ours: so many flows that
+/// share the receiver's link evenly each send one frame in that time, and so does a flow at HPCC's
+/// minimum rate (100 Mbit/s of 100 Gbit/s).
+pub const ACTIVE_FRAMES: u64 = 1_024;
+/// Flows a receiver keeps at once: as many as the 16 bits of N can report.
+pub const MAX_INBOUND: u32 = 65_535;
+/// Ended messages a receiver remembers. Ours: more than end within one RTO at 100 Gbit/s if they
+/// average over 12 KB; the oldest are forgotten first.
+pub const TOMBSTONES: u32 = 4_096;
+/// Control frames that may wait. Ours: two milliseconds of full frames at 100 Gbit/s, so only a
+/// long pause of the control class reaches it.
+pub const CONTROL_QUEUE: u32 = 16_384;
+
+/// Timers and limits. `None` takes the default, which follows the fabric's speed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportConfig {
+    /// Retransmission timeout; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
+    pub rto: Option<Time>,
+    /// At most one NACK per this time for the same expected byte; default the larger of
+    /// [`NACK_INTERVAL`] and [`NACK_RTTS`] base RTTs.
+    pub nack_interval: Option<Time>,
+    /// Longest time a packet waits for its ACK where `ack_every` is above 1; default one base RTT.
+    pub ack_delay: Option<Time>,
+    /// How long a flow counts in N after its last packet; default the larger of [`ACTIVE_RTTS`]
+    /// base RTTs and [`ACTIVE_FRAMES`] frame times.
+    pub active_window: Option<Time>,
+    /// Flows a receiver keeps at once; the longest idle one makes room for a new one.
+    pub max_inbound: u32,
+    /// Ended messages a receiver remembers, to answer what is retransmitted of them.
+    pub tombstones: u32,
+    /// Control frames that may wait.
+    pub control_queue: u32,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        TransportConfig {
+            rto: None,
+            nack_interval: None,
+            ack_delay: None,
+            active_window: None,
+            max_inbound: MAX_INBOUND,
+            tombstones: TOMBSTONES,
+            control_queue: CONTROL_QUEUE,
+        }
+    }
+}
+
+/// The transport's numbers once the defaults are filled in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolved {
+    pub payload: u32,
+    pub rto: Time,
+    pub nack_interval: Time,
+    pub ack_delay: Time,
+    pub active_window: Time,
+}
+
+/// Why a host cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// mtu is too small.
+    #[error(
+        "mtu: {mtu} leaves no room for payload behind the headers and the telemetry reserve, use at least 131B"
+    )]
+    MtuTooSmall {
+        /// As given.
+        mtu: Bytes,
+    },
+    /// mtu is too large.
+    #[error("mtu: {mtu} does not fit IPv4's 16 bit length, use at most 65549B")]
+    MtuTooLarge {
+        /// As given.
+        mtu: Bytes,
+    },
+    /// The NIC has no rate.
+    #[error("nic_rate: a NIC of rate zero sends nothing, give it a rate like 100Gbps")]
+    NoRate,
+    /// The base RTT is zero.
+    #[error("base_rtt: zero gives no window, use a little more than the fabric's largest round trip")]
+    NoBaseRtt,
+    /// The receiver would never acknowledge.
+    #[error("ack_every: 0 never acknowledges, use 1 for every packet")]
+    NeverAcknowledges,
+    /// No such class.
+    #[error("class {class} does not exist, priority classes are 0 to 7")]
+    BadClass {
+        /// As given.
+        class: u8,
+    },
+    /// A timer of zero.
+    #[error("{what}: a timer of zero never stops, leave it out for the default")]
+    NoTime {
+        /// Which one.
+        what: &'static str,
+    },
+    /// No room for any flow.
+    #[error("max_inbound: 0 refuses every message, use at least 1")]
+    NoInbound,
+}

@@ -1,0 +1,139 @@
+//! What crosses the host's border: flows in, events and frames out.
+
+use crate::wire::MacAddr;
+use std::net::Ipv4Addr;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A flow of this host, until it is finished. Never given out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Where to.
+    pub peer: Ipv4Addr,
+    /// Destination MAC of its DATA.
+    pub peer_mac: MacAddr,
+    /// The UDP port that spreads flows over paths.
+    pub entropy_port: u16,
+    /// How much; `None` until [`Host::stop`](crate::Host::stop).
+    pub size: Option<Bytes>,
+    /// Its id, unique among this host's messages.
+    pub message: u32,
+}
+
+/// Why a message cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The id is taken.
+    #[error("message {message} is still being sent, message ids are unique per source host")]
+    MessageInUse {
+        /// As given.
+        message: u32,
+    },
+    /// Nothing to send.
+    #[error("message {message} is empty, a message has at least one byte")]
+    Empty {
+        /// As given.
+        message: u32,
+    },
+}
+
+/// Something the driver may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The last byte of a flow was acknowledged; its state is gone. The flow completion time is
+    /// `end - start`.
+    FlowFinished {
+        /// Which flow.
+        flow: FlowId,
+        /// Its message id.
+        message: u32,
+        /// Where it went.
+        peer: Ipv4Addr,
+        /// When it was opened.
+        start: Time,
+        /// When the last ACK came.
+        end: Time,
+        /// Payload bytes.
+        bytes: Bytes,
+        /// Packets sent more than once.
+        retransmits: u64,
+    },
+    /// The last byte of a peer's message arrived.
+    MessageReceived {
+        /// Who sent it.
+        peer: Ipv4Addr,
+        /// Its message id.
+        message: u32,
+        /// Payload bytes.
+        bytes: Bytes,
+        /// When the last byte came.
+        at: Time,
+    },
+}
+
+/// What the NIC gets when it asks for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// A frame: the head was written, the payload is only counted.
+    Frame {
+        /// Bytes written to the head.
+        head_len: usize,
+        /// Payload bytes behind it; they are zeros.
+        payload: u32,
+        /// Its priority class.
+        class: u8,
+        /// The flow, if it is DATA.
+        flow: Option<FlowId>,
+    },
+    /// Nothing may leave now: ask again at the next wakeup, after a frame came, or after a resume.
+    Nothing,
+}
+
+/// A flow as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowView {
+    /// Its message id.
+    pub message: u32,
+    /// Where it goes.
+    pub peer: Ipv4Addr,
+    /// When it was opened.
+    pub start: Time,
+    /// How much there is to send; `None` until it is stopped.
+    pub size: Option<Bytes>,
+    /// Pacing rate.
+    pub rate: Bandwidth,
+    /// Window in payload bytes.
+    pub window: Bytes,
+    /// Payload bytes sent and not acknowledged.
+    pub inflight: Bytes,
+    /// Payload bytes acknowledged.
+    pub acked: Bytes,
+    /// Payload bytes sent, each counted once.
+    pub sent: Bytes,
+    /// Packets sent more than once.
+    pub retransmits: u64,
+    /// The newest round-trip time.
+    pub rtt: Option<Time>,
+    /// XOR of switch ids on the way of the newest ACK.
+    pub ack_path: u16,
+    /// XOR of switch ids on the way of the DATA packet it acknowledged, unless the scheme uses the
+    /// field that echoes it.
+    pub data_path: Option<u16>,
+}
+
+/// A message that is arriving, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboundView {
+    /// Payload bytes received in order.
+    pub received: Bytes,
+    /// When its last packet came.
+    pub last_seen: Time,
+    /// XOR of switch ids on the way of its last DATA packet.
+    pub path_id: u16,
+}

@@ -1,0 +1,165 @@
+//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its way back, and last-hop
+//! congestion speedup (LHCS) from the number of flows the receiver reports.
+
+use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
+use crate::knob::{self, Knob, KnobError, KnobOf, number_in};
+use crate::scheme::{
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, SchemeConfig, Sender, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+
+/// FNCC's knobs.
+#[derive(Clone, Debug)]
+pub struct Fncc {
+    shared: InflightConfig,
+    lhcs: Lhcs,
+    alpha: f64,
+    beta: f64,
+}
+
+/// What happens when LHCS fires (schemes.md §3.3, ambiguity 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lhcs {
+    /// It does not.
+    Off,
+    /// The window is set to the fair share, as FNCC's prose says.
+    Direct,
+    /// The reference is, and ComputeWind still divides it, as Alg. 3 lines 30-32 read.
+    Literal,
+}
+
+impl Default for Fncc {
+    fn default() -> Self {
+        Fncc { shared: InflightConfig::default(), lhcs: Lhcs::Direct, alpha: 1.05, beta: 0.9 }
+    }
+}
+
+static KNOBS: &[KnobOf<Fncc>] = &[
+    KnobOf {
+        knob: Knob {
+            name: "lhcs",
+            unit: "-",
+            default: "direct",
+            range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
+            symbol: "LHCS",
+            source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
+            help: "Last-hop congestion speedup.",
+        },
+        get: |c| {
+            match c.lhcs {
+                Lhcs::Off => "off",
+                Lhcs::Direct => "direct",
+                Lhcs::Literal => "literal",
+            }
+            .to_owned()
+        },
+        set: |c, text| {
+            c.lhcs = match text {
+                "off" => Lhcs::Off,
+                "direct" => Lhcs::Direct,
+                "literal" => Lhcs::Literal,
+                _ => return Err(format!("\"{text}\" is none of its settings")),
+            };
+            Ok(())
+        },
+    },
+    KnobOf {
+        knob: Knob {
+            name: "alpha",
+            unit: "-",
+            default: "1.05",
+            range: "0 to 100",
+            symbol: "alpha",
+            source: "FNCC §3.2.2",
+            help: "LHCS fires if the last hop is the most congested one and its u' is above this.",
+        },
+        get: |c| c.alpha.to_string(),
+        set: |c, text| number_in(text, 0.0, 100.0).map(|alpha| c.alpha = alpha),
+    },
+    KnobOf {
+        knob: Knob {
+            name: "beta",
+            unit: "-",
+            default: "0.9",
+            range: "0.01 to 1",
+            symbol: "beta",
+            source: "FNCC §3.2.2",
+            help: "Part of the fair share that LHCS leaves, so that the queue drains.",
+        },
+        get: |c| c.beta.to_string(),
+        set: |c, text| number_in(text, 0.01, 1.0).map(|beta| c.beta = beta),
+    },
+];
+
+impl SchemeConfig for Fncc {
+    fn name(&self) -> &'static str {
+        "fncc"
+    }
+    fn about(&self) -> &'static str {
+        "FNCC: telemetry on ACKs as they return, and the receiver's number of flows"
+    }
+    fn knobs(&self) -> Vec<&'static Knob> {
+        inflight::KNOBS.iter().map(|k| &k.knob).chain(KNOBS.iter().map(|k| &k.knob)).collect()
+    }
+    fn get(&self, name: &str) -> Option<String> {
+        knob::get(KNOBS, self, name).or_else(|| knob::get(inflight::KNOBS, &self.shared, name))
+    }
+    fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
+        knob::set(KNOBS, self, name, value)
+            .or_else(|| knob::set(inflight::KNOBS, &mut self.shared, name, value))
+            .unwrap_or_else(|| Err(KnobError::unknown(self, name)))
+    }
+    fn needs(&self) -> Needs {
+        Needs { telemetry: TelemetryOn::Acks, ecn: false, grant: false }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        Box::new(FnccSender {
+            core: Inflight::new(&self.shared, flow, false),
+            lhcs: self.lhcs,
+            alpha: self.alpha,
+            beta: self.beta,
+        })
+    }
+    fn receiver(&self) -> Box<dyn Receiver> {
+        Box::new(FnccReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct FnccSender {
+    core: Inflight,
+    lhcs: Lhcs,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Sender for FnccSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
+        let FnccSender { core, lhcs, alpha, beta } = self;
+        // FNCC Alg. 2 lines 9-12, Alg. 3 lines 22-25. N counts at least the flow itself.
+        core.on_ack(ack, checks, |worst: &Worst| {
+            if *lhcs == Lhcs::Off || !worst.is_last_hop || worst.u <= *alpha {
+                return Adjust::Keep;
+            }
+            let share = worst.bdp * *beta / f64::from(ack.concurrency.max(1));
+            match lhcs {
+                Lhcs::Literal => Adjust::Reference(share),
+                Lhcs::Off | Lhcs::Direct => Adjust::Window(share),
+            }
+        })
+    }
+    fn decision(&self) -> Decision {
+        self.core.decision()
+    }
+}
+
+/// The receiver writes N (FNCC §3.2.3): flows that are active, not connections that exist
+/// (schemes.md §3.2).
+#[derive(Debug)]
+struct FnccReceiver;
+
+impl Receiver for FnccReceiver {
+    fn on_data(&mut self, data: &DataEvent) -> Feedback {
+        Feedback { concurrency: data.active_flows, ..Feedback::default() }
+    }
+}

@@ -1,0 +1,160 @@
+use crate::scheme::AckEvent;
+use crate::telemetry::{Clock, Hop, TX_WRAP, TelemetryChecks};
+use crate::wire::MAX_HOPS;
+use weir_units::Time;
+
+/// A port that seems to send this much faster than its rate cannot be (design §7). Ours: real ports
+/// are off by far less, even BMv2's whose rate is set in packets.
+const OVERSPEED: f64 = 2.0;
+/// Bytes a port may seem to be ahead. Ours: two jumbo frames, one at either end of the interval,
+/// because switches count a frame when its first byte leaves.
+const SLACK: f64 = 2.0 * 9_216.0;
+
+/// `L[i]` of HPCC Alg. 1 with what follows from it once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recorded {
+    hop: Hop,
+    /// When it arrived here.
+    seen: Time,
+    /// How long after `seen` a difference to it is not yet ambiguous.
+    fresh_for: Time,
+    /// Bytes the link carries in `T`, and 1 over it.
+    bdp: f64,
+    per_bdp: f64,
+}
+
+/// One hop's utilisation since the record before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    /// Which hop, 0 the first after the sender.
+    pub hop: usize,
+    /// `u'`.
+    pub u: f64,
+    /// `min(tau, T) / T`.
+    pub tau: f64,
+}
+
+/// What one ACK told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    samples: [Sample; MAX_HOPS],
+    len: usize,
+    /// Whether some hop was recorded afresh.
+    pub recorded: bool,
+}
+
+impl Measured {
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples[..self.len]
+    }
+    /// The hop with the largest `u'`, the first of equals.
+    pub fn worst(&self) -> Option<&Sample> {
+        self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })
+    }
+}
+
+/// The recorded telemetry of a flow's path.
+#[derive(Debug)]
+pub(super) struct Path {
+    hops: [Recorded; MAX_HOPS],
+    len: usize,
+    path_id: u16,
+    /// `T` in seconds and in ticks of the telemetry's clock.
+    t: f64,
+    t_ticks: f64,
+    /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
+    half_wrap: Time,
+}
+
+impl Path {
+    pub fn new(base_rtt: Time, clock: Clock) -> Path {
+        Path {
+            hops: Default::default(),
+            len: 0,
+            path_id: 0,
+            t: base_rtt.as_secs_f64(),
+            t_ticks: base_rtt.as_ps() as f64 / clock.tick().as_ps() as f64,
+            half_wrap: clock.tick() * u64::from(Hop::TICKS / 2),
+        }
+    }
+
+    /// Whether anything was recorded.
+    pub fn is_known(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Bytes the link of `hop` carries in `T`.
+    pub fn bdp(&self, hop: usize) -> f64 {
+        self.hops[hop].bdp
+    }
+
+    /// Forgets everything if the ACK tells of another path (HPCC §4.1: pathID changed).
+    pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
+        let len = ack.telemetry.hops().len();
+        if len == 0 || (len == self.len && ack.path_id == self.path_id) {
+            return false;
+        }
+        self.len = len;
+        self.path_id = ack.path_id;
+        self.hops = Default::default();
+        true
+    }
+
+    /// HPCC Alg. 1, MeasureInflight up to the average; records the telemetry.
+    pub fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Measured {
+        let mut measured = Measured::default();
+        for (i, (new, recorded)) in ack.telemetry.hops().iter().zip(&mut self.hops).enumerate() {
+            if new.rate.as_bps() == 0 {
+                checks.unknown_rate += 1;
+                continue;
+            }
+            if new.rate != recorded.hop.rate {
+                // First record of this hop, or its port now has another rate.
+                recorded.bdp = new.rate.as_bytes_per_sec_f64() * self.t;
+                recorded.per_bdp = 1.0 / recorded.bdp;
+                recorded.fresh_for = self.half_wrap.min(new.rate.tx_time(TX_WRAP) / 2);
+                recorded.record(new, ack.now);
+                measured.recorded = true;
+                continue;
+            }
+            if ack.now.saturating_sub(recorded.seen) > recorded.fresh_for {
+                // A counter may have wrapped meanwhile (schemes.md §1.5).
+                recorded.record(new, ack.now);
+                measured.recorded = true;
+                continue;
+            }
+            let ticks = new.ticks_since(&recorded.hop);
+            if ticks == 0 {
+                // The same instant, or the same snapshot (schemes.md §3.1): the old record stays.
+                continue;
+            }
+            if ticks >= Hop::TICKS / 2 {
+                checks.backwards += 1;
+                continue;
+            }
+            // Both terms of u' share 1/(B*T): qlen and what is sent in T at the measured rate.
+            let ticks = f64::from(ticks);
+            let bytes = f64::from(new.bytes_since(&recorded.hop));
+            if (bytes - SLACK) * recorded.per_bdp * self.t_ticks > OVERSPEED * ticks {
+                checks.too_fast += 1;
+                continue;
+            }
+            let queue = f64::from(new.queue.min(recorded.hop.queue));
+            measured.samples[measured.len] = Sample {
+                hop: i,
+                u: (queue + bytes * self.t_ticks / ticks) * recorded.per_bdp,
+                tau: (ticks / self.t_ticks).min(1.0),
+            };
+            measured.len += 1;
+            recorded.record(new, ack.now);
+        }
+        measured
+    }
+}
+
+impl Recorded {
+    fn record(&mut self, hop: &Hop, now: Time) {
+        self.hop = *hop;
+        self.seen = now;
+    }
+}

@@ -1,0 +1,188 @@
+//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the window law.
+//!
+//! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
+//! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
+//! makes the released code's rates and the paper's windows the same law (schemes.md §1.4).
+
+mod config;
+mod measure;
+
+pub(super) use config::{InflightConfig, KNOBS};
+
+use crate::scheme::{AckEvent, Decision, FlowParams};
+use crate::telemetry::TelemetryChecks;
+use crate::wire::MAX_HOPS;
+use measure::{Path, Sample};
+use weir_units::{Bandwidth, Bytes};
+
+/// The constants of the law for one flow.
+#[derive(Clone, Copy, Debug)]
+struct Law {
+    eta: f64,
+    max_stage: u32,
+    w_ai: f64,
+    w_min: f64,
+    w_init: f64,
+    fast_react: bool,
+    /// `T` in seconds.
+    t: f64,
+    nic_rate: Bandwidth,
+}
+
+/// What moves at most once per round trip, and the average it is moved by.
+#[derive(Clone, Copy, Debug)]
+struct Reference {
+    wc: f64,
+    u: f64,
+    stage: u32,
+    /// The window that followed last.
+    w: f64,
+}
+
+impl Reference {
+    /// `U` starts at 1: released code, the paper does not say.
+    fn starting_at(w: f64) -> Reference {
+        Reference { wc: w, u: 1.0, stage: 0, w }
+    }
+
+    /// HPCC Alg. 1, end of MeasureInflight: the average over `T`, once per ACK.
+    fn average(&mut self, sample: &Sample) {
+        self.u = (1.0 - sample.tau) * self.u + sample.tau * sample.u;
+    }
+
+    /// HPCC Alg. 1, ComputeWind. `U` of 0 gives an infinite window, which the clamp takes down.
+    fn compute_wind(&mut self, law: &Law, commit: bool) {
+        let multiplicative = self.u >= law.eta || self.stage >= law.max_stage;
+        let w = if multiplicative { self.wc / (self.u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
+        // The released code clamps before it commits (rdma-hw.cc:839-842).
+        self.w = law.clamp(w);
+        if commit {
+            self.stage = if multiplicative { 0 } else { self.stage.saturating_add(1) };
+            self.wc = self.w;
+        }
+    }
+}
+
+impl Law {
+    fn clamp(&self, w: f64) -> f64 {
+        w.max(self.w_min).min(self.w_init)
+    }
+
+    fn decide(&self, w: f64) -> Decision {
+        let rate = Bandwidth::from_bps_f64(w * 8.0 / self.t);
+        Decision {
+            window: Bytes::new((w as u64).max(1)),
+            rate: rate.clamp(Bandwidth::from_bps(1), self.nic_rate),
+            timer: None,
+        }
+    }
+}
+
+/// What a scheme does to the reference before the window is computed.
+pub(super) enum Adjust {
+    /// Nothing: HPCC.
+    Keep,
+    /// `Wc` becomes this and the window follows by the law.
+    Reference(f64),
+    /// `Wc` and the window both become this.
+    Window(f64),
+}
+
+/// The most congested hop of an ACK.
+pub(super) struct Worst {
+    /// Its instantaneous `u'`.
+    pub u: f64,
+    /// Whether it is the hop before the receiver.
+    pub is_last_hop: bool,
+    /// Bytes its link carries in `T`.
+    pub bdp: f64,
+}
+
+/// The sender's state.
+#[derive(Debug)]
+pub(super) struct Inflight {
+    law: Law,
+    path: Path,
+    reference: Reference,
+    /// One reference per hop, if each has its own (multi-rate).
+    per_hop: Option<Box<[Reference; MAX_HOPS]>>,
+    last_update_seq: u64,
+    decision: Decision,
+}
+
+impl Inflight {
+    /// A flow that starts at line rate.
+    pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> Inflight {
+        let law = config.law(flow);
+        let reference = Reference::starting_at(law.w_init);
+        Inflight {
+            law,
+            path: Path::new(config.base_rtt(flow), flow.clock),
+            reference,
+            per_hop: multi_rate.then(|| Box::new([reference; MAX_HOPS])),
+            last_update_seq: 0,
+            decision: law.decide(law.w_init),
+        }
+    }
+
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// HPCC Alg. 1, NewACK. `adjust` is FNCC's place between measuring and computing.
+    pub fn on_ack(
+        &mut self,
+        ack: &AckEvent<'_>,
+        checks: &mut TelemetryChecks,
+        adjust: impl FnOnce(&Worst) -> Adjust,
+    ) -> Decision {
+        let commit = ack.seq > self.last_update_seq;
+        if !commit && !self.law.fast_react && self.path.is_known() {
+            return self.decision;
+        }
+        let restarted = self.path.restart_if_changed(ack);
+        if restarted && let Some(per_hop) = &mut self.per_hop {
+            // Other links: start them from the window that holds, not from line rate.
+            **per_hop = [Reference::starting_at(self.reference.w); MAX_HOPS];
+        }
+        let measured = self.path.measure(ack, checks);
+        let Some(worst) = measured.worst() else {
+            // The first ACK of a flow or path, or one after too long a gap, only records
+            // (schemes.md §17.2).
+            if measured.recorded {
+                self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
+            }
+            return self.decision;
+        };
+        let last_hop = ack.telemetry.hops().len() - 1;
+        if let Some(per_hop) = &mut self.per_hop {
+            for sample in measured.samples() {
+                let reference = &mut per_hop[sample.hop];
+                reference.average(sample);
+                reference.compute_wind(&self.law, commit);
+            }
+            self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.law.w_init, f64::min);
+        } else {
+            self.reference.average(worst);
+            let about =
+                Worst { u: worst.u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
+            match adjust(&about) {
+                Adjust::Keep => self.reference.compute_wind(&self.law, commit),
+                Adjust::Reference(wc) => {
+                    self.reference.wc = self.law.clamp(wc);
+                    self.reference.compute_wind(&self.law, commit);
+                }
+                Adjust::Window(w) => {
+                    self.reference.wc = self.law.clamp(w);
+                    self.reference.w = self.reference.wc;
+                    self.reference.stage = 0;
+                }
+            }
+        }
+        if commit {
+            self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
+        }
+        self.decision = self.law.decide(self.reference.w);
+        self.decision
+    }
+}

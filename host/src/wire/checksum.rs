@@ -1,0 +1,35 @@
+/// The Internet checksum (RFC 1071) of `bytes`: what makes their sum come out as zero. Over bytes
+/// that hold a right checksum it is 0.
+pub fn internet_checksum(bytes: &[u8]) -> u16 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let mut sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();
+    if let [last] = rest {
+        sum += u64::from(*last) << 8;
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1071 §3: the words 0001 f203 f4f5 f6f7 add up to ddf2.
+    #[test]
+    fn rfc_1071_example() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(internet_checksum(&bytes), !0xddf2);
+    }
+
+    #[test]
+    fn right_checksum_gives_zero() {
+        let mut header =
+            [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
+        let sum = internet_checksum(&header);
+        assert_eq!(sum, 0xb861);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(internet_checksum(&header), 0);
+    }
+}

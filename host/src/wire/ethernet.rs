@@ -1,0 +1,64 @@
+use super::ETHERNET_LEN;
+
+/// A MAC address.
+pub type MacAddr = [u8; 6];
+
+/// Ethertype of IPv4.
+pub const ETHERTYPE_IPV4: u16 = 0x0800;
+
+/// An Ethernet frame's bytes, at least as long as its header.
+#[derive(Clone, Copy, Debug)]
+pub struct EthernetView<'a> {
+    header: &'a [u8; ETHERNET_LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> EthernetView<'a> {
+    /// `None` if `bytes` are shorter than the header.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let (header, payload) = bytes.split_first_chunk()?;
+        Some(EthernetView { header, payload })
+    }
+    /// Source address.
+    pub fn source(&self) -> MacAddr {
+        let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = *self.header;
+        [a, b, c, d, e, f]
+    }
+    /// Destination address.
+    pub fn destination(&self) -> MacAddr {
+        let [a, b, c, d, e, f, ..] = *self.header;
+        [a, b, c, d, e, f]
+    }
+    /// Ethertype.
+    pub fn ethertype(&self) -> u16 {
+        u16::from_be_bytes([self.header[12], self.header[13]])
+    }
+    /// What follows.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// An Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EthernetRepr {
+    /// Source address.
+    pub source: MacAddr,
+    /// Destination address.
+    pub destination: MacAddr,
+    /// Ethertype.
+    pub ethertype: u16,
+}
+
+impl EthernetRepr {
+    /// From a view.
+    pub fn parse(view: &EthernetView<'_>) -> Self {
+        EthernetRepr { source: view.source(), destination: view.destination(), ethertype: view.ethertype() }
+    }
+    /// Writes the header.
+    pub fn emit(&self, out: &mut [u8; ETHERNET_LEN]) {
+        out[0..6].copy_from_slice(&self.destination);
+        out[6..12].copy_from_slice(&self.source);
+        out[12..14].copy_from_slice(&self.ethertype.to_be_bytes());
+    }
+}

@@ -1,0 +1,163 @@
+use super::{
+    ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN,
+    Ipv4Repr, Ipv4View, Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT,
+    WeirRepr, WeirView,
+};
+use crate::stats::DropReason;
+use std::net::Ipv4Addr;
+
+/// Which way a packet goes, seen from its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the sender of DATA: Weir's port is the destination.
+    Forward,
+    /// Back to the sender of DATA: Weir's port is the source.
+    Reverse,
+}
+
+impl Kind {
+    /// Which way packets of this kind go.
+    pub const fn direction(self) -> Direction {
+        match self {
+            Kind::Data | Kind::Probe | Kind::Policy => Direction::Forward,
+            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::ProbeReply | Kind::Rate => Direction::Reverse,
+        }
+    }
+}
+
+/// A whole frame, every layer checked against the others.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameView<'a> {
+    /// Ethernet.
+    pub ethernet: EthernetView<'a>,
+    /// IPv4.
+    pub ip: Ipv4View<'a>,
+    /// UDP.
+    pub udp: UdpView<'a>,
+    /// Weir.
+    pub weir: WeirView<'a>,
+    records: &'a [u8],
+    payload_len: u32,
+}
+
+impl<'a> FrameView<'a> {
+    /// Reads `bytes` with `virtual_payload` zeros behind them. Headers and telemetry must be in
+    /// `bytes`; of the payload any part may be virtual.
+    pub fn new(bytes: &'a [u8], virtual_payload: u32) -> Result<Self, DropReason> {
+        let ethernet = EthernetView::new(bytes).ok_or(DropReason::Truncated)?;
+        if ethernet.ethertype() != ETHERTYPE_IPV4 {
+            return Err(DropReason::NotIpv4);
+        }
+        let ip = Ipv4View::new(ethernet.payload(), virtual_payload)?;
+        if ip.protocol() != PROTOCOL_UDP {
+            return Err(DropReason::NotWeir);
+        }
+        let udp = UdpView::new(ip.payload()).ok_or(DropReason::Truncated)?;
+        if usize::from(udp.length()) + IPV4_LEN != usize::from(ip.total_length()) {
+            return Err(DropReason::LengthMismatch);
+        }
+        let weir_port = udp.source() == WEIR_PORT || udp.destination() == WEIR_PORT;
+        if !weir_port {
+            return Err(DropReason::NotWeir);
+        }
+        let weir = WeirView::new(udp.payload())?;
+        let port = match weir.kind().direction() {
+            Direction::Forward => udp.destination(),
+            Direction::Reverse => udp.source(),
+        };
+        if port != WEIR_PORT {
+            return Err(DropReason::NotWeir);
+        }
+        let records_len = usize::from(weir.int_hops()) * INT_RECORD_LEN;
+        let behind_header = usize::from(udp.length()) - UDP_LEN - WEIR_LEN;
+        let payload_len = behind_header.checked_sub(records_len).ok_or(DropReason::HopsLength)? as u32;
+        let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
+        Ok(FrameView { ethernet, ip, udp, weir, records, payload_len })
+    }
+    /// Telemetry records as they lie on the wire, newest first.
+    pub fn records(&self) -> &'a [u8] {
+        self.records
+    }
+    /// Payload bytes, materialised or virtual.
+    pub fn payload_len(&self) -> u32 {
+        self.payload_len
+    }
+    /// The port that spreads flows over paths.
+    pub fn entropy_port(&self) -> u16 {
+        match self.weir.kind().direction() {
+            Direction::Forward => self.udp.source(),
+            Direction::Reverse => self.udp.destination(),
+        }
+    }
+}
+
+/// The head of a frame: everything but records and payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRepr {
+    /// Source MAC.
+    pub source_mac: MacAddr,
+    /// Destination MAC.
+    pub destination_mac: MacAddr,
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// ECN bits.
+    pub ecn: Ecn,
+    /// The port that spreads flows over paths.
+    pub entropy_port: u16,
+    /// Weir header; its hop count is that of the records.
+    pub weir: WeirRepr,
+    /// Payload bytes behind the head.
+    pub payload_len: u32,
+}
+
+impl FrameRepr {
+    /// From a view; with [`FrameView::records`] nothing is lost.
+    pub fn parse(view: &FrameView<'_>) -> Self {
+        FrameRepr {
+            source_mac: view.ethernet.source(),
+            destination_mac: view.ethernet.destination(),
+            source: view.ip.source(),
+            destination: view.ip.destination(),
+            ecn: view.ip.ecn(),
+            entropy_port: view.entropy_port(),
+            weir: WeirRepr::parse(&view.weir),
+            payload_len: view.payload_len(),
+        }
+    }
+
+    /// Writes the head with `records` as they are to lie on the wire and returns its length; `None`
+    /// if `out` is too short, the records are not at most eight whole ones, or the packet is too
+    /// long for IPv4.
+    pub fn emit(&self, records: &[u8], out: &mut [u8]) -> Option<usize> {
+        let hops = records.len() / INT_RECORD_LEN;
+        if hops > super::MAX_HOPS || !records.len().is_multiple_of(INT_RECORD_LEN) {
+            return None;
+        }
+        let head_len = HEADERS_LEN + records.len();
+        let udp_len = (UDP_LEN + WEIR_LEN + records.len()) as u32;
+        let udp_len = u16::try_from(udp_len.checked_add(self.payload_len)?).ok()?;
+        udp_len.checked_add(IPV4_LEN as u16)?;
+        let (ethernet, rest) = out.get_mut(..head_len)?.split_first_chunk_mut::<ETHERNET_LEN>()?;
+        let (ip, rest) = rest.split_first_chunk_mut::<IPV4_LEN>()?;
+        let (udp, rest) = rest.split_first_chunk_mut::<UDP_LEN>()?;
+        let (weir, rest) = rest.split_first_chunk_mut::<WEIR_LEN>()?;
+        EthernetRepr {
+            source: self.source_mac,
+            destination: self.destination_mac,
+            ethertype: ETHERTYPE_IPV4,
+        }
+        .emit(ethernet);
+        Ipv4Repr { source: self.source, destination: self.destination, ecn: self.ecn, payload_len: udp_len }
+            .emit(ip);
+        let (source, destination) = match self.weir.kind.direction() {
+            Direction::Forward => (self.entropy_port, WEIR_PORT),
+            Direction::Reverse => (WEIR_PORT, self.entropy_port),
+        };
+        UdpRepr { source, destination, length: udp_len }.emit(udp);
+        WeirRepr { int_hops: hops as u8, ..self.weir }.emit(weir);
+        rest.copy_from_slice(records);
+        Some(head_len)
+    }
+}

@@ -1,0 +1,118 @@
+use super::RateCode;
+use weir_units::Bytes;
+
+/// Length of a telemetry record.
+pub const INT_RECORD_LEN: usize = 8;
+
+/// One hop's telemetry in 64 bits (HPCC Fig. 7, FNCC Fig. 7): rate 4, timestamp 24, txBytes 20,
+/// qLen 16, from the high end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntRecord {
+    /// Rate of the port.
+    pub rate: RateCode,
+    /// Clock of the switch, 24 bits.
+    pub timestamp: u32,
+    /// Bytes sent in units of 128, 20 bits.
+    pub tx_units: u32,
+    /// Bytes queued in units of 80.
+    pub queue_units: u16,
+}
+
+impl IntRecord {
+    /// Unit of `tx_units` (schemes.md §1.5).
+    pub const TX_UNIT: Bytes = Bytes::new(128);
+    /// Unit of `queue_units` (schemes.md §1.5).
+    pub const QUEUE_UNIT: Bytes = Bytes::new(80);
+
+    const TIMESTAMP_MASK: u32 = (1 << 24) - 1;
+    const TX_MASK: u32 = (1 << 20) - 1;
+
+    /// From plain units as a switch does it: counters wrap, the queue saturates.
+    pub fn from_plain(rate: RateCode, ticks: u64, tx: Bytes, queue: Bytes) -> IntRecord {
+        IntRecord {
+            rate,
+            timestamp: (ticks & u64::from(Self::TIMESTAMP_MASK)) as u32,
+            tx_units: ((tx.get() / Self::TX_UNIT.get()) & u64::from(Self::TX_MASK)) as u32,
+            queue_units: u16::try_from(queue.get() / Self::QUEUE_UNIT.get()).unwrap_or(u16::MAX),
+        }
+    }
+    /// Bytes sent, modulo 2^27.
+    pub fn tx_bytes(&self) -> Bytes {
+        Self::TX_UNIT * u64::from(self.tx_units)
+    }
+    /// Bytes queued.
+    pub fn queue_bytes(&self) -> Bytes {
+        Self::QUEUE_UNIT * u64::from(self.queue_units)
+    }
+    /// As it stands on the wire, big-endian; of narrow fields the low bits.
+    pub const fn pack(&self) -> u64 {
+        (self.rate.bits() as u64) << 60
+            | ((self.timestamp & Self::TIMESTAMP_MASK) as u64) << 36
+            | ((self.tx_units & Self::TX_MASK) as u64) << 16
+            | self.queue_units as u64
+    }
+    /// From the wire; every word is a record.
+    pub const fn unpack(word: u64) -> IntRecord {
+        IntRecord {
+            rate: RateCode::from_bits((word >> 60) as u8),
+            timestamp: (word >> 36) as u32 & Self::TIMESTAMP_MASK,
+            tx_units: (word >> 16) as u32 & Self::TX_MASK,
+            queue_units: word as u16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// schemes.md §1.8: B 2, TS 0x123456, tx 7812, qLen 2500.
+    #[test]
+    fn golden_word_of_the_paper_layout() {
+        let record = IntRecord {
+            rate: RateCode::from_bits(2),
+            timestamp: 0x12_3456,
+            tx_units: 7812,
+            queue_units: 2500,
+        };
+        assert_eq!(record.pack(), 0x2123_4560_1e84_09c4);
+        assert_eq!(IntRecord::unpack(0x2123_4560_1e84_09c4), record);
+        let plain = IntRecord::from_plain(
+            RateCode::from_bits(2),
+            0x12_3456,
+            Bytes::new(1_000_000),
+            Bytes::new(200_000),
+        );
+        assert_eq!(plain, record);
+    }
+
+    /// schemes.md §1.8 and §17.3: HPCC's released code packs the same hop another way, from the low
+    /// end: rate 3, time 24, bytes 20, qlen 17. Ours is the papers' 4/24/20/16.
+    #[test]
+    fn trap_3_layout_is_the_papers_not_the_released_codes() {
+        let code_layout = |r: &IntRecord| {
+            u64::from(r.rate.bits())
+                | u64::from(r.timestamp) << 3
+                | u64::from(r.tx_units) << 27
+                | u64::from(r.queue_units) << 47
+        };
+        let record = IntRecord::unpack(0x2123_4560_1e84_09c4);
+        assert_eq!(code_layout(&record), 0x04e2_00f4_2091_a2b2);
+        assert_ne!(record.pack(), code_layout(&record));
+    }
+
+    #[test]
+    fn queue_saturates_and_counters_wrap() {
+        let rate = RateCode::from_bits(12);
+        let record = IntRecord::from_plain(rate, 1 << 24, Bytes::new(1 << 27), Bytes::new(1 << 40));
+        assert_eq!((record.timestamp, record.tx_units, record.queue_units), (0, 0, u16::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn every_word_survives(word: u64) {
+            prop_assert_eq!(IntRecord::unpack(word).pack(), word);
+        }
+    }
+}

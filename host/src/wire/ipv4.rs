@@ -1,0 +1,147 @@
+use super::{IPV4_LEN, internet_checksum};
+use crate::stats::DropReason;
+use std::net::Ipv4Addr;
+
+/// Protocol number of UDP.
+pub const PROTOCOL_UDP: u8 = 17;
+
+/// Hops a packet may live. The largest fabric has far fewer.
+const TTL: u8 = 64;
+/// Flag "don't fragment".
+const DONT_FRAGMENT: u16 = 0x4000;
+/// Flag "more fragments" and the fragment offset.
+const FRAGMENT_BITS: u16 = 0x3fff;
+
+/// Explicit congestion notification (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, ECT(1).
+    Ect1 = 1,
+    /// ECN-capable, ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// From the low two bits.
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
+/// An IPv4 packet's bytes with a checked header without options.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4View<'a> {
+    header: &'a [u8; IPV4_LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> Ipv4View<'a> {
+    /// Checks version, header length, checksum, fragmentation, and that the total length is there:
+    /// in `bytes`, or in `virtual_tail` zeros that follow them. Padding behind is cut off.
+    pub fn new(bytes: &'a [u8], virtual_tail: u32) -> Result<Self, DropReason> {
+        let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;
+        match header[0] {
+            0x45 => {}
+            byte if byte >> 4 == 4 => return Err(DropReason::IpHeader),
+            _ => return Err(DropReason::NotIpv4),
+        }
+        if internet_checksum(header) != 0 {
+            return Err(DropReason::IpChecksum);
+        }
+        let view = Ipv4View { header, payload };
+        if view.word(6) & FRAGMENT_BITS != 0 {
+            return Err(DropReason::Fragment);
+        }
+        let total = u64::from(view.total_length());
+        if total < IPV4_LEN as u64 || total > bytes.len() as u64 + u64::from(virtual_tail) {
+            return Err(DropReason::LengthMismatch);
+        }
+        let here = payload.len().min(total as usize - IPV4_LEN);
+        Ok(Ipv4View { header, payload: &payload[..here] })
+    }
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    }
+    fn addr(&self, at: usize) -> Ipv4Addr {
+        Ipv4Addr::new(self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3])
+    }
+    /// Length of the whole packet.
+    pub fn total_length(&self) -> u16 {
+        self.word(2)
+    }
+    /// ECN bits.
+    pub fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.header[1])
+    }
+    /// Hops left.
+    pub fn ttl(&self) -> u8 {
+        self.header[8]
+    }
+    /// What the payload is.
+    pub fn protocol(&self) -> u8 {
+        self.header[9]
+    }
+    /// Source address.
+    pub fn source(&self) -> Ipv4Addr {
+        self.addr(12)
+    }
+    /// Destination address.
+    pub fn destination(&self) -> Ipv4Addr {
+        self.addr(16)
+    }
+    /// What follows and is not virtual.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// An IPv4 header as hosts send it: UDP, never fragmented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Repr {
+    /// Source address.
+    pub source: Ipv4Addr,
+    /// Destination address.
+    pub destination: Ipv4Addr,
+    /// ECN bits.
+    pub ecn: Ecn,
+    /// Length of what follows the header.
+    pub payload_len: u16,
+}
+
+impl Ipv4Repr {
+    /// From a view.
+    pub fn parse(view: &Ipv4View<'_>) -> Self {
+        Ipv4Repr {
+            source: view.source(),
+            destination: view.destination(),
+            ecn: view.ecn(),
+            payload_len: view.total_length() - IPV4_LEN as u16,
+        }
+    }
+    /// Writes the header with its checksum.
+    pub fn emit(&self, out: &mut [u8; IPV4_LEN]) {
+        out[0] = 0x45;
+        out[1] = self.ecn as u8;
+        out[2..4].copy_from_slice(&(self.payload_len.saturating_add(IPV4_LEN as u16)).to_be_bytes());
+        // Identification 0: it is for fragments only (RFC 6864 §4.1).
+        out[4..6].copy_from_slice(&[0, 0]);
+        out[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
+        out[8] = TTL;
+        out[9] = PROTOCOL_UDP;
+        out[10..12].copy_from_slice(&[0, 0]);
+        out[12..16].copy_from_slice(&self.source.octets());
+        out[16..20].copy_from_slice(&self.destination.octets());
+        let sum = internet_checksum(out);
+        out[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}

@@ -1,0 +1,44 @@
+//! Frames: Ethernet, IPv4, UDP, the Weir header and the telemetry behind it.
+//!
+//! Each layer is a checked *view* over bytes and a *value* (`Repr`) that is read from a view or
+//! written into bytes. No view panics on any bytes. What the fields mean is design §3; the layout
+//! is held equal to the P4 programs' by tests.
+//!
+//! The 12-byte records of HPCC++ (switch, port, entry) are not read here.
+
+mod checksum;
+mod ethernet;
+mod frame;
+mod int;
+mod ipv4;
+mod rate;
+mod udp;
+mod weir;
+
+pub use checksum::internet_checksum;
+pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
+pub use frame::{Direction, FrameRepr, FrameView};
+pub use int::{INT_RECORD_LEN, IntRecord};
+pub use ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
+pub use rate::RateCode;
+pub use udp::{UdpRepr, UdpView};
+pub use weir::{Flags, Kind, WeirRepr, WeirView};
+
+/// The UDP port: destination of forward packets, source of reverse ones.
+pub const WEIR_PORT: u16 = 22_341;
+/// The only version of the Weir header.
+pub const VERSION: u8 = 1;
+/// Length of an Ethernet header.
+pub const ETHERNET_LEN: usize = 14;
+/// Length of an IPv4 header without options.
+pub const IPV4_LEN: usize = 20;
+/// Length of a UDP header.
+pub const UDP_LEN: usize = 8;
+/// Length of a Weir header.
+pub const WEIR_LEN: usize = 24;
+/// Length of all headers.
+pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
+/// Most telemetry records in a packet.
+pub const MAX_HOPS: usize = 8;
+/// Longest head a host writes: all headers and all records.
+pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * INT_RECORD_LEN;

@@ -1,0 +1,60 @@
+use super::UDP_LEN;
+
+/// A UDP datagram's bytes, at least as long as its header.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpView<'a> {
+    header: &'a [u8; UDP_LEN],
+    payload: &'a [u8],
+}
+
+impl<'a> UdpView<'a> {
+    /// `None` if `bytes` are shorter than the header.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let (header, payload) = bytes.split_first_chunk()?;
+        Some(UdpView { header, payload })
+    }
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    }
+    /// Source port.
+    pub fn source(&self) -> u16 {
+        self.word(0)
+    }
+    /// Destination port.
+    pub fn destination(&self) -> u16 {
+        self.word(2)
+    }
+    /// Length with header.
+    pub fn length(&self) -> u16 {
+        self.word(4)
+    }
+    /// What follows and is not virtual.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// A UDP header without checksum: switches grow the packet, and UDP over IPv4 may leave it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpRepr {
+    /// Source port.
+    pub source: u16,
+    /// Destination port.
+    pub destination: u16,
+    /// Length with header.
+    pub length: u16,
+}
+
+impl UdpRepr {
+    /// From a view.
+    pub fn parse(view: &UdpView<'_>) -> Self {
+        UdpRepr { source: view.source(), destination: view.destination(), length: view.length() }
+    }
+    /// Writes the header.
+    pub fn emit(&self, out: &mut [u8; UDP_LEN]) {
+        out[0..2].copy_from_slice(&self.source.to_be_bytes());
+        out[2..4].copy_from_slice(&self.destination.to_be_bytes());
+        out[4..6].copy_from_slice(&self.length.to_be_bytes());
+        out[6..8].copy_from_slice(&[0, 0]);
+    }
+}

@@ -1,0 +1,218 @@
+use super::{MAX_HOPS, VERSION, WEIR_LEN};
+use crate::stats::DropReason;
+use std::ops::{BitOr, BitOrAssign};
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Payload of a message.
+    Data = 0,
+    /// Everything before `seq` arrived.
+    Ack = 1,
+    /// Everything before `seq` arrived, and what follows did not.
+    Nack = 2,
+    /// Congestion notification.
+    Cnp = 3,
+    /// Asks for telemetry.
+    Probe = 4,
+    /// Brings telemetry.
+    ProbeReply = 5,
+    /// An explicit rate from a switch.
+    Rate = 6,
+    /// Parameters that spread by Trickle.
+    Policy = 7,
+}
+
+impl Kind {
+    /// All kinds, by number.
+    pub const ALL: [Kind; 8] = [
+        Kind::Data,
+        Kind::Ack,
+        Kind::Nack,
+        Kind::Cnp,
+        Kind::Probe,
+        Kind::ProbeReply,
+        Kind::Rate,
+        Kind::Policy,
+    ];
+
+    /// From its number.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        Kind::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Flags of the Weir header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// None.
+    pub const NONE: Flags = Flags(0);
+    /// First packet of a message.
+    pub const START: Flags = Flags(0x01);
+    /// Last packet of a message.
+    pub const END: Flags = Flags(0x02);
+    /// The packet is to gather telemetry.
+    pub const TELEMETRY: Flags = Flags(0x04);
+    /// The acknowledged packet was marked.
+    pub const ECN_ECHO: Flags = Flags(0x08);
+    /// Congestion ahead of the packet (Dart).
+    pub const LOOKAHEAD: Flags = Flags(0x10);
+    /// The packet was sent before.
+    pub const RETRANSMIT: Flags = Flags(0x20);
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: Flags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+/// A Weir packet's bytes with a checked header.
+#[derive(Clone, Copy, Debug)]
+pub struct WeirView<'a> {
+    header: &'a [u8; WEIR_LEN],
+    payload: &'a [u8],
+    kind: Kind,
+}
+
+impl<'a> WeirView<'a> {
+    /// Checks length, version, kind and the number of hops.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, DropReason> {
+        let (header, payload) = bytes.split_first_chunk::<WEIR_LEN>().ok_or(DropReason::Truncated)?;
+        if header[0] >> 4 != VERSION {
+            return Err(DropReason::BadVersion);
+        }
+        let kind = Kind::from_number(header[0] & 0xf).ok_or(DropReason::BadKind)?;
+        let view = WeirView { header, payload, kind };
+        if usize::from(view.int_hops()) > MAX_HOPS {
+            return Err(DropReason::TooManyHops);
+        }
+        Ok(view)
+    }
+    fn half(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.header[at], self.header[at + 1]])
+    }
+    fn word(&self, at: usize) -> u32 {
+        u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
+    }
+    /// What the packet is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Flags.
+    pub fn flags(&self) -> Flags {
+        Flags(self.header[1])
+    }
+    /// Deflections left.
+    pub fn tokens(&self) -> u8 {
+        self.header[2] >> 4
+    }
+    /// Index within a multipath connection.
+    pub fn subflow(&self) -> u8 {
+        self.header[2] & 0xf
+    }
+    /// Flows at the receiver.
+    pub fn concurrency(&self) -> u16 {
+        self.half(4)
+    }
+    /// Telemetry records behind the header.
+    pub fn int_hops(&self) -> u8 {
+        self.header[6] >> 4
+    }
+    /// XOR of switch ids on the way.
+    pub fn path_id(&self) -> u16 {
+        self.half(6) & 0xfff
+    }
+    /// Message id.
+    pub fn message(&self) -> u32 {
+        self.word(8)
+    }
+    /// Offset, modulo 2^32.
+    pub fn seq(&self) -> u32 {
+        self.word(12)
+    }
+    /// Sender's clock.
+    pub fn stamp(&self) -> u32 {
+        self.word(16)
+    }
+    /// Grant.
+    pub fn grant(&self) -> u32 {
+        self.word(20)
+    }
+    /// What follows the header and is not virtual: telemetry records, then payload.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// A Weir header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeirRepr {
+    /// What the packet is.
+    pub kind: Kind,
+    /// Flags.
+    pub flags: Flags,
+    /// Deflections left, 4 bits.
+    pub tokens: u8,
+    /// Index within a multipath connection, 4 bits.
+    pub subflow: u8,
+    /// Flows at the receiver.
+    pub concurrency: u16,
+    /// Telemetry records behind the header, at most 8.
+    pub int_hops: u8,
+    /// XOR of switch ids on the way, 12 bits.
+    pub path_id: u16,
+    /// Message id.
+    pub message: u32,
+    /// DATA: offset of the first payload byte; ACK: next byte expected; modulo 2^32.
+    pub seq: u32,
+    /// Sender's clock in ns, modulo 2^32; echoed.
+    pub stamp: u32,
+    /// Grant.
+    pub grant: u32,
+}
+
+impl WeirRepr {
+    /// From a view.
+    pub fn parse(view: &WeirView<'_>) -> Self {
+        WeirRepr {
+            kind: view.kind(),
+            flags: view.flags(),
+            tokens: view.tokens(),
+            subflow: view.subflow(),
+            concurrency: view.concurrency(),
+            int_hops: view.int_hops(),
+            path_id: view.path_id(),
+            message: view.message(),
+            seq: view.seq(),
+            stamp: view.stamp(),
+            grant: view.grant(),
+        }
+    }
+    /// Writes the header; of narrow fields the low bits.
+    pub fn emit(&self, out: &mut [u8; WEIR_LEN]) {
+        out[0] = VERSION << 4 | self.kind as u8;
+        out[1] = self.flags.0;
+        out[2] = self.tokens << 4 | self.subflow & 0xf;
+        out[3] = 0;
+        out[4..6].copy_from_slice(&self.concurrency.to_be_bytes());
+        out[6..8].copy_from_slice(&(u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
+        out[8..12].copy_from_slice(&self.message.to_be_bytes());
+        out[12..16].copy_from_slice(&self.seq.to_be_bytes());
+        out[16..20].copy_from_slice(&self.stamp.to_be_bytes());
+        out[20..24].copy_from_slice(&self.grant.to_be_bytes());
+    }
+}
