@@ -6,10 +6,16 @@
 //                -- trees(count) -> tree_route[i, dst] ------------> out, spanning tree i
 //                -- miss -> no_route
 //
-// Contract: hdr.ipv4 is valid and admitted (TTL above 1). Sets egress_spec and takes one off the
-// TTL, or sets meta.drop_reason. ECMP is symmetric when the controller orders the groups alike on
-// both sides. A packet is never sent back to the port it came from: between routers that only
-// happens when tables disagree, and it would loop until its TTL ends.
+// member: i = crc16(path hash >> slice) modulo size. A salt per tier would not part the tiers: a CRC
+// is linear, so a salt only exclusive-ors a constant, and flows that met in one tier would meet again
+// in the next. Therefore each tier shifts the hash by its own slice, and the second CRC mixes what is
+// left (tests/test_arithmetic.py shows that tiers are then independent).
+// tree: i = path hash modulo count, the same at every switch.
+//
+// Contract: hdr.ipv4 is valid and admitted (TTL above 1). Sets egress_spec and takes one off the TTL,
+// or sets meta.drop_reason. ECMP is symmetric when the controller orders the groups alike on both
+// sides. A packet is never sent back to the port it came from: between routers that only happens when
+// tables disagree, and it would loop until its TTL ends.
 #ifndef WEIR_FORWARDING_P4
 #define WEIR_FORWARDING_P4
 
@@ -27,12 +33,13 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         target.egress_spec = port;
     }
     action spread(bit<16> group, bit<16> size, bit<8> slice) {
-        meta.group = group;
-        meta.fanout = size;
-        meta.slice = slice;
+        meta.hash_range = WHOLE_HASH;
+        meta.ecmp_group = group;
+        meta.ecmp_size = size;
+        meta.ecmp_slice = slice;
     }
     action trees(bit<8> count) {
-        meta.fanout = (bit<16>)count;
+        meta.hash_range = (bit<64>)count;
     }
 
     table forward {
@@ -48,8 +55,8 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
 
     table member {
         key = {
-            meta.group : exact @name("group");
-            meta.choice : exact @name("index");
+            meta.ecmp_group : exact @name("group");
+            meta.ecmp_index : exact @name("index");
         }
         actions = { member_port; @defaultonly drop_no_member; }
         const default_action = drop_no_member();
@@ -66,7 +73,7 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
 
     table tree_route {
         key = {
-            (bit<8>)meta.choice : exact @name("tree");
+            meta.path_hash[7:0] : exact @name("tree");
             hdr.ipv4.dst_addr : exact @name("dst_addr");
         }
         actions = { tree_deliver; tree_via; @defaultonly drop_no_route; }
@@ -79,6 +86,7 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         switch (forward.apply().action_run) {
             spread: {
                 path_hash.apply(hdr, meta);
+                CRC16(meta.ecmp_index, { meta.path_hash >> meta.ecmp_slice }, meta.ecmp_size);
                 member.apply();
             }
             trees: {

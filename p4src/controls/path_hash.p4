@@ -1,34 +1,30 @@
-// Which of `fanout` ways does this packet take? The same in both directions of a flow.
+// The same number for both directions of a flow.
 //
-//   src + dst, src ^ dst, sport + dport, sport ^ dport, protocol --crc32--> 32 bits
-//   --shift right by this tier's slice--> --crc16, modulo fanout--> choice
+//   src + dst, src ^ dst, sport + dport, sport ^ dport, protocol --crc32--> modulo meta.hash_range
+//                                                                         --> meta.path_hash
 //
-// Sum and exclusive or are commutative, so data and its ACK hash alike; together they keep the pair
-// apart as an unordered pair would. A salt per tier would not part the tiers: a CRC is linear, so a
-// salt only exclusive-ors a constant, and the flows that met in one tier meet again in the next.
-// Therefore each tier shifts the hash by its own slice, and the second CRC mixes what is left
-// (tests/test_arithmetic.py shows that tiers are then independent).
+// Sum and exclusive or are commutative, so data and its ACK hash alike; together they tell flows
+// apart as the unordered pair of ends would.
 //
-// Contract: hdr.ipv4 is valid; meta.fanout > 0 (BMv2 takes 0 as 1). Packets without ports, fragments
-// among them, are hashed by addresses and protocol.
+// Contract: hdr.ipv4 is valid. Packets without ports, fragments among them, are hashed by addresses
+// and protocol. A range of 0 is taken as 1 (BMv2).
 #ifndef WEIR_PATH_HASH_P4
 #define WEIR_PATH_HASH_P4
 
-control PathHash(in headers_t hdr, inout metadata_t meta) {
-    bit<32> path_hash;
+const bit<64> WHOLE_HASH = 64w1 << 32;           // the range that leaves all 32 bits
 
+control PathHash(in headers_t hdr, inout metadata_t meta) {
     apply {
         if (hdr.ports.isValid()) {
-            HASH_WORD(path_hash, ({
+            CRC32(meta.path_hash, ({
                 hdr.ipv4.src_addr + hdr.ipv4.dst_addr, hdr.ipv4.src_addr ^ hdr.ipv4.dst_addr,
                 hdr.ports.src_port + hdr.ports.dst_port, hdr.ports.src_port ^ hdr.ports.dst_port,
-                hdr.ipv4.protocol }));
+                hdr.ipv4.protocol }), meta.hash_range);
         } else {
-            HASH_WORD(path_hash, ({
+            CRC32(meta.path_hash, ({
                 hdr.ipv4.src_addr + hdr.ipv4.dst_addr, hdr.ipv4.src_addr ^ hdr.ipv4.dst_addr,
-                hdr.ipv4.protocol }));
+                hdr.ipv4.protocol }), meta.hash_range);
         }
-        HASH_CHOICE(meta.choice, path_hash >> meta.slice, meta.fanout);
     }
 }
 

@@ -91,10 +91,12 @@ struct headers_t {
 struct metadata_t {
     reason_t drop_reason;
     bit<32>  enqueued_bytes;         // what queue_bytes was raised by: egress takes off the same
-    bit<16>  group;                  // ECMP group,
-    bit<16>  fanout;                 //   its size, or the number of trees,
-    bit<8>   slice;                  //   and this tier's shift of the path hash
-    bit<16>  choice;                 // member or tree that the hash chose
+    bit<64>  hash_range;             // path_hash is taken modulo this
+    bit<32>  path_hash;
+    bit<16>  ecmp_group;             // the group to choose from,
+    bit<16>  ecmp_size;
+    bit<8>   ecmp_slice;
+    bit<16>  ecmp_index;             //   and the member that the hash chose
     bit<4>   rate_code;              // the port's profile
     bit<32>  ecn_kmin;
     bit<32>  ecn_kmax;

@@ -19,9 +19,9 @@ typedef standard_metadata_t target_t;
 // that the port is empty.
 #define PORT_IS_EMPTY(target) ((target).deq_qdepth == 0 && (target).priority == 0)
 
-// Hashes. BMv2 computes base + crc % count.
-#define HASH_WORD(result, fields)         hash(result, HashAlgorithm.crc32, 32w0, fields, 33w0x1_0000_0000)
-#define HASH_CHOICE(result, field, count) hash(result, HashAlgorithm.crc16, 16w0, { field }, count)
+// Hashes: a CRC of fields, modulo count. All 32 bits of a CRC-32 are count = 2^32.
+#define CRC32(result, fields, count) hash(result, HashAlgorithm.crc32, 32w0, fields, count)
+#define CRC16(result, fields, count) hash(result, HashAlgorithm.crc16, 16w0, fields, count)
 
 // One 32-bit word, uniform.
 #define RANDOM_WORD(result) random(result, 32w0, 32w0xFFFF_FFFF)
