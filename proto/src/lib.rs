@@ -1,1 +1,37 @@
-//! See ARCHITECTURE.md.
+//! The messages of P4Runtime v1 and of P4Info, from `.proto` files in this crate's own words.
+//!
+//! Names, numbers and types are the published ones: `tests/check_against_pypi.py` holds every one of
+//! them against the `p4runtime` package of PyPI. [`p4info`] reads P4Info as p4c writes it and finds things in
+//! it by name. The gRPC service is in the `.proto`, its stubs are not generated here.
+
+/// The `p4` package.
+pub mod p4 {
+    /// P4Runtime: entities, updates, the session.
+    #[allow(missing_docs)]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/p4.v1.rs"));
+    }
+    /// Program metadata.
+    pub mod config {
+        /// P4Info and the types in it.
+        #[allow(missing_docs)]
+        pub mod v1 {
+            include!(concat!(env!("OUT_DIR"), "/p4.config.v1.rs"));
+        }
+    }
+}
+
+/// The `google` package.
+pub mod google {
+    /// Status and its codes.
+    #[allow(missing_docs)]
+    pub mod rpc {
+        include!(concat!(env!("OUT_DIR"), "/google.rpc.rs"));
+    }
+}
+
+pub mod p4info;
+pub mod value;
+
+/// The compiled descriptors of all `.proto` files, an encoded `FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,127 @@
+use super::{Call, Entry, Field, PlanError};
+use weir_proto::p4::config::v1::match_field::{Match, MatchType};
+use weir_proto::p4::config::v1::{Action as ActionInfo, MatchField, Table};
+use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
+use weir_proto::p4::v1::{
+    Action, Entity, FieldMatch, TableAction, TableEntry, Update, action, entity, table_action, update,
+};
+use weir_proto::p4info::{Index, Object};
+use weir_proto::value;
+
+/// Turns typed entries into P4Runtime updates: names to ids, values to canonical byte strings, both checked
+/// against the program.
+#[derive(Clone, Copy)]
+pub struct Encoder<'a> {
+    p4info: &'a Index,
+}
+
+impl<'a> Encoder<'a> {
+    /// For a program.
+    pub fn new(p4info: &'a Index) -> Encoder<'a> {
+        Encoder { p4info }
+    }
+
+    /// The update that puts the entry into an empty table: INSERT, or MODIFY of a default action.
+    pub fn update(&self, entry: &Entry) -> Result<Update, PlanError> {
+        let table = self.p4info.tables.named(entry.table())?;
+        let table_entry = TableEntry {
+            table_id: table.preamble().id,
+            r#match: key(table, &entry.key())?,
+            action: Some(self.action(table, entry.call())?),
+            is_default_action: entry.is_default(),
+            ..TableEntry::default()
+        };
+        let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
+        let entity = Entity { entity: Some(entity::Entity::TableEntry(table_entry)) };
+        Ok(Update { r#type: kind.into(), entity: Some(entity) })
+    }
+
+    fn action(&self, table: &Table, call: Call) -> Result<TableAction, PlanError> {
+        let info = self.action_of(table, call.action)?;
+        if info.params.len() != call.params.len()
+            || call.params.iter().any(|(name, _)| info.param(name).is_none())
+        {
+            return Err(PlanError::Params {
+                action: info.preamble().name.clone(),
+                expected: list(call.params.iter().map(|(name, _)| *name)),
+                found: list(info.params.iter().map(|param| param.name.as_str())),
+            });
+        }
+        let mut params = Vec::with_capacity(info.params.len());
+        for (name, number) in call.params {
+            let Some(param) = info.param(name) else { continue };
+            let value = fit(number, param.bitwidth, || format!("action \"{}\", {name}", call.action))?;
+            params.push(action::Param { param_id: param.id, value });
+        }
+        let action = Action { action_id: info.preamble().id, params };
+        Ok(TableAction { r#type: Some(table_action::Type::Action(action)) })
+    }
+
+    /// Among the table's own actions: two controls may each have one of the same name.
+    fn action_of(&self, table: &Table, name: &str) -> Result<&'a ActionInfo, PlanError> {
+        let own = table.action_refs.iter().filter_map(|action| self.p4info.actions.id(action.id));
+        let last = |info: &&ActionInfo| info.preamble().name.rsplit('.').next() == Some(name);
+        own.into_iter().find(last).ok_or_else(|| PlanError::NotAnAction {
+            table: table.preamble().name.clone(),
+            action: name.to_owned(),
+        })
+    }
+}
+
+fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {
+    let unknown = || PlanError::Key {
+        table: table.preamble().name.clone(),
+        expected: list(key.iter().map(|(name, _)| *name)),
+        found: list(table.match_fields.iter().map(|field| field.name.as_str())),
+    };
+    if table.match_fields.len() != key.len() {
+        return Err(unknown());
+    }
+    let mut fields = Vec::with_capacity(key.len());
+    for (name, field) in key {
+        let info = table.match_field(name).ok_or_else(unknown)?;
+        let place = || format!("table \"{}\", {name}", table.preamble().name);
+        let kind = match *field {
+            Field::Exact(number) => {
+                expect(info, MatchType::Exact, "exact", place)?;
+                FieldMatchType::Exact(Exact { value: fit(number, info.bitwidth, place)? })
+            }
+            // A prefix of length 0 matches anything, which P4Runtime says by leaving the field out.
+            Field::Lpm(_, 0) => {
+                expect(info, MatchType::Lpm, "lpm", place)?;
+                continue;
+            }
+            Field::Lpm(number, len) => {
+                expect(info, MatchType::Lpm, "lpm", place)?;
+                FieldMatchType::Lpm(Lpm { value: fit(number, info.bitwidth, place)?, prefix_len: len.into() })
+            }
+        };
+        fields.push(FieldMatch { field_id: info.id, field_match_type: Some(kind) });
+    }
+    Ok(fields)
+}
+
+fn expect(
+    info: &MatchField,
+    kind: MatchType,
+    expected: &'static str,
+    place: impl Fn() -> String,
+) -> Result<(), PlanError> {
+    if info.r#match == Some(Match::MatchType(kind.into())) {
+        return Ok(());
+    }
+    Err(PlanError::MatchKind { place: place(), expected })
+}
+
+/// The canonical bytes of a number that has to fit `bits`.
+fn fit(number: u128, bits: i32, place: impl Fn() -> String) -> Result<Vec<u8>, PlanError> {
+    let needed = (u128::BITS - number.leading_zeros()) as i32;
+    if needed > bits {
+        return Err(PlanError::TooWide { place: place(), value: number, bits });
+    }
+    Ok(value::from_uint(number))
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    format!("({})", names.collect::<Vec<_>>().join(", "))
+}

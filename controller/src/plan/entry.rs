@@ -1,0 +1,148 @@
+use crate::profile::EcnRamp;
+use crate::routes::Hop;
+use crate::topology::Prefix;
+use std::net::Ipv4Addr;
+
+/// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
+/// and parameter names stand in this file and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Where a destination is.
+    Forward {
+        /// The destinations.
+        prefix: Prefix,
+        /// The way.
+        hop: Hop,
+    },
+    /// One way of an ECMP group.
+    Member {
+        /// The group.
+        group: u16,
+        /// Its place in the order.
+        index: u16,
+        /// The port.
+        port: u16,
+    },
+    /// Where a destination is, along one tree.
+    TreeRoute {
+        /// The tree.
+        tree: u8,
+        /// The host.
+        dst: Ipv4Addr,
+        /// The port.
+        port: u16,
+    },
+    /// Which queue a kind of packet waits in.
+    TrafficClass {
+        /// Kind of Weir packet.
+        kind: u8,
+        /// The queue.
+        priority: u8,
+    },
+    /// What a port is.
+    PortProfile {
+        /// The port.
+        port: u16,
+        /// Code of its rate.
+        rate_code: u8,
+        /// When it marks.
+        ecn: EcnRamp,
+        /// Whether it leads to a switch.
+        fabric: bool,
+    },
+    /// Who the switch is, the default action of a table without keys.
+    SwitchIdentity {
+        /// What it XORs into `path_id`.
+        id: u16,
+    },
+}
+
+/// One key field of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// This value.
+    Exact(u128),
+    /// These leading bits.
+    Lpm(u128, u8),
+}
+
+/// An action with its parameters by name.
+pub struct Call {
+    /// The action.
+    pub action: &'static str,
+    /// Names and values.
+    pub params: Vec<(&'static str, u128)>,
+}
+
+impl Entry {
+    /// The table.
+    pub fn table(&self) -> &'static str {
+        match self {
+            Entry::Forward { .. } => "forward",
+            Entry::Member { .. } => "member",
+            Entry::TreeRoute { .. } => "tree_route",
+            Entry::TrafficClass { .. } => "traffic_class",
+            Entry::PortProfile { .. } => "port_profile",
+            Entry::SwitchIdentity { .. } => "switch_identity",
+        }
+    }
+
+    /// Whether it sets the table's default action.
+    pub fn is_default(&self) -> bool {
+        matches!(self, Entry::SwitchIdentity { .. })
+    }
+
+    /// The key, by field names.
+    pub fn key(&self) -> Vec<(&'static str, Field)> {
+        let exact = |n: u16| Field::Exact(n.into());
+        match *self {
+            Entry::Forward { prefix, .. } => {
+                vec![("dst_addr", Field::Lpm(prefix.addr.to_bits().into(), prefix.len))]
+            }
+            Entry::Member { group, index, .. } => vec![("group", exact(group)), ("index", exact(index))],
+            Entry::TreeRoute { tree, dst, .. } => {
+                vec![("tree", exact(tree.into())), ("dst_addr", Field::Exact(dst.to_bits().into()))]
+            }
+            Entry::TrafficClass { kind, .. } => vec![("kind", exact(kind.into()))],
+            Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
+            Entry::SwitchIdentity { .. } => Vec::new(),
+        }
+    }
+
+    /// The action.
+    pub fn call(&self) -> Call {
+        let port_only = |action, port: u16| Call { action, params: vec![("port", port.into())] };
+        match *self {
+            Entry::Forward { hop: Hop::Deliver { port, mac }, .. } => {
+                let mac = mac.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
+                Call { action: "deliver", params: vec![("port", port.into()), ("dst_mac", mac)] }
+            }
+            Entry::Forward { hop: Hop::Via { port }, .. } => port_only("via", port),
+            Entry::Forward { hop: Hop::Spread { group, size, slice }, .. } => Call {
+                action: "spread",
+                params: vec![("group", group.into()), ("size", size.into()), ("slice", slice.into())],
+            },
+            Entry::Forward { hop: Hop::Trees { count }, .. } => {
+                Call { action: "trees", params: vec![("count", count.into())] }
+            }
+            Entry::Member { port, .. } => port_only("member_port", port),
+            Entry::TreeRoute { port, .. } => port_only("tree_via", port),
+            Entry::TrafficClass { priority, .. } => {
+                Call { action: "classify", params: vec![("priority", priority.into())] }
+            }
+            Entry::PortProfile { rate_code, ecn, fabric, .. } => Call {
+                action: "profile",
+                params: vec![
+                    ("rate_code", rate_code.into()),
+                    ("ecn_kmin", ecn.kmin.into()),
+                    ("ecn_kmax", ecn.kmax.into()),
+                    ("ecn_slope", ecn.slope.into()),
+                    ("fabric", fabric.into()),
+                ],
+            },
+            Entry::SwitchIdentity { id } => {
+                Call { action: "identify", params: vec![("switch_id", id.into())] }
+            }
+        }
+    }
+}

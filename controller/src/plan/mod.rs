@@ -1,0 +1,183 @@
+//! From routes to P4Runtime updates, by the names in the program's P4Info.
+
+mod encode;
+mod entry;
+
+pub use encode::Encoder;
+pub use entry::{Call, Entry, Field};
+
+use crate::profile::{EcnConfig, EcnError, EcnRamp};
+use crate::rate;
+use crate::routes::{Routes, SwitchRoutes};
+use crate::topology::{Node, SwitchIx, Topology};
+use std::collections::BTreeMap;
+use thiserror::Error;
+use weir_proto::p4::v1::Update;
+use weir_proto::p4info::{Index, P4InfoError};
+
+/// The queue of everything without a class of its own.
+pub const DATA_PRIORITY: u8 = 0;
+/// The queue of feedback, with [`PlanOptions::feedback_first`].
+pub const FEEDBACK_PRIORITY: u8 = 1;
+
+/// What the tables hold besides routes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanOptions {
+    /// When ports mark; `None`: never.
+    pub ecn: Option<EcnConfig>,
+    /// Kind of Weir packet -> priority queue (7 is served first). A kind that is not here waits in queue 0.
+    pub classes: BTreeMap<u8, u8>,
+}
+
+impl PlanOptions {
+    /// ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY above data (design §4). Needs switches with two
+    /// priority queues.
+    pub fn feedback_first(mut self) -> PlanOptions {
+        const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
+        self.classes = FEEDBACK.map(|kind| (kind, FEEDBACK_PRIORITY)).into();
+        self
+    }
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum PlanError {
+    /// The program lacks a table or an action that the plan needs.
+    #[error("{0}")]
+    P4Info(#[from] P4InfoError),
+    /// A table lacks a key field, or has one that the plan does not know.
+    #[error("table \"{table}\" should match on {expected}, the program has {found}")]
+    Key {
+        /// The table.
+        table: String,
+        /// What the plan has values for.
+        expected: String,
+        /// What the P4Info says.
+        found: String,
+    },
+    /// An action's parameters differ from what the plan knows.
+    #[error("action \"{action}\" should take {expected}, the program's takes {found}")]
+    Params {
+        /// The action.
+        action: String,
+        /// What the plan has values for.
+        expected: String,
+        /// What the P4Info says.
+        found: String,
+    },
+    /// A table may not use an action.
+    #[error("table \"{table}\" has no action \"{action}\"")]
+    NotAnAction {
+        /// The table.
+        table: String,
+        /// The action.
+        action: String,
+    },
+    /// A value that is wider than its field.
+    #[error("{place}: {value} does not fit {bits} bits")]
+    TooWide {
+        /// Table and field, or action and parameter.
+        place: String,
+        /// The value.
+        value: u128,
+        /// The width.
+        bits: i32,
+    },
+    /// A match kind of a field that is not what the plan expects.
+    #[error("{place} is not matched by {expected}")]
+    MatchKind {
+        /// Table and field.
+        place: String,
+        /// The kind.
+        expected: &'static str,
+    },
+    /// More entries than a table is declared to take.
+    #[error("switch \"{switch}\" needs {entries} entries in table \"{table}\", which takes {size}")]
+    TableFull {
+        /// The switch.
+        switch: String,
+        /// The table.
+        table: &'static str,
+        /// Entries wanted.
+        entries: usize,
+        /// Entries that fit.
+        size: i64,
+    },
+    /// ECN thresholds that make no sense.
+    #[error("{0}")]
+    Ecn(#[from] EcnError),
+}
+
+/// The updates that fill every switch's empty tables, by switch name.
+///
+/// A table that the program does not have is an error only if this topology and these options need it.
+pub fn plan(
+    topology: &Topology,
+    routes: &Routes,
+    options: &PlanOptions,
+    p4info: &Index,
+) -> Result<BTreeMap<String, Vec<Update>>, PlanError> {
+    let encoder = Encoder::new(p4info);
+    let updates = topology.switch_ixs().map(|ix| {
+        let name = &topology.switch(ix).name;
+        let entries = entries(topology, routes, options, p4info, ix)?;
+        check_sizes(name, &entries, p4info)?;
+        let updates: Result<Vec<Update>, PlanError> = entries.iter().map(|e| encoder.update(e)).collect();
+        Ok((name.clone(), updates?))
+    });
+    updates.collect()
+}
+
+/// What one switch's tables should hold. Groups come before the prefixes that use them, so that a
+/// switch never sends a packet to a member that is not there yet.
+fn entries(
+    topology: &Topology,
+    routes: &Routes,
+    options: &PlanOptions,
+    p4info: &Index,
+    ix: SwitchIx,
+) -> Result<Vec<Entry>, PlanError> {
+    let has = |table| p4info.tables.named(table).is_ok();
+    let mut entries = Vec::new();
+    if has("switch_identity") {
+        entries.push(Entry::SwitchIdentity { id: topology.switch(ix).wire_id });
+    }
+    entries.extend(options.classes.iter().map(|(&kind, &priority)| Entry::TrafficClass { kind, priority }));
+    if has("port_profile") || options.ecn.is_some() {
+        for (port, link) in topology.switch(ix).ports() {
+            let rate = topology.link(link).rate;
+            let ecn = options.ecn.map_or(Ok(EcnRamp::default()), |ecn| ecn.ramp(rate))?;
+            let fabric =
+                topology.peer(ix, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Switch(_)));
+            let rate_code = rate::code(rate).unwrap_or(0);
+            entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
+        }
+    }
+    entries.extend(route_entries(routes.of(ix)));
+    Ok(entries)
+}
+
+fn route_entries(routes: &SwitchRoutes) -> impl Iterator<Item = Entry> + '_ {
+    let members = routes.groups.iter().flat_map(|(&group, ports)| {
+        (0..).zip(ports).map(move |(index, &port)| Entry::Member { group, index, port })
+    });
+    let trees = (0..).zip(&routes.trees).flat_map(|(tree, table)| {
+        table.iter().map(move |(&dst, &port)| Entry::TreeRoute { tree, dst, port })
+    });
+    let forward = routes.forward.iter().map(|(&prefix, &hop)| Entry::Forward { prefix, hop });
+    members.chain(trees).chain(forward)
+}
+
+fn check_sizes(switch: &str, entries: &[Entry], p4info: &Index) -> Result<(), PlanError> {
+    let mut count: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| !entry.is_default()) {
+        *count.entry(entry.table()).or_default() += 1;
+    }
+    for (table, entries) in count {
+        let size = p4info.tables.named(table)?.size;
+        if entries as u64 > size.max(0) as u64 {
+            return Err(PlanError::TableFull { switch: switch.to_owned(), table, entries, size });
+        }
+    }
+    Ok(())
+}

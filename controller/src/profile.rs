@@ -1,0 +1,147 @@
+//! What kind of port: its rate code and when it marks.
+
+use crate::topology::AsText;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use thiserror::Error;
+use weir_units::{Bandwidth, Bytes, Ratio};
+
+/// ECN thresholds: never below `kmin`, always above `kmax`, between them with a probability that rises
+/// to `pmax`. `kmin` = `kmax` is DCTCP's step.
+///
+/// With `per`, the thresholds are those of a port of that rate and scale with the port: HPCC §5.1 gives
+/// DCQCN `kmin: 100KB, kmax: 400KB, per: 25Gbps` and DCTCP `kmin: 30KB, kmax: 30KB, per: 10Gbps`.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EcnConfig {
+    /// Never mark up to here.
+    #[serde_as(as = "AsText")]
+    pub kmin: Bytes,
+    /// Always mark beyond this.
+    #[serde_as(as = "AsText")]
+    pub kmax: Bytes,
+    /// Probability just below `kmax`.
+    #[serde_as(as = "AsText")]
+    pub pmax: Ratio,
+    /// The rate that the thresholds are for; they are for any rate if it is left out.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub per: Option<Bandwidth>,
+}
+
+/// The three numbers of a port's ECN ramp, as `p4src/controls/ecn.p4` reads them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnRamp {
+    /// In bytes.
+    pub kmin: u32,
+    /// In bytes; 0: never mark.
+    pub kmax: u32,
+    /// Probability per byte above `kmin`, in units of 2^-32.
+    pub slope: u32,
+}
+
+/// Thresholds that make no sense.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum EcnError {
+    /// In the wrong order.
+    #[error("ecn: kmin {0} is above kmax {1}")]
+    Order(Bytes, Bytes),
+    /// Nothing would ever not be marked.
+    #[error("ecn: kmax is zero; leave ecn out to mark nothing")]
+    Zero,
+    /// More than certain.
+    #[error("ecn: pmax {0} is above 1")]
+    Probability(Ratio),
+    /// Scaling by nothing.
+    #[error("ecn: per is zero")]
+    PerZero,
+    /// Too large for the table.
+    #[error("ecn: kmax is {kmax} on a port of {rate}, at most {most} fits the switch", most = Bytes::new(u32::MAX.into()))]
+    TooLarge {
+        /// After scaling.
+        kmax: Bytes,
+        /// The port's rate.
+        rate: Bandwidth,
+    },
+}
+
+impl EcnConfig {
+    /// The ramp of a port of this rate.
+    pub fn ramp(&self, rate: Bandwidth) -> Result<EcnRamp, EcnError> {
+        if self.kmin > self.kmax {
+            return Err(EcnError::Order(self.kmin, self.kmax));
+        }
+        if self.kmax == Bytes::ZERO {
+            return Err(EcnError::Zero);
+        }
+        if self.pmax.get() > 1.0 {
+            return Err(EcnError::Probability(self.pmax));
+        }
+        let per = self.per.unwrap_or(rate);
+        if per == Bandwidth::ZERO {
+            return Err(EcnError::PerZero);
+        }
+        let scale = |at: Bytes| {
+            let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
+            u32::try_from(bytes).map_err(|_| {
+                let kmax = Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX));
+                EcnError::TooLarge { kmax, rate }
+            })
+        };
+        // kmax 0 would mean "never" to the switch, and a threshold this small means "always".
+        let (kmin, kmax) = (scale(self.kmin)?, scale(self.kmax)?.max(1));
+        let slope = match kmax - kmin {
+            0 => 0,
+            width => (self.pmax.get() * f64::from(u32::MAX) / f64::from(width)) as u32,
+        };
+        Ok(EcnRamp { kmin, kmax, slope })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dcqcn() -> EcnConfig {
+        EcnConfig {
+            kmin: Bytes::from_kb(100),
+            kmax: Bytes::from_kb(400),
+            pmax: "0.2".parse().unwrap(),
+            per: Some(Bandwidth::from_gbps(25)),
+        }
+    }
+
+    #[test]
+    fn thresholds_scale_with_the_port() {
+        let ramp = dcqcn().ramp(Bandwidth::from_gbps(100)).unwrap();
+        assert_eq!((ramp.kmin, ramp.kmax), (400_000, 1_600_000));
+        // 0.2 * (2^32 - 1) / 1,200,000 = 715.8
+        assert_eq!(ramp.slope, 715);
+        let slow = dcqcn().ramp(Bandwidth::from_mbps(1)).unwrap();
+        assert_eq!((slow.kmin, slow.kmax), (4, 16));
+    }
+
+    #[test]
+    fn a_step_has_no_slope_and_a_tiny_threshold_still_marks() {
+        let step = EcnConfig { kmin: Bytes::from_kb(30), kmax: Bytes::from_kb(30), ..dcqcn() };
+        assert_eq!(step.ramp(Bandwidth::from_gbps(10)).unwrap().slope, 0);
+        let tiny = EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::new(1), ..dcqcn() };
+        assert_eq!(tiny.ramp(Bandwidth::from_mbps(1)).unwrap().kmax, 1);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let rate = Bandwidth::from_gbps(100);
+        let bad = |config: EcnConfig| config.ramp(rate).unwrap_err().to_string();
+        assert_eq!(
+            bad(EcnConfig { kmin: Bytes::from_kb(500), ..dcqcn() }),
+            "ecn: kmin 500KB is above kmax 400KB"
+        );
+        assert!(bad(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero"));
+        assert!(bad(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
+        assert!(bad(EcnConfig { per: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero"));
+        assert!(bad(EcnConfig { kmax: Bytes::MAX, ..dcqcn() }).contains("at most"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Ordered equal-cost groups.
+//!
+//! Members are in the order of their switches' positions, parallel links in the order of the links.
+//! In a Clos fabric whose tiers are numbered alike (every kind of `topology::kinds`) the n-th member
+//! then leads into the same plane from wherever one looks, so both directions of a flow choose the same
+//! switches. Elsewhere that may fail, which is why [`super::routes`] asks [`crate::verify`].
+
+use super::{Hop, Method, Routes, deliver_locally, racks};
+use crate::topology::{Neighbour, SwitchIx, Topology};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bits of the path hash that each tier moves on by. Four tiers have a slice of their own.
+const SLICE_BITS: u8 = 8;
+/// The last slice: beyond it nothing of 32 bits is left.
+const LAST_SLICE: u8 = 24;
+
+pub(super) fn routes(topology: &Topology) -> Routes {
+    let mut switches = deliver_locally(topology);
+    let around: Vec<Vec<Neighbour>> =
+        topology.switch_ixs().map(|ix| ordered_neighbours(topology, ix)).collect();
+    // Per switch: (slice, ports) -> group id, so that all prefixes behind the same ports share a group.
+    let mut known: Vec<BTreeMap<(u8, Vec<u16>), u16>> = vec![BTreeMap::new(); switches.len()];
+    for (rack, prefix) in racks(topology) {
+        let distance = distances(&around, rack);
+        for ix in topology.switch_ixs().filter(|&ix| ix != rack) {
+            let i = ix.0 as usize;
+            let Some(closer) = distance[i].and_then(|d| d.checked_sub(1)) else { continue };
+            let nearer = |n: &&Neighbour| distance[n.switch.0 as usize] == Some(closer);
+            let members: Vec<&Neighbour> = around[i].iter().filter(nearer).collect();
+            let hop = if let [only] = members[..] {
+                Hop::Via { port: only.port }
+            } else {
+                let slice = slice(topology, ix, &members);
+                let ports: Vec<u16> = members.iter().map(|n| n.port).collect();
+                let size = ports.len() as u16;
+                let next = known[i].len() as u16 + 1;
+                let group = *known[i].entry((slice, ports)).or_insert_with_key(|(_, ports)| {
+                    switches[i].groups.insert(next, ports.clone());
+                    next
+                });
+                Hop::Spread { group, size, slice }
+            };
+            switches[i].forward.insert(prefix, hop);
+        }
+    }
+    Routes { method: Method::Ecmp, switches }
+}
+
+fn ordered_neighbours(topology: &Topology, ix: SwitchIx) -> Vec<Neighbour> {
+    let mut all: Vec<Neighbour> = topology.neighbours(ix).collect();
+    all.sort_by_key(|n| (n.switch, n.link));
+    all
+}
+
+/// Hops from every switch to `to`; `None` where there is no way.
+fn distances(around: &[Vec<Neighbour>], to: SwitchIx) -> Vec<Option<u32>> {
+    let mut distance = vec![None; around.len()];
+    distance[to.0 as usize] = Some(0);
+    let mut queue = VecDeque::from([(to, 0)]);
+    while let Some((here, d)) = queue.pop_front() {
+        for n in &around[here.0 as usize] {
+            let there = &mut distance[n.switch.0 as usize];
+            if there.is_none() {
+                *there = Some(d + 1);
+                queue.push_back((n.switch, d + 1));
+            }
+        }
+    }
+    distance
+}
+
+/// The slice belongs to the lower end of the links, so that parallel links between two tiers are chosen
+/// by the same bits on the way up and on the way down.
+fn slice(topology: &Topology, ix: SwitchIx, members: &[&Neighbour]) -> u8 {
+    let here = topology.switch(ix).tier;
+    let lowest = members.iter().map(|n| topology.switch(n.switch).tier).fold(here, u8::min);
+    lowest.saturating_mul(SLICE_BITS).min(LAST_SLICE)
+}

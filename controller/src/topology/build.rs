@@ -1,0 +1,202 @@
+use super::kinds::{Draft, DraftLink, draft};
+use super::{
+    CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, MAX_PORTS, MAX_SWITCHES, Node, Place, Prefix,
+    Problem, Switch, SwitchIx, Topology, TopologyError, TopologySpec,
+};
+use crate::rate;
+use petgraph::unionfind::UnionFind;
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use weir_units::Bandwidth;
+
+/// Host bits of a rack's prefix, unless a rack is larger: racks read as `10.x.y.0/24`.
+const RACK_HOST_BITS: u32 = 8;
+/// All hosts live in 10.0.0.0/8 (RFC 1918).
+const FABRIC: Prefix = Prefix { addr: Ipv4Addr::new(10, 0, 0, 0), len: 8 };
+/// The first two bytes of a host's MAC: locally administered, unicast.
+const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
+
+/// Checks a spec and fixes every name, port and address.
+pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
+    let draft = draft(spec)?;
+    let nodes = declare(&draft)?;
+    let mut topology = skeleton(draft.hosts, draft.switches);
+    let mut linked = vec![false; topology.hosts.len()];
+    for (i, link) in draft.links.iter().enumerate() {
+        plug(&mut topology, &nodes, &mut linked, i, link)
+            .map_err(|problem| TopologyError::at(Place::Link(i + 1), problem))?;
+    }
+    let whole = |problem| TopologyError::at(Place::Topology, problem);
+    if let Some(lonely) = linked.iter().position(|&linked| !linked) {
+        return Err(whole(Problem::Unlinked(topology.hosts[lonely].name.clone())));
+    }
+    connected(&topology).map_err(whole)?;
+    set_tiers(&mut topology);
+    set_addresses(&mut topology);
+    Ok(topology)
+}
+
+/// Name -> node, refusing what is missing, doubled or too much.
+fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
+    if draft.hosts.is_empty() {
+        return Err(TopologyError::at(Place::Topology, Problem::NoHost));
+    }
+    if draft.switches.len() > MAX_SWITCHES {
+        return Err(TopologyError::at(Place::Topology, Problem::TooManySwitches(draft.switches.len())));
+    }
+    let hosts = draft.hosts.iter().enumerate().map(|(i, n)| ("hosts", n, Node::Host(HostIx(i as u32))));
+    let switches =
+        draft.switches.iter().enumerate().map(|(i, n)| ("switches", n, Node::Switch(SwitchIx(i as u32))));
+    let mut nodes = HashMap::new();
+    for (field, name, node) in hosts.chain(switches) {
+        if !usable(name) {
+            return Err(TopologyError::at(Place::Field(field), Problem::BadName(name.clone())));
+        }
+        if nodes.insert(name.clone(), node).is_some() {
+            return Err(TopologyError::at(Place::Field(field), Problem::Duplicate(name.clone())));
+        }
+    }
+    Ok(nodes)
+}
+
+/// Names become interface names (`s1-eth12`, at most 15 bytes in Linux) and file names.
+fn usable(name: &str) -> bool {
+    /// What `-eth` and three digits leave of IFNAMSIZ - 1.
+    const LONGEST: usize = 12;
+    name.len() <= LONGEST
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Nodes without links, tiers and addresses.
+fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
+    let host = |name| Host {
+        name,
+        ip: Ipv4Addr::UNSPECIFIED,
+        mac: [0; 6],
+        switch: SwitchIx(0),
+        switch_port: 0,
+        link: LinkIx(0),
+    };
+    let switch = |(i, name)| Switch {
+        name,
+        wire_id: i as u16 + 1,
+        tier: 0,
+        rack: None,
+        hosts: Vec::new(),
+        ports: vec![None],
+    };
+    Topology {
+        hosts: hosts.into_iter().map(host).collect(),
+        switches: switches.into_iter().enumerate().map(switch).collect(),
+        links: Vec::new(),
+        fabric: FABRIC,
+    }
+}
+
+/// Takes the next port on both sides of a link.
+fn plug(
+    topology: &mut Topology,
+    nodes: &HashMap<String, Node>,
+    linked: &mut [bool],
+    index: usize,
+    link: &DraftLink,
+) -> Result<(), Problem> {
+    let find = |name: &String| nodes.get(name).copied().ok_or_else(|| Problem::Undeclared(name.clone()));
+    let (a, b) = (find(&link.a)?, find(&link.b)?);
+    if a == b {
+        return Err(Problem::SelfLink(link.a.clone()));
+    }
+    if link.rate == Bandwidth::ZERO {
+        return Err(Problem::ZeroRate);
+    }
+    if rate::code(link.rate).is_none() {
+        return Err(Problem::NoRateCode(link.rate));
+    }
+    let ix = LinkIx(index as u32);
+    let (a, b) = match (a, b) {
+        (Node::Host(_), Node::Host(_)) => {
+            return Err(Problem::HostToHost(link.a.clone(), link.b.clone()));
+        }
+        (Node::Switch(one), Node::Switch(other)) => {
+            (take_port(topology, one, ix)?, take_port(topology, other, ix)?)
+        }
+        (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
+            if std::mem::replace(&mut linked[host.0 as usize], true) {
+                return Err(Problem::SecondHostLink(topology.host(host).name.clone()));
+            }
+            let end = take_port(topology, switch, ix)?;
+            topology.switches[switch.0 as usize].hosts.push(host);
+            let it = &mut topology.hosts[host.0 as usize];
+            (it.switch, it.switch_port, it.link) = (switch, end.port, ix);
+            (Endpoint { node: Node::Host(host), port: HOST_PORT }, end)
+        }
+    };
+    topology.links.push(Link { a, b, rate: link.rate, delay: link.delay });
+    Ok(())
+}
+
+/// The next free port of a switch.
+fn take_port(topology: &mut Topology, switch: SwitchIx, link: LinkIx) -> Result<Endpoint, Problem> {
+    let it = &mut topology.switches[switch.0 as usize];
+    if it.ports.len() == usize::from(CPU_PORT) {
+        it.ports.push(None);
+    }
+    if it.ports().count() == MAX_PORTS {
+        return Err(Problem::TooManyPorts(it.name.clone()));
+    }
+    it.ports.push(Some(link));
+    Ok(Endpoint { node: Node::Switch(switch), port: (it.ports.len() - 1) as u16 })
+}
+
+/// Refuses a pair of hosts that cannot reach each other.
+fn connected(topology: &Topology) -> Result<(), Problem> {
+    let mut islands = UnionFind::<usize>::new(topology.switches.len());
+    for link in &topology.links {
+        if let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) {
+            islands.union(a.0 as usize, b.0 as usize);
+        }
+    }
+    let first = &topology.hosts[0];
+    match topology.hosts.iter().find(|host| !islands.equiv(first.switch.0 as usize, host.switch.0 as usize)) {
+        Some(cut) => Err(Problem::Disconnected(first.name.clone(), cut.name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Hops to the nearest switch with hosts, by breadth-first search from all of them at once.
+/// A switch that no host can reach keeps tier 0: nothing passes through it.
+fn set_tiers(topology: &mut Topology) {
+    let mut queue: VecDeque<SwitchIx> =
+        topology.switch_ixs().filter(|&s| !topology.switch(s).hosts.is_empty()).collect();
+    let mut seen: Vec<bool> = topology.switches.iter().map(|s| !s.hosts.is_empty()).collect();
+    while let Some(here) = queue.pop_front() {
+        let tier = topology.switch(here).tier.saturating_add(1);
+        let next: Vec<SwitchIx> = topology.neighbours(here).map(|n| n.switch).collect();
+        for switch in next {
+            if !std::mem::replace(&mut seen[switch.0 as usize], true) {
+                topology.switches[switch.0 as usize].tier = tier;
+                queue.push_back(switch);
+            }
+        }
+    }
+}
+
+/// Rack of switch n: `10.0.0.0 + n * 2^bits`, its hosts counted from 1; `bits` is 8 unless a rack
+/// has more than 254 hosts. At most 4,095 racks of 500 hosts: 21 of the 24 bits there are.
+fn set_addresses(topology: &mut Topology) {
+    let largest = topology.switches.iter().map(|s| s.hosts.len()).max().unwrap_or(0) as u32;
+    // All-zeros and all-ones are not hosts.
+    let bits = RACK_HOST_BITS.max(u32::BITS - (largest + 1).leading_zeros());
+    let Topology { hosts, switches, .. } = topology;
+    for switch in switches.iter_mut().filter(|s| !s.hosts.is_empty()) {
+        let base = FABRIC.addr.to_bits() + (u32::from(switch.wire_id) << bits);
+        switch.rack = Some(Prefix { addr: Ipv4Addr::from_bits(base), len: (u32::BITS - bits) as u8 });
+        for (n, host) in (1..).zip(&switch.hosts) {
+            let ip = Ipv4Addr::from_bits(base + n);
+            let [a, b, c, d] = ip.octets();
+            let it = &mut hosts[host.0 as usize];
+            (it.ip, it.mac) = (ip, [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]);
+        }
+    }
+}

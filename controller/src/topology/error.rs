@@ -1,0 +1,107 @@
+use super::{MAX_PORTS, MAX_SWITCHES};
+use std::fmt;
+use thiserror::Error;
+use weir_units::Bandwidth;
+
+/// Why a topology was refused, and where in the file. The caller puts the file's name in front.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}{problem}")]
+pub struct TopologyError {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub problem: Problem,
+}
+
+impl TopologyError {
+    pub(super) fn at(place: Place, problem: Problem) -> TopologyError {
+        TopologyError { place, problem }
+    }
+}
+
+/// A place in a topology file. Prints as a prefix ("link 3: ").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The whole of it.
+    Topology,
+    /// A key, such as `senders`.
+    Field(&'static str),
+    /// The n-th link of the list, from 1.
+    Link(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Topology => Ok(()),
+            Place::Field(name) => write!(f, "{name}: "),
+            Place::Link(n) => write!(f, "link {n}: "),
+        }
+    }
+}
+
+/// What is wrong with a topology.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A link names a node that is in neither list.
+    #[error("{kind} \"{0}\" is not declared", kind = guess(.0))]
+    Undeclared(String),
+    /// Two nodes share a name.
+    #[error("\"{0}\" is declared twice; names of hosts and switches must differ")]
+    Duplicate(String),
+    /// A name that would not survive in file names and interface names.
+    #[error("\"{0}\" is not a usable name, take up to 12 letters, digits, '_' or '-', a letter first")]
+    BadName(String),
+    /// Both ends are the same node.
+    #[error("\"{0}\" is linked to itself")]
+    SelfLink(String),
+    /// Both ends are hosts.
+    #[error("\"{0}\" and \"{1}\" are both hosts; a host is linked to a switch")]
+    HostToHost(String, String),
+    /// A second link of a host.
+    #[error("host \"{0}\" already has a link; a host has exactly one (one NIC)")]
+    SecondHostLink(String),
+    /// A host without a link.
+    #[error("host \"{0}\" has no link")]
+    Unlinked(String),
+    /// Two hosts that cannot reach each other.
+    #[error("no path between \"{0}\" and \"{1}\"")]
+    Disconnected(String, String),
+    /// A rate that telemetry cannot express.
+    #[error("rate {0} has no code in telemetry, take one of {codes}", codes = crate::rate::known())]
+    NoRateCode(Bandwidth),
+    /// A rate of zero.
+    #[error("rate is zero")]
+    ZeroRate,
+    /// More links on a switch than its ports.
+    #[error("switch \"{0}\" needs more than {MAX_PORTS} ports")]
+    TooManyPorts(String),
+    /// More switches than identities.
+    #[error("{0} switches, at most {MAX_SWITCHES} can have an identity of 12 bits")]
+    TooManySwitches(usize),
+    /// A count outside its range.
+    #[error("{value} is out of range, take {least} to {most}")]
+    OutOfRange {
+        /// What was written.
+        value: u64,
+        /// The least allowed.
+        least: u64,
+        /// The most allowed.
+        most: u64,
+    },
+    /// Fat-tree arity that is odd.
+    #[error("a fat-tree needs an even k, not {0}")]
+    OddArity(u64),
+    /// No hosts at all.
+    #[error("there is no host")]
+    NoHost,
+}
+
+/// What an undeclared name was meant to be, by the convention of its first letter.
+fn guess(name: &str) -> &'static str {
+    match name.as_bytes().first() {
+        Some(b'h') => "host",
+        Some(b's') => "switch",
+        _ => "node",
+    }
+}

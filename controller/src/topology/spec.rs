@@ -1,0 +1,215 @@
+use super::AsText;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::fmt;
+use weir_units::{Bandwidth, Time};
+
+/// A topology as people write it: `kind` chooses the shape, the rest are its parameters.
+///
+/// Every kind takes `rate` and `delay` of a link (default 100Gbps and 1us, HPCC §5.1's links).
+///
+/// ```
+/// # use weir_controller::topology::*;
+/// let spec: TopologySpec = serde_yaml::from_str(
+///     "{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1.5us}",
+/// )?;
+/// assert_eq!(build(&spec)?.switches.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum TopologySpec {
+    /// Switches in a row.
+    Dumbbell(Dumbbell),
+    /// Hosts on one switch.
+    Star(Star),
+    /// Two tiers, every leaf linked to every spine.
+    LeafSpine(LeafSpine),
+    /// Three tiers, k pods.
+    FatTree(FatTree),
+    /// Every link listed.
+    Custom(Custom),
+}
+
+fn default_rate() -> Bandwidth {
+    Bandwidth::from_gbps(100)
+}
+fn default_delay() -> Time {
+    Time::from_us(1)
+}
+
+/// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dumbbell {
+    /// Length of the row.
+    pub switches: u64,
+    /// Hosts on the first switch, `h1` on.
+    pub senders: u64,
+    /// Hosts on the last switch, numbered after the senders.
+    pub receivers: u64,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// Hosts on one switch.
+#[serde_as]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Star {
+    /// How many.
+    pub hosts: u64,
+    /// Rate of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// Two tiers: leaves `s1..`, then spines.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeafSpine {
+    /// Switches with hosts.
+    pub leaves: u64,
+    /// Switches above them.
+    pub spines: u64,
+    /// Hosts on each leaf.
+    pub hosts_per_leaf: u64,
+    /// Rate of a link that says nothing else.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the hosts' links, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub host_rate: Option<Bandwidth>,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// A fat-tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores and
+/// k³/4 hosts. Edge switches come first, then aggregation, then core.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FatTree {
+    /// Ports of a switch; even.
+    pub k: u64,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// Every node and link listed; parallel links are allowed.
+#[serde_as]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Custom {
+    /// Names.
+    pub hosts: Vec<String>,
+    /// Names.
+    pub switches: Vec<String>,
+    /// Links in the order in which they take ports.
+    pub links: Vec<LinkSpec>,
+    /// Rate of a link that does not say.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Delay of a link that does not say.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// One link: `[h1, s1]` or `{a: h1, b: s1, rate: 25Gbps, delay: 1us}`.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkSpec {
+    /// One end.
+    pub a: String,
+    /// The other.
+    pub b: String,
+    /// Instead of the topology's rate.
+    #[serde_as(as = "Option<AsText>")]
+    pub rate: Option<Bandwidth>,
+    /// Instead of the topology's delay.
+    #[serde_as(as = "Option<AsText>")]
+    pub delay: Option<Time>,
+}
+
+/// The long form of a link.
+#[serde_as]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFields {
+    a: String,
+    b: String,
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    rate: Option<Bandwidth>,
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    delay: Option<Time>,
+}
+
+impl<'de> Deserialize<'de> for LinkSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LinkSpec, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = LinkSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a link: [h1, s1] or {a: h1, b: s1, rate: 25Gbps, delay: 1us}")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<LinkSpec, A::Error> {
+                let a = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                let b = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+                if seq.next_element::<serde::de::IgnoredAny>()?.is_some() {
+                    return Err(A::Error::invalid_length(3, &self));
+                }
+                Ok(LinkSpec { a, b, rate: None, delay: None })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkSpec, A::Error> {
+                let LinkFields { a, b, rate, delay } =
+                    LinkFields::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(LinkSpec { a, b, rate, delay })
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}

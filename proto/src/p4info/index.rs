@@ -1,0 +1,133 @@
+use super::{Object, P4InfoError};
+use crate::p4::config::v1 as p4;
+use std::collections::BTreeMap;
+
+/// A P4Info in which everything is found by name or id.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Match-action tables.
+    pub tables: Table<p4::Table>,
+    /// Actions.
+    pub actions: Table<p4::Action>,
+    /// Action profiles and selectors.
+    pub action_profiles: Table<p4::ActionProfile>,
+    /// Indexed counters.
+    pub counters: Table<p4::Counter>,
+    /// Counters of a table's entries.
+    pub direct_counters: Table<p4::DirectCounter>,
+    /// Indexed meters.
+    pub meters: Table<p4::Meter>,
+    /// Meters of a table's entries.
+    pub direct_meters: Table<p4::DirectMeter>,
+    /// `packet_in` and `packet_out`.
+    pub controller_headers: Table<p4::ControllerPacketMetadata>,
+    /// Value sets of parsers.
+    pub value_sets: Table<p4::ValueSet>,
+    /// Registers.
+    pub registers: Table<p4::Register>,
+    /// Digests.
+    pub digests: Table<p4::Digest>,
+    /// The program itself.
+    pub pkg_info: p4::PkgInfo,
+    /// Its types.
+    pub type_info: p4::P4TypeInfo,
+}
+
+impl Index {
+    /// Refuses objects without an id and ids that occur twice.
+    pub fn new(info: p4::P4Info) -> Result<Index, P4InfoError> {
+        Ok(Index {
+            tables: Table::new(info.tables)?,
+            actions: Table::new(info.actions)?,
+            action_profiles: Table::new(info.action_profiles)?,
+            counters: Table::new(info.counters)?,
+            direct_counters: Table::new(info.direct_counters)?,
+            meters: Table::new(info.meters)?,
+            direct_meters: Table::new(info.direct_meters)?,
+            controller_headers: Table::new(info.controller_packet_metadata)?,
+            value_sets: Table::new(info.value_sets)?,
+            registers: Table::new(info.registers)?,
+            digests: Table::new(info.digests)?,
+            pkg_info: info.pkg_info.unwrap_or_default(),
+            type_info: info.type_info.unwrap_or_default(),
+        })
+    }
+    /// From the text format, in one go.
+    pub fn from_text(text: &str) -> Result<Index, P4InfoError> {
+        Index::new(super::parse(text)?)
+    }
+}
+
+/// All objects of one kind.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    objects: Vec<T>,
+    by_id: BTreeMap<u32, usize>,
+    /// Full names, aliases and every suffix behind a dot.
+    by_name: BTreeMap<String, Match>,
+}
+
+/// What a name stands for. A full name beats an alias, an alias beats a suffix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Match {
+    Full(usize),
+    Alias(usize),
+    Suffix(usize),
+    Several,
+}
+
+impl<T: Object> Table<T> {
+    fn new(objects: Vec<T>) -> Result<Table<T>, P4InfoError> {
+        let (mut by_id, mut by_name) = (BTreeMap::new(), BTreeMap::new());
+        for (i, object) in objects.iter().enumerate() {
+            let preamble = object
+                .try_preamble()
+                .filter(|preamble| preamble.id != 0)
+                .ok_or(P4InfoError::NoPreamble { kind: T::KIND, position: i + 1 })?;
+            if by_id.insert(preamble.id, i).is_some() {
+                let (name, id) = (preamble.name.clone(), preamble.id);
+                return Err(P4InfoError::DuplicateId { kind: T::KIND, name, id });
+            }
+            let suffixes = preamble.name.match_indices('.').map(|(dot, _)| &preamble.name[dot + 1..]);
+            for suffix in suffixes {
+                by_name
+                    .entry(suffix.to_owned())
+                    .and_modify(|m| *m = Match::Several)
+                    .or_insert(Match::Suffix(i));
+            }
+        }
+        for (i, object) in objects.iter().enumerate() {
+            by_name.insert(object.preamble().alias.clone(), Match::Alias(i));
+        }
+        for (i, object) in objects.iter().enumerate() {
+            by_name.insert(object.preamble().name.clone(), Match::Full(i));
+        }
+        by_name.remove("");
+        Ok(Table { objects, by_id, by_name })
+    }
+
+    /// By full name, alias or unique suffix.
+    pub fn named(&self, name: &str) -> Result<&T, P4InfoError> {
+        match self.by_name.get(name) {
+            Some(&(Match::Full(i) | Match::Alias(i) | Match::Suffix(i))) => Ok(&self.objects[i]),
+            Some(Match::Several) => Err(P4InfoError::Ambiguous { kind: T::KIND, name: name.to_owned() }),
+            None => Err(P4InfoError::Unknown { kind: T::KIND, name: name.to_owned() }),
+        }
+    }
+    /// By id.
+    pub fn id(&self, id: u32) -> Option<&T> {
+        self.by_id.get(&id).map(|&i| &self.objects[i])
+    }
+    /// All, in the order of the P4Info.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.objects.iter()
+    }
+}
+
+impl<'a, T: Object> IntoIterator for &'a Table<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,70 @@
+use crate::p4::config::v1 as p4;
+use crate::p4::config::v1::Preamble;
+
+/// Something with a preamble: a table, an action, an extern's instance.
+pub trait Object {
+    /// What it is called in messages.
+    const KIND: &'static str;
+    /// `None` only in a message that [`super::Index`] has refused.
+    fn try_preamble(&self) -> Option<&Preamble>;
+    /// Id and names; empty if there is none.
+    fn preamble(&self) -> &Preamble {
+        static NONE: Preamble = Preamble {
+            id: 0,
+            name: String::new(),
+            alias: String::new(),
+            annotations: Vec::new(),
+            doc: None,
+            structured_annotations: Vec::new(),
+            annotation_locations: Vec::new(),
+        };
+        self.try_preamble().unwrap_or(&NONE)
+    }
+}
+
+macro_rules! objects {
+    ($($kind:literal $type:ident)*) => {
+        $(impl Object for p4::$type {
+            const KIND: &'static str = $kind;
+            fn try_preamble(&self) -> Option<&Preamble> {
+                self.preamble.as_ref()
+            }
+        })*
+    };
+}
+
+objects! {
+    "table" Table
+    "action" Action
+    "action profile" ActionProfile
+    "counter" Counter
+    "direct counter" DirectCounter
+    "meter" Meter
+    "direct meter" DirectMeter
+    "controller header" ControllerPacketMetadata
+    "value set" ValueSet
+    "register" Register
+    "digest" Digest
+}
+
+impl p4::Table {
+    /// The match field of this name.
+    pub fn match_field(&self, name: &str) -> Option<&p4::MatchField> {
+        self.match_fields.iter().find(|field| field.name == name)
+    }
+    /// The match field of this id.
+    pub fn match_field_by_id(&self, id: u32) -> Option<&p4::MatchField> {
+        self.match_fields.iter().find(|field| field.id == id)
+    }
+}
+
+impl p4::Action {
+    /// The parameter of this name.
+    pub fn param(&self, name: &str) -> Option<&p4::action::Param> {
+        self.params.iter().find(|param| param.name == name)
+    }
+    /// The parameter of this id.
+    pub fn param_by_id(&self, id: u32) -> Option<&p4::action::Param> {
+        self.params.iter().find(|param| param.id == id)
+    }
+}
