@@ -12,6 +12,7 @@ pub mod engine;
 pub mod packet;
 pub mod pipeline;
 pub mod program;
+pub mod stf;
 pub mod tm;
 pub mod trace;
 

@@ -1,0 +1,97 @@
+//! What a test says, statement by statement.
+
+use super::error::Place;
+use super::lex::{Name, Number};
+use crate::tm::Rate;
+use weir_units::Time;
+
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    pub place: Place,
+    pub command: Command,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    Packet { port: u16, bytes: Vec<u8> },
+    Expect { port: u16, frame: Option<Pattern> },
+    NoPacket { port: Option<u16> },
+    Add(Entry),
+    SetDefault { table: Name, action: Action },
+    RemoveAll,
+    CheckCounter { counter: Name, cell: Cell, check: Option<Check> },
+    CounterWrite { counter: Name, index: usize, packets: u64, bytes: u64 },
+    RegisterRead { register: Name, index: usize },
+    RegisterCheck { register: Name, index: usize, value: Number },
+    RegisterWrite { register: Name, index: usize, value: Number },
+    RegisterReset { register: Name },
+    MeterRead { meter: Name, index: usize },
+    MeterSet { meter: Name, index: Option<usize>, committed: Bucket, peak: Bucket },
+    MirrorAdd { session: u16, port: u16 },
+    MirrorAddGroup { session: u16, group: u16 },
+    MirrorDelete { session: u16 },
+    MirrorRead { session: u16 },
+    GroupCreate { group: u16 },
+    NodeCreate { instance: u16, ports: Vec<u16> },
+    NodeUpdate { node: usize, ports: Vec<u16> },
+    NodeAssociate { group: u16, node: usize },
+    Wait,
+    Advance(Time),
+    QueueRate { rate: Rate, port: Option<u16>, priority: Option<u8> },
+    QueueDepth { packets: u32, port: Option<u16> },
+}
+
+/// A table entry.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub table: Name,
+    pub priority: Option<i32>,
+    pub key: Vec<(Name, KeyValue)>,
+    pub action: Action,
+    /// Its name in this test, for its counter.
+    pub alias: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum KeyValue {
+    /// A value, perhaps with digits that do not matter.
+    Value(Number),
+    Prefix(Number, u16),
+    Range(Number, Number),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Action {
+    pub name: Name,
+    pub args: Vec<(Name, Number)>,
+}
+
+/// A cell of a counter array, or the entry whose counter is meant.
+#[derive(Clone, Debug)]
+pub(super) enum Cell {
+    Index(usize),
+    Alias(Name),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Check {
+    pub bytes: bool,
+    pub relation: &'static str,
+    pub value: u64,
+}
+
+/// One rate of a meter: units per microsecond, and the burst in units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bucket {
+    pub per_us: f64,
+    pub burst: u64,
+}
+
+/// The frame that is expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// One digit (0 to 15) each, `None` for any.
+    pub(super) nibbles: Vec<Option<u8>>,
+    /// The frame ends here; otherwise more may follow.
+    pub(super) exact: bool,
+}

@@ -1,0 +1,40 @@
+//! Why a test could not be run at all.
+
+use std::fmt;
+
+/// A test that cannot be run: where, what is wrong, what to do. Displays as `file:line:column: message`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StfError {
+    /// The file, as it was named.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+    /// What is wrong there, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for StfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for StfError {}
+
+/// A place in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+/// An error that does not know its file yet.
+pub(super) type Fault = (Place, String);
+
+impl StfError {
+    pub(super) fn new(file: &str, (place, message): Fault) -> StfError {
+        StfError { file: file.to_owned(), line: place.line, column: place.column, message }
+    }
+}

@@ -1,0 +1,65 @@
+//! Packet tests in p4c's STF language, on the embedded switch: no root, no sockets, no clock.
+//!
+//! A test is a text file, one command a line; `#` starts a comment. Words are those of p4c
+//! (tools/stf and backends/bmv2/bmv2stf.py), so that its tests run unchanged:
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `packet P 00AA..` | these bytes come in by port P |
+//! | `expect P 00A*..` | the next frame at port P begins so; `*` is any digit, `$` at the end: exactly so; no bytes: any frame |
+//! | `no_packet [P]` | nothing comes out (at P) that is not expected |
+//! | `add T [prio] key:value.. A(arg:value, ..) [= name]` | adds an entry; larger priorities win |
+//! | `setdefault T A(..)`, `remove all` | default action; removes what was added |
+//! | `check_counter C(i) packets == 1` | compares a counter: `==`, `!=`, `<`, `<=`, `>`, `>=`; `C($name)` is the entry's |
+//! | `counter_read`, `counter_write C i packets bytes` | as in simple_switch_CLI |
+//! | `register_read`, `register_write R i v`, `register_reset R` | likewise |
+//! | `meter_get_rates`, `meter_set_rates M i rate:burst rate:burst`, `meter_array_set_rates` | likewise, units per microsecond |
+//! | `mirroring_add S P`, `mirroring_add_mc S G`, `mirroring_delete S`, `mirroring_get S` | clone sessions |
+//! | `mc_mgrp_create G`, `mc_node_create rid P..`, `mc_node_update N P..`, `mc_node_associate G N` | multicast; nodes count from 0 |
+//! | `wait` | nothing: everything a packet causes has happened before the next line |
+//!
+//! Values are decimal, `0x` or `0b`; the latter two take `*` for digits that do not matter (ternary keys,
+//! the end of a prefix, registers). A prefix may also be `value/length`, a range `low..high`. A value
+//! without `*` matches all bits of its field, also those of digits that were not written.
+//! Tables, actions and keys may be named by an end of their name that no other has.
+//!
+//! Beyond p4c there are
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `time 1.5us` | the switch's clock moves on; it starts at 0, counts nanoseconds, and moves only so |
+//! | `register_check R i v` | a register must have this value |
+//! | `queue_rate N [P [prio]]` | packets per second (or `10Mbps`) of all ports, one port, one queue; 0 is unlimited |
+//! | `queue_depth N [P]` | at most N packets in each queue |
+//!
+//! The switch has ports 0 to 510. A port no line names may send what it likes, as in p4c, unless
+//! `no_packet` says otherwise. At the end the queues are emptied and the frames of each port compared
+//! with what was expected there, in order.
+
+mod ast;
+mod error;
+mod lex;
+mod names;
+mod outcome;
+mod parse;
+mod run;
+
+pub use ast::Pattern;
+pub use error::StfError;
+pub use outcome::{Failure, FailureKind, Frame, Outcome};
+
+use crate::program::Program;
+use std::sync::Arc;
+
+/// Runs the test `text`, called `file` in errors, on a new switch with `program`.
+pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
+    let outcome = || {
+        let statements = parse::parse(text)?;
+        let mut runner = run::Runner::new(program)?;
+        for statement in statements {
+            runner.step(statement)?;
+        }
+        Ok(runner.finish())
+    };
+    outcome().map_err(|fault| StfError::new(file, fault))
+}

@@ -1,0 +1,216 @@
+//! Names and values of a test, as the program has them.
+
+use super::ast::{Action, Entry, KeyValue};
+use super::error::Fault;
+use super::lex::{Name, Number};
+use crate::pipeline::{ActionCall, KeyMatch};
+use crate::program::{ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
+
+/// The table by its name, or by the end of it if no other table has that.
+pub(super) fn table<'p>(program: &'p Program, name: &Name) -> Result<(TableId, &'p TableInfo), Fault> {
+    let tables: Vec<_> = program.tables().collect();
+    let index = find(tables.iter().map(|(_, info)| info.name.as_str()), "table", name)?;
+    Ok(tables[index])
+}
+
+/// The one of `names` that is meant: the whole name, or the only one that ends so.
+fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &Name) -> Result<usize, Fault> {
+    let text = wanted.text.as_str();
+    if let Some(index) = names.clone().position(|name| name == text) {
+        return Ok(index);
+    }
+    // p4c's own runner takes any ending; one that begins a part of the name is the better match.
+    let ends = |name: &str| name.strip_suffix(text).is_some_and(|rest| rest.ends_with('.'));
+    for fits in [&ends as &dyn Fn(&str) -> bool, &|name: &str| name.ends_with(text)] {
+        let mut fitting = names.clone().enumerate().filter(|(_, name)| fits(name));
+        match (fitting.next(), fitting.next()) {
+            (Some((index, _)), None) => return Ok(index),
+            (Some((_, one)), Some((_, other))) => {
+                let message = format!("{text:?} may be {kind} {one} or {other}; write more of the name");
+                return Err((wanted.place, message));
+            }
+            (None, _) => {}
+        }
+    }
+    let known: Vec<&str> = names.collect();
+    let message = match known.len() {
+        0 => format!("there is no {kind} {text:?}: there is none at all"),
+        _ => format!("there is no {kind} {text:?}; there are {}", known.join(", ")),
+    };
+    Err((wanted.place, message))
+}
+
+/// The match of an entry, one for each key of the table.
+pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Fault> {
+    let mut given: Vec<Option<&KeyValue>> = vec![None; info.key.len()];
+    for (name, value) in &entry.key {
+        let index = key_index(info, name)?;
+        if given[index].replace(value).is_some() {
+            return Err((name.place, format!("key {} is given twice", info.key[index].name)));
+        }
+    }
+    let matches = info.key.iter().zip(given).map(|(key, value)| match value {
+        Some(value) => key_match(key, value),
+        None if key.kind == MatchKind::Exact => {
+            let message = format!("table {} needs a value for its exact key {}", info.name, key.name);
+            Err((entry.table.place, message))
+        }
+        None => Ok(KeyMatch::Any),
+    });
+    matches.collect()
+}
+
+fn key_index(info: &TableInfo, name: &Name) -> Result<usize, Fault> {
+    let names = || info.key.iter().map(|key| key.name.as_str());
+    // p4c writes `stack$0` for `stack[0]`, and leaves out the `$` around `$valid$`.
+    let spellings = [
+        name.text.clone(),
+        format!("{}$", name.text),
+        format!("{}.$valid$", name.text),
+        name.text.strip_suffix("valid").map_or(String::new(), |header| format!("{header}$valid$")),
+        stack_index(&name.text),
+    ];
+    for text in spellings.into_iter().filter(|text| !text.is_empty()) {
+        let spelling = Name { text, place: name.place };
+        if let Ok(index) = find(names(), "key", &spelling) {
+            return Ok(index);
+        }
+    }
+    find(names(), &format!("key of table {}", info.name), name)
+}
+
+/// `a$0.b` as `a[0].b`; empty if there is no such part.
+fn stack_index(text: &str) -> String {
+    let Some((before, after)) = text.split_once('$') else { return String::new() };
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    if digits == 0 { String::new() } else { format!("{before}[{}]{}", &after[..digits], &after[digits..]) }
+}
+
+fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, Fault> {
+    let (name, bits) = (&key.name, key.bits);
+    match (key.kind, value) {
+        (MatchKind::Range, KeyValue::Range(low, high)) => {
+            Ok(KeyMatch::Range { low: fit(low, name, bits)?, high: fit(high, name, bits)? })
+        }
+        (MatchKind::Lpm, KeyValue::Prefix(value, prefix_len)) => {
+            Ok(KeyMatch::Lpm { value: fit(value, name, bits)?, prefix_len: *prefix_len })
+        }
+        (MatchKind::Ternary, KeyValue::Prefix(value, prefix_len)) => {
+            let mask = prefix_mask(bits, u32::from(*prefix_len));
+            Ok(KeyMatch::Ternary { value: fit(value, name, bits)?, mask })
+        }
+        (kind, KeyValue::Value(number)) => match (&number.wild, kind) {
+            (Some(wild), MatchKind::Ternary) => {
+                Ok(KeyMatch::Ternary { value: fit(number, name, bits)?, mask: widen(wild, bits) })
+            }
+            (Some(wild), MatchKind::Lpm) => {
+                let mask = widen(wild, bits);
+                let ones: u32 = mask.iter().map(|byte| byte.count_ones()).sum();
+                if mask != prefix_mask(bits, ones) {
+                    let message = format!("key {name} is matched by prefix: only its last digits can be *");
+                    return Err((number.place, message));
+                }
+                Ok(KeyMatch::Lpm { value: fit(number, name, bits)?, prefix_len: ones as u16 })
+            }
+            (Some(_), _) => {
+                let message = format!("key {name} is not ternary: write all digits instead of *");
+                Err((number.place, message))
+            }
+            (None, MatchKind::Exact | MatchKind::Ternary) => Ok(KeyMatch::Exact(fit(number, name, bits)?)),
+            (None, MatchKind::Lpm) => {
+                Ok(KeyMatch::Lpm { value: fit(number, name, bits)?, prefix_len: bits as u16 })
+            }
+            (None, MatchKind::Range) => {
+                let value = fit(number, name, bits)?;
+                Ok(KeyMatch::Range { low: value.clone(), high: value })
+            }
+        },
+        (_, KeyValue::Prefix(number, _)) => {
+            Err((number.place, format!("key {name} is not matched by prefix; leave out the `/`")))
+        }
+        (_, KeyValue::Range(number, _)) => {
+            Err((number.place, format!("key {name} is not matched by range; write one value")))
+        }
+    }
+}
+
+/// The bytes of a number in a field of `bits`.
+pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, Fault> {
+    let used = number
+        .value
+        .iter()
+        .position(|&byte| byte != 0)
+        .map_or(0, |zeros| (number.value.len() - zeros) as u32 * 8 - number.value[zeros].leading_zeros());
+    if used > bits {
+        return Err((number.place, format!("the value needs {used} bits, but {what} has {bits}")));
+    }
+    Ok(resize(&number.value, 0, bits))
+}
+
+/// A mask for a field of `bits`: ones in front of what was written.
+fn widen(mask: &[u8], bits: u32) -> Vec<u8> {
+    let mut mask = resize(mask, 0xff, bits);
+    if let (Some(first), true) = (mask.first_mut(), !bits.is_multiple_of(8)) {
+        *first &= (1 << (bits % 8)) - 1;
+    }
+    mask
+}
+
+fn resize(bytes: &[u8], fill: u8, bits: u32) -> Vec<u8> {
+    let len = bits.div_ceil(8) as usize;
+    let mut resized = vec![fill; len.saturating_sub(bytes.len())];
+    resized.extend(&bytes[bytes.len().saturating_sub(len)..]);
+    resized
+}
+
+fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
+    let mut mask = vec![0u8; bits.div_ceil(8) as usize];
+    let unused = mask.len() as u32 * 8 - bits;
+    for bit in unused..(unused + prefix_len).min(mask.len() as u32 * 8) {
+        mask[(bit / 8) as usize] |= 0x80 >> (bit % 8);
+    }
+    mask
+}
+
+/// The action with its arguments in the program's order.
+pub(super) fn action(program: &Program, info: &TableInfo, call: &Action) -> Result<ActionCall, Fault> {
+    let actions: Vec<&ActionInfo> =
+        program.actions().filter(|(id, _)| info.actions.contains(id)).map(|(_, action)| action).collect();
+    let names = actions.iter().map(|action| action.name.as_str());
+    let action = actions[find(names, &format!("action of table {}", info.name), &call.name)?];
+    for (name, _) in &call.args {
+        if action.params.iter().all(|(param, _)| *param != name.text) {
+            let known: Vec<&str> = action.params.iter().map(|(param, _)| param.as_str()).collect();
+            let message = format!(
+                "action {} has no argument {:?}, it has [{}]",
+                action.name,
+                name.text,
+                known.join(", ")
+            );
+            return Err((name.place, message));
+        }
+        if call.args.iter().filter(|(other, _)| other.text == name.text).count() > 1 {
+            return Err((name.place, format!("argument {} is given twice", name.text)));
+        }
+    }
+    let args = action.params.iter().map(|(param, bits)| {
+        let given = call.args.iter().find(|(name, _)| name.text == *param);
+        match given {
+            Some((_, value)) => fit(value, param, *bits),
+            None => {
+                let message = format!("action {} needs an argument {param}", action.name);
+                Err((call.name.place, message))
+            }
+        }
+    });
+    Ok(ActionCall::Action { name: action.name.clone(), args: args.collect::<Result<_, _>>()? })
+}
+
+/// Whether two values of a field are the same where `wild` has ones.
+pub(super) fn same(one: &[u8], other: &[u8], wild: Option<&[u8]>) -> bool {
+    let len = one.len().max(other.len());
+    let bits = len as u32 * 8;
+    let mask = wild.map_or(vec![0xff; len], |mask| resize(mask, 0xff, bits));
+    let (one, other) = (resize(one, 0, bits), resize(other, 0, bits));
+    one.iter().zip(&other).zip(&mask).all(|((one, other), mask)| (one ^ other) & mask == 0)
+}

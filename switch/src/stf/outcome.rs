@@ -1,0 +1,225 @@
+//! What came of a test.
+
+use super::ast::Pattern;
+use crate::engine::SwitchBooks;
+use std::fmt;
+
+/// A frame that left the switch.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The line of the packet that was last sent in when it left.
+    pub cause: usize,
+    /// The headers the deparser emitted, with their lengths in bytes.
+    pub headers: Vec<(String, usize)>,
+}
+
+/// What did not come as expected. Displays with a hex diff.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The line that expected something else.
+    pub line: usize,
+    /// What happened instead.
+    pub kind: FailureKind,
+}
+
+/// The ways to fail.
+#[derive(Clone, Debug)]
+pub enum FailureKind {
+    /// A frame came that differs.
+    Differs {
+        /// Where.
+        port: u16,
+        /// What should have come.
+        expected: Pattern,
+        /// What came.
+        received: Frame,
+    },
+    /// No frame came.
+    Missing {
+        /// Where.
+        port: u16,
+        /// What should have come, if that was said.
+        expected: Option<Pattern>,
+    },
+    /// A frame came that nobody expects.
+    Unexpected {
+        /// Where.
+        port: u16,
+        /// The frame.
+        received: Frame,
+    },
+    /// A counter or register has another value.
+    Value(String),
+}
+
+/// What came of a test.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Packets sent into the switch.
+    pub packets: usize,
+    /// Frames that came out.
+    pub frames: usize,
+    /// Values that were read: `line: object = value`.
+    pub notes: Vec<String>,
+    /// Everything that did not come as expected, by port and order.
+    pub failures: Vec<Failure>,
+    /// The switch's books at the end: why packets were dropped.
+    pub books: SwitchBooks,
+}
+
+impl Outcome {
+    /// Whether everything came as expected.
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+impl Pattern {
+    /// The first byte in which `frame` differs, if any.
+    pub(super) fn first_difference(&self, frame: &[u8]) -> Option<usize> {
+        let digits = frame.iter().flat_map(|&byte| [byte >> 4, byte & 0xf]);
+        let mut received = digits.clone();
+        for (index, expected) in self.nibbles.iter().enumerate() {
+            match received.next() {
+                Some(digit) if expected.is_none_or(|expected| expected == digit) => {}
+                _ => return Some(index / 2),
+            }
+        }
+        (self.exact && received.next().is_some()).then_some(self.nibbles.len() / 2)
+    }
+
+    fn len(&self) -> usize {
+        self.nibbles.len().div_ceil(2)
+    }
+
+    /// A byte as text, with its wild digits; blanks behind the end.
+    fn byte(&self, index: usize) -> String {
+        let digit = |nibble: Option<&Option<u8>>| match nibble {
+            None => ' ',
+            Some(None) => '*',
+            Some(Some(digit)) => char::from_digit(u32::from(*digit), 16).unwrap_or('?'),
+        };
+        [2 * index, 2 * index + 1].map(|at| digit(self.nibbles.get(at))).iter().collect()
+    }
+
+    /// Whether a byte of the frame is what is expected there.
+    fn accepts(&self, index: usize, byte: Option<&u8>) -> bool {
+        let expected = [2 * index, 2 * index + 1].map(|at| self.nibbles.get(at));
+        match byte {
+            None => expected[0].is_none(),
+            Some(_) if expected[0].is_none() => !self.exact,
+            Some(byte) => {
+                let digits = [byte >> 4, byte & 0xf];
+                expected.iter().zip(digits).all(|(want, got)| want.is_none_or(|w| w.is_none_or(|w| w == got)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for index in 0..self.len() {
+            f.write_str(self.byte(index).trim_end())?;
+        }
+        if self.exact { f.write_str("$") } else { Ok(()) }
+    }
+}
+
+/// Bytes in a row of the diff.
+const ROW: usize = 16;
+
+/// The rows that differ, and where they do.
+fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -> fmt::Result {
+    let rows = expected.len().max(received.len()).div_ceil(ROW);
+    for row in 0..rows {
+        let range = row * ROW..(row + 1) * ROW;
+        let wrong: Vec<bool> = range.clone().map(|at| !expected.accepts(at, received.get(at))).collect();
+        if !wrong.contains(&true) {
+            continue;
+        }
+        let line = |byte: &dyn Fn(usize) -> String| {
+            range.clone().map(byte).collect::<Vec<_>>().join(" ").trim_end().to_owned()
+        };
+        let got = |at: usize| received.get(at).map_or("  ".to_owned(), |byte| format!("{byte:02x}"));
+        let mark = |at: usize| if wrong[at - row * ROW] { "^^".to_owned() } else { "  ".to_owned() };
+        writeln!(f, "    {:04x} expected {}", row * ROW, line(&|at| expected.byte(at)))?;
+        writeln!(f, "         received {}", line(&got))?;
+        writeln!(f, "                  {}", line(&mark))?;
+    }
+    Ok(())
+}
+
+impl Frame {
+    /// The header a byte belongs to, and its place in it.
+    fn header_of(&self, byte: usize) -> Option<(&str, usize)> {
+        let mut start = 0;
+        for (name, len) in &self.headers {
+            if byte < start + len {
+                return Some((name, byte - start));
+            }
+            start += len;
+        }
+        None
+    }
+
+    fn hex(&self) -> String {
+        self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.line;
+        match &self.kind {
+            FailureKind::Differs { port, expected, received } => {
+                let at = expected.first_difference(&received.bytes).unwrap_or_default();
+                write!(
+                    f,
+                    "line {line}: the frame at port {port}, after the packet of line {}, ",
+                    received.cause
+                )?;
+                match received.header_of(at) {
+                    _ if at >= received.bytes.len() => {
+                        writeln!(f, "ends after {} bytes", received.bytes.len())?;
+                    }
+                    _ if at >= expected.len() => writeln!(f, "goes on after byte {at}")?,
+                    Some((header, byte)) => {
+                        writeln!(f, "differs at byte {at}: byte {byte} of header {header}")?;
+                    }
+                    None => writeln!(f, "differs at byte {at}, in the payload")?,
+                }
+                write_diff(f, expected, &received.bytes)
+            }
+            FailureKind::Missing { port, expected: None } => {
+                writeln!(f, "line {line}: no frame came out at port {port}")
+            }
+            FailureKind::Missing { port, expected: Some(expected) } => {
+                writeln!(f, "line {line}: no frame came out at port {port}; expected {expected}")
+            }
+            FailureKind::Unexpected { port, received } => {
+                writeln!(f, "line {line}: after this packet an unexpected frame came out at port {port}")?;
+                writeln!(f, "         received {}", received.hex())
+            }
+            FailureKind::Value(what) => writeln!(f, "line {line}: {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for note in &self.notes {
+            writeln!(f, "{note}")?;
+        }
+        for failure in &self.failures {
+            write!(f, "{failure}")?;
+        }
+        let verdict = if self.passed() { "passed" } else { "FAILED" };
+        write!(f, "{verdict}: {} packets in, {} frames out", self.packets, self.frames)?;
+        for (reason, tally) in self.books.dropped.iter() {
+            write!(f, ", {} {}", tally.packets, reason.name())?;
+        }
+        writeln!(f)
+    }
+}

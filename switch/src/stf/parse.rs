@@ -1,0 +1,393 @@
+//! Reads a test, line by line. The language is described in the [module](super) above.
+
+use super::ast::{Action, Bucket, Cell, Check, Command, Entry, KeyValue, Pattern, Statement};
+use super::error::Fault;
+use super::lex::{Line, Name};
+use crate::tm::Rate;
+use weir_units::{Bandwidth, Time};
+
+/// All statements of a test, or the first fault.
+pub(super) fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
+    let mut statements = Vec::new();
+    for (index, text) in text.lines().enumerate() {
+        let mut line = Line::new(text, index + 1);
+        if line.is_done() {
+            continue;
+        }
+        let place = line.place();
+        let word = line.name("a command")?.text.to_ascii_lowercase();
+        let command = match command(&word, &mut line) {
+            Some(command) => command?,
+            None => {
+                let message = format!("there is no command {word:?}; the commands are {COMMANDS}");
+                return Err((place, message));
+            }
+        };
+        line.end()?;
+        statements.push(Statement { place, command });
+    }
+    Ok(statements)
+}
+
+const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, check_counter, counter_read, \
+    counter_write, register_read, register_check, register_write, register_reset, meter_get_rates, \
+    meter_set_rates, meter_array_set_rates, mirroring_add, mirroring_add_mc, mirroring_delete, \
+    mirroring_get, mc_mgrp_create, mc_node_create, mc_node_update, mc_node_associate, wait, time, \
+    queue_rate and queue_depth";
+
+/// What follows a command's word; `None` for an unknown word.
+fn command(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+    Some(match word {
+        "packet" => packet(line),
+        "expect" => expect(line),
+        "no_packet" => optional(line, |line| line.small("a port")).map(|port| Command::NoPacket { port }),
+        "add" => add(line).map(Command::Add),
+        "setdefault" => set_default(line),
+        "remove" => remove(line),
+        "wait" => Ok(Command::Wait),
+        "time" => time(line),
+        "queue_rate" => queue_rate(line),
+        "queue_depth" => queue_depth(line),
+        _ if word.contains("counter") => return counter(word, line),
+        _ if word.starts_with("register_") => return register(word, line),
+        _ if word.starts_with("meter_") => return meter(word, line),
+        _ => return replication(word, line),
+    })
+}
+
+fn optional<T>(
+    line: &mut Line<'_>,
+    read: impl FnOnce(&mut Line<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    if line.is_done() { Ok(None) } else { read(line).map(Some) }
+}
+
+fn packet(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let port = line.small("the port a packet comes in by")?;
+    if line.is_done() {
+        return Err(line.fault("the bytes of the packet are expected, like 00AA BB01"));
+    }
+    let (start, mut nibbles) = (line.place(), Vec::new());
+    while let Some(c) = line.peek() {
+        let Some(digit) = c.to_digit(16) else {
+            return Err(line.fault(format!("`{c}` is no digit of a packet; write hex digits, 0 to F")));
+        };
+        nibbles.push(digit as u8);
+        line.take(c.encode_utf8(&mut [0; 4]));
+    }
+    if nibbles.len() % 2 != 0 {
+        let message =
+            format!("a packet is whole bytes, but this has {} hex digits; add or remove one", nibbles.len());
+        return Err((start, message));
+    }
+    let bytes = nibbles.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    Ok(Command::Packet { port, bytes })
+}
+
+fn expect(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let port = line.small("the port a packet is expected at")?;
+    if line.is_done() {
+        return Ok(Command::Expect { port, frame: None });
+    }
+    let mut nibbles = Vec::new();
+    while let Some(c) = line.peek() {
+        match c {
+            '*' => nibbles.push(None),
+            '$' => break,
+            _ => match c.to_digit(16) {
+                Some(digit) => nibbles.push(Some(digit as u8)),
+                None => {
+                    let message = format!(
+                        "`{c}` is no digit of a packet; write 0 to F, * for any digit, $ for its end"
+                    );
+                    return Err(line.fault(message));
+                }
+            },
+        }
+        line.take(c.encode_utf8(&mut [0; 4]));
+    }
+    let exact = line.take("$");
+    Ok(Command::Expect { port, frame: Some(Pattern { nibbles, exact }) })
+}
+
+fn add(line: &mut Line<'_>) -> Result<Entry, Fault> {
+    let table = line.name("the name of a table")?;
+    let priority = if line.at_number() { Some(line.small("a priority")?) } else { None };
+    let mut key = Vec::new();
+    loop {
+        let name = line.name("a key like hdr.ipv4.dst:0x0a000001, or an action like drop(),")?;
+        if line.take(":") {
+            key.push((name, key_value(line)?));
+        } else if line.take("(") {
+            let action = action(name, line)?;
+            let alias = if line.take("=") { Some(line.name("a name for the entry")?.text) } else { None };
+            return Ok(Entry { table, priority, key, action, alias });
+        } else {
+            return Err(
+                line.fault("`:` and a value make a key of the name before, `(` and arguments an action")
+            );
+        }
+    }
+}
+
+fn key_value(line: &mut Line<'_>) -> Result<KeyValue, Fault> {
+    let value = line.number("the value of a key")?;
+    if line.take("/") {
+        Ok(KeyValue::Prefix(value, line.small("a prefix length")?))
+    } else if line.take("..") {
+        Ok(KeyValue::Range(value, line.number("the end of a range")?))
+    } else {
+        Ok(KeyValue::Value(value))
+    }
+}
+
+/// What follows the `(` of an action.
+fn action(name: Name, line: &mut Line<'_>) -> Result<Action, Fault> {
+    let mut args = Vec::new();
+    while !line.take(")") {
+        if !args.is_empty() {
+            line.need(",", "between arguments, or `)` after the last")?;
+        }
+        let arg = line.name("an argument like port:3, or `)`,")?;
+        line.need(":", "between an argument's name and its value")?;
+        args.push((arg, line.number("the value of an argument")?));
+    }
+    Ok(Action { name, args })
+}
+
+fn set_default(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let table = line.name("the name of a table")?;
+    let name = line.name("an action like drop()")?;
+    line.need("(", "behind the name of an action")?;
+    Ok(Command::SetDefault { table, action: action(name, line)? })
+}
+
+fn remove(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let (place, word) = (line.place(), line.word());
+    if word.is_some_and(|word| word.eq_ignore_ascii_case("all")) {
+        return Ok(Command::RemoveAll);
+    }
+    Err((place, "only `remove all` is known: it removes every entry this test added".to_owned()))
+}
+
+fn time(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let place = line.place();
+    let Some(word) = line.word() else {
+        return Err(line.fault("a time is expected here, like 1.5us"));
+    };
+    word.parse::<Time>().map(Command::Advance).map_err(|error| (place, error.to_string()))
+}
+
+fn queue_rate(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let place = line.place();
+    let Some(word) = line.word() else {
+        return Err(line.fault("a rate is expected here: packets per second, or bits like 10Mbps"));
+    };
+    let rate = match word.parse::<u64>() {
+        Ok(pps) => Rate::Packets(pps),
+        Err(_) => match word.parse::<Bandwidth>() {
+            Ok(rate) if rate > Bandwidth::ZERO => Rate::Bits(rate),
+            Ok(_) => {
+                return Err((place, "nothing would ever be sent; 0 without a unit is unlimited".to_owned()));
+            }
+            Err(error) => return Err((place, format!("{error}, or packets per second without a unit"))),
+        },
+    };
+    let port = optional(line, |line| line.small("a port"))?;
+    let priority = optional(line, |line| line.small("a priority"))?;
+    Ok(Command::QueueRate { rate, port, priority })
+}
+
+fn queue_depth(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let packets = line.small("a number of packets")?;
+    Ok(Command::QueueDepth { packets, port: optional(line, |line| line.small("a port"))? })
+}
+
+fn counter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+    Some(match word {
+        "check_counter" => check_counter(line),
+        "counter_read" => (|| {
+            let (counter, cell) = (line.name("a counter")?, Cell::Index(line.small("an index")?));
+            Ok(Command::CheckCounter { counter, cell, check: None })
+        })(),
+        "counter_write" => (|| {
+            Ok(Command::CounterWrite {
+                counter: line.name("a counter")?,
+                index: line.small("an index")?,
+                packets: line.small("a number of packets")?,
+                bytes: line.small("a number of bytes")?,
+            })
+        })(),
+        _ => return None,
+    })
+}
+
+/// Longest first, so that `<=` is not read as `<`.
+const RELATIONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
+
+fn check_counter(line: &mut Line<'_>) -> Result<Command, Fault> {
+    let counter = line.name("the name of a counter")?;
+    line.need("(", "behind the name of a counter")?;
+    let cell = if line.at_number() {
+        Cell::Index(line.small("an index")?)
+    } else {
+        Cell::Alias(line.name("an index, or the name of an entry")?)
+    };
+    line.need(")", "behind the index")?;
+    if line.is_done() {
+        return Ok(Command::CheckCounter { counter, cell, check: None });
+    }
+    let (place, unit) = (line.place(), line.name("`packets` or `bytes`")?.text.to_ascii_lowercase());
+    if unit != "packets" && unit != "bytes" {
+        return Err((place, format!("{unit:?} cannot be counted; write packets or bytes")));
+    }
+    let Some(relation) = RELATIONS.iter().find(|relation| line.take(relation)) else {
+        return Err(line.fault("a relation is expected here: ==, !=, <, <=, > or >="));
+    };
+    let check = Check { bytes: unit == "bytes", relation, value: line.small("a number")? };
+    Ok(Command::CheckCounter { counter, cell, check: Some(check) })
+}
+
+fn register(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+    let cell = |line: &mut Line<'_>| Ok((line.name("a register")?, line.small("an index")?));
+    Some(match word {
+        "register_read" => cell(line).map(|(register, index)| Command::RegisterRead { register, index }),
+        "register_check" | "register_write" => cell(line).and_then(|(register, index)| {
+            let value = line.number("a value")?;
+            Ok(match word {
+                "register_check" => Command::RegisterCheck { register, index, value },
+                _ => Command::RegisterWrite { register, index, value },
+            })
+        }),
+        "register_reset" => line.name("a register").map(|register| Command::RegisterReset { register }),
+        _ => return None,
+    })
+}
+
+fn meter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+    let indexed = match word {
+        "meter_get_rates" | "meter_set_rates" => true,
+        "meter_array_set_rates" => false,
+        _ => return None,
+    };
+    Some((|| {
+        let meter = line.name("a meter")?;
+        let index = if indexed { Some(line.small("an index")?) } else { None };
+        match (word, index) {
+            ("meter_get_rates", Some(index)) => Ok(Command::MeterRead { meter, index }),
+            _ => Ok(Command::MeterSet { meter, index, committed: bucket(line)?, peak: bucket(line)? }),
+        }
+    })())
+}
+
+/// `rate:burst`, the rate in units per microsecond as in simple_switch_CLI.
+fn bucket(line: &mut Line<'_>) -> Result<Bucket, Fault> {
+    let place = line.place();
+    let word = line.word().unwrap_or_default();
+    let parts = word.split_once(':').and_then(|(rate, burst)| {
+        let per_us = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)?;
+        Some(Bucket { per_us, burst: burst.parse().ok()? })
+    });
+    parts.ok_or((
+        place,
+        "a meter takes two rates, committed and peak, each units per microsecond : burst, like 0.001:10"
+            .to_owned(),
+    ))
+}
+
+fn replication(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+    let session = |line: &mut Line<'_>| line.small("a clone session");
+    let group = |line: &mut Line<'_>| line.small("a multicast group");
+    Some(match word {
+        "mirroring_add" => {
+            (|| Ok(Command::MirrorAdd { session: session(line)?, port: line.small("a port")? }))()
+        }
+        "mirroring_add_mc" => {
+            (|| Ok(Command::MirrorAddGroup { session: session(line)?, group: group(line)? }))()
+        }
+        "mirroring_delete" => session(line).map(|session| Command::MirrorDelete { session }),
+        "mirroring_get" => session(line).map(|session| Command::MirrorRead { session }),
+        "mc_mgrp_create" => group(line).map(|group| Command::GroupCreate { group }),
+        "mc_node_create" => (|| {
+            let instance = line.small("a replication id")?;
+            Ok(Command::NodeCreate { instance, ports: ports(line)? })
+        })(),
+        "mc_node_update" => (|| {
+            let node = line.small("a node, counted from 0")?;
+            Ok(Command::NodeUpdate { node, ports: ports(line)? })
+        })(),
+        "mc_node_associate" => (|| {
+            let group = group(line)?;
+            Ok(Command::NodeAssociate { group, node: line.small("a node, counted from 0")? })
+        })(),
+        _ => return None,
+    })
+}
+
+fn ports(line: &mut Line<'_>) -> Result<Vec<u16>, Fault> {
+    let mut ports = vec![line.small("a port")?];
+    while !line.is_done() {
+        ports.push(line.small("a port")?);
+    }
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> (usize, usize, String) {
+        let (place, message) = parse(text).unwrap_err();
+        (place.line, place.column, message)
+    }
+
+    #[test]
+    fn reads_the_language_of_p4c() {
+        let text = "
+            # p4c's own examples
+            ADD test2 100 data.f2:0x04040404 c4_6(val4:0x4040, val5:0x5050, port:2)
+            add tab1 dstAddr:0xa1a2a3a4a5a6 act(port:2) = A
+            add test1 0 data.$valid:0b1 data.f1:0x****0101 setb1(val:0x7f, port:2)
+            add route ipv4.dst:0x0a000000/8 via(port:1)
+            setdefault ethertype_match l2_packet()
+            expect 1 *1010101 03030303 0101$
+            packet 0 01010101 03030303 9999 # a comment
+            expect 5
+            check_counter cntDum(10) packets == 2
+            check_counter cntDum($A)
+            wait
+            mc_node_create 400 6 7 8
+            meter_set_rates m 3 0.001:10 0.02:20
+            no_packet";
+        let statements = parse(text).unwrap();
+        assert_eq!(statements.len(), 14);
+        let Command::Add(entry) = &statements[2].command else { panic!() };
+        assert_eq!((entry.priority, entry.key.len(), entry.action.args.len()), (Some(0), 2, 2));
+        let Command::Expect { port: 1, frame: Some(pattern) } = &statements[5].command else { panic!() };
+        assert_eq!((pattern.nibbles[0], pattern.nibbles[1], pattern.exact), (None, Some(1), true));
+        assert!(matches!(&statements[6].command, Command::Packet { port: 0, bytes } if bytes.len() == 10));
+    }
+
+    #[test]
+    fn every_truncated_line_is_one_clear_fault() {
+        let whole = "add t 10 h.f:0x1 h.g:0x2/8 act(a:1, b:2)";
+        for end in 1..whole.len() {
+            // A line may end where a prefix length or a word merely got shorter.
+            let Err((place, message)) = parse(&whole[..end]) else { continue };
+            assert_eq!(place.line, 1, "{message}");
+            assert!(place.column <= end + 1 && message.len() > 20, "{end}: {message}");
+        }
+        assert_eq!(fault("\n\npacket"), (3, 7, "the line ends too early: the port a packet comes in by is expected here, like 7, 0x1f or 0b101".into()));
+        assert!(fault("packet 0").2.starts_with("the line ends too early: the bytes"));
+        assert_eq!((fault("packet 0 ABC").0, fault("packet 0 ABC").1), (1, 10));
+        assert!(fault("packet 0 ABC").2.contains("3 hex digits"));
+        assert!(fault("packet 0 0G").2.contains("`G` is no digit"));
+        assert!(fault("add t h.f:0x1").2.contains("or an action like drop()"));
+        assert!(fault("add t h.f:0x1 act(port:1").2.contains("`,` is missing between arguments"));
+        assert!(fault("expect 1 AA $ BB").2.contains("one too many"));
+        assert!(fault("pakcet 0 AA").2.contains("no command \"pakcet\""));
+        assert!(fault("time 5").2.contains("has no unit"));
+        assert!(fault("remove t").2.contains("remove all"));
+        assert!(fault("meter_set_rates m 0 1:2").2.contains("two rates"));
+    }
+}

@@ -1,0 +1,466 @@
+//! Runs a test on a switch whose clock moves only when the test says so.
+
+use super::ast::{Cell, Check, Command, Pattern, Statement};
+use super::error::{Fault, Place};
+use super::lex::{Name, Number};
+use super::names;
+use super::outcome::{Failure, FailureKind, Frame, Outcome};
+use crate::engine::{CloneSession, Replica, Switch, SwitchConfig, SwitchOutput};
+use crate::packet::Packet;
+use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, TableError, Tracer};
+use crate::program::{HeaderId, Program, TableId};
+use crate::tm::QueueLimits;
+use crate::trace::SwitchTracer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weir_units::{Bytes, Time};
+
+/// What the test says of one port, and what came out there.
+#[derive(Default)]
+struct Port {
+    expected: Vec<(usize, Option<Pattern>)>,
+    frames: Vec<Frame>,
+    /// The test names the port, so that every frame there must be expected.
+    named: bool,
+}
+
+/// A node of a multicast group: copies with one id.
+struct Node {
+    instance: u16,
+    ports: Vec<u16>,
+}
+
+pub(super) struct Runner {
+    program: Arc<Program>,
+    switch: Switch,
+    now: Time,
+    ready: Ready,
+    ports: BTreeMap<u16, Port>,
+    /// Nothing may come out anywhere that is not expected.
+    nothing_else: bool,
+    added: Vec<(TableId, EntryHandle)>,
+    aliases: BTreeMap<String, (TableId, EntryHandle)>,
+    nodes: Vec<Node>,
+    groups: BTreeMap<u16, Vec<usize>>,
+    packets: usize,
+    /// The line of the last packet.
+    cause: usize,
+    notes: Vec<String>,
+    failures: Vec<Failure>,
+}
+
+/// Ports with something to send.
+#[derive(Default)]
+struct Ready(BTreeSet<u16>);
+
+impl SwitchOutput for Ready {
+    fn ready(&mut self, port: u16) {
+        self.0.insert(port);
+    }
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, _: Box<Packet>) {}
+    fn digest(&mut self, _: Digest) {}
+}
+
+/// Remembers the headers of the last frame.
+#[derive(Default)]
+struct Headers(Vec<(String, usize)>);
+
+impl Tracer for Headers {
+    fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {
+        self.0.push((program.header_name(header).to_owned(), len));
+    }
+}
+impl SwitchTracer for Headers {}
+
+/// The seed of the program's `random`: a test is the same every time.
+const SEED: u64 = 1;
+
+fn refuse(place: Place) -> impl Fn(TableError) -> Fault {
+    move |error| (place, error.to_string())
+}
+
+impl Runner {
+    /// A switch with every port v1model has, none of them limited.
+    pub fn new(program: Arc<Program>) -> Result<Runner, Fault> {
+        let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
+        let switch = Switch::new(program.clone(), config, SEED)
+            .map_err(|error| (Place { line: 1, column: 1 }, error.to_string()))?;
+        Ok(Runner {
+            program,
+            switch,
+            now: Time::ZERO,
+            ready: Ready::default(),
+            ports: BTreeMap::new(),
+            nothing_else: false,
+            added: Vec::new(),
+            aliases: BTreeMap::new(),
+            nodes: Vec::new(),
+            groups: BTreeMap::new(),
+            packets: 0,
+            cause: 0,
+            notes: Vec::new(),
+            failures: Vec::new(),
+        })
+    }
+
+    pub fn step(&mut self, statement: Statement) -> Result<(), Fault> {
+        let place = statement.place;
+        match statement.command {
+            Command::Packet { port, bytes } => self.send(place, port, &bytes),
+            Command::Expect { port, frame } => {
+                let port = self.ports.entry(port).or_default();
+                port.named = true;
+                port.expected.push((place.line, frame));
+            }
+            Command::NoPacket { port: Some(port) } => self.ports.entry(port).or_default().named = true,
+            Command::NoPacket { port: None } => self.nothing_else = true,
+            Command::Wait => {}
+            Command::Advance(span) => self.run_until(self.now.saturating_add(span)),
+            command => return self.control(place, command),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, place: Place, port: u16, bytes: &[u8]) {
+        self.ports.entry(port).or_default().named = true;
+        self.packets += 1;
+        self.cause = place.line;
+        self.switch.receive(self.now, port, Packet::from_bytes(bytes), &mut self.ready);
+        self.run_until(self.now);
+    }
+
+    /// Sends everything that may be sent until `end`, each frame at its time.
+    fn run_until(&mut self, end: Time) {
+        loop {
+            self.send_ready();
+            let next = self.ready.0.iter().filter_map(|&port| self.switch.next_ready(port)).min();
+            match next {
+                Some(next) if next <= end && next < Time::MAX => self.now = self.now.max(next),
+                _ => break,
+            }
+        }
+        if end < Time::MAX {
+            self.now = end;
+        }
+    }
+
+    /// Sends everything that may be sent now, by port.
+    fn send_ready(&mut self) {
+        let mut waiting = BTreeSet::new();
+        while let Some(port) = self.ready.0.pop_first() {
+            let mut headers = Headers::default();
+            match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut headers) {
+                Some(packet) => {
+                    let bytes = packet.to_vec();
+                    let frame = Frame { bytes, cause: self.cause, headers: headers.0 };
+                    self.ports.entry(port).or_default().frames.push(frame);
+                    self.ready.0.insert(port);
+                }
+                // A rate holds the port back.
+                None if self.switch.next_ready(port).is_some_and(|next| next > self.now) => {
+                    waiting.insert(port);
+                }
+                None => {}
+            }
+        }
+        self.ready.0.append(&mut waiting);
+    }
+
+    /// Empties the queues and compares everything.
+    pub fn finish(mut self) -> Outcome {
+        self.run_until(Time::MAX);
+        let mut frames = 0;
+        for (&number, port) in &mut self.ports {
+            frames += port.frames.len();
+            let strict = port.named || self.nothing_else;
+            let mut received = std::mem::take(&mut port.frames).into_iter();
+            let expected = std::mem::take(&mut port.expected).into_iter();
+            self.failures.extend(
+                expected.filter_map(|(line, pattern)| compare(number, line, pattern, received.next())),
+            );
+            if strict {
+                self.failures.extend(received.map(|received| Failure {
+                    line: received.cause,
+                    kind: FailureKind::Unexpected { port: number, received },
+                }));
+            }
+        }
+        Outcome {
+            packets: self.packets,
+            frames,
+            notes: self.notes,
+            failures: self.failures,
+            books: self.switch.books(),
+        }
+    }
+
+    fn control(&mut self, place: Place, command: Command) -> Result<(), Fault> {
+        match command {
+            Command::Add(entry) => {
+                let (table, info) = names::table(&self.program, &entry.table)?;
+                let key = names::key(info, &entry)?;
+                let action = names::action(&self.program, info, &entry.action)?;
+                let priority = match entry.priority {
+                    None if info.has_priorities() => {
+                        let message =
+                            format!("table {} needs a priority, a number behind its name", info.name);
+                        return Err((entry.table.place, message));
+                    }
+                    priority => priority.unwrap_or(0),
+                };
+                let handle = self.switch.pipeline_mut().table_add(table, &key, priority, &action);
+                let handle = handle.map_err(refuse(entry.table.place))?;
+                self.added.push((table, handle));
+                if let Some(alias) = entry.alias {
+                    self.aliases.insert(alias, (table, handle));
+                }
+                Ok(())
+            }
+            Command::SetDefault { table: name, action } => {
+                let (table, info) = names::table(&self.program, &name)?;
+                let action = names::action(&self.program, info, &action)?;
+                self.switch.pipeline_mut().table_set_default(table, &action).map_err(refuse(name.place))
+            }
+            Command::RemoveAll => {
+                self.aliases.clear();
+                for (table, entry) in std::mem::take(&mut self.added) {
+                    self.switch.pipeline_mut().table_delete(table, entry).map_err(refuse(place))?;
+                }
+                Ok(())
+            }
+            Command::QueueRate { rate, port, priority } => {
+                for port in self.chosen(port) {
+                    if !self.switch.set_rate(port, priority, rate) {
+                        return Err((place, format!("port {port} has no such queue")));
+                    }
+                }
+                Ok(())
+            }
+            Command::QueueDepth { packets, port } => {
+                for port in self.chosen(port) {
+                    let limits = QueueLimits { packets, bytes: Bytes::MAX };
+                    if !self.switch.set_limits(port, limits) {
+                        return Err((place, format!("there is no port {port}")));
+                    }
+                }
+                Ok(())
+            }
+            command => match self.replication(place, command)? {
+                Some(command) => self.state(place, command),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn chosen(&self, port: Option<u16>) -> Vec<u16> {
+        match port {
+            Some(port) => vec![port],
+            None => self.switch.queues().ports().collect(),
+        }
+    }
+
+    /// Multicast and clones. Gives the command back if it is of another kind.
+    fn replication(&mut self, place: Place, command: Command) -> Result<Option<Command>, Fault> {
+        let refuse = |error: crate::engine::ReplicationError| (place, error.to_string());
+        match command {
+            Command::MirrorAdd { session, port } => {
+                let replicas = vec![Replica { port, instance: 0 }];
+                let clones = CloneSession { replicas, ..CloneSession::default() };
+                self.switch.set_clone_session(session, clones).map_err(refuse)?;
+            }
+            Command::MirrorAddGroup { session, group } => {
+                let clones = CloneSession { group: Some(group), ..CloneSession::default() };
+                self.switch.set_clone_session(session, clones).map_err(refuse)?;
+            }
+            Command::MirrorDelete { session } => {
+                if !self.switch.delete_clone_session(session) {
+                    return Err((place, format!("there is no clone session {session} to delete")));
+                }
+            }
+            Command::MirrorRead { session } => {
+                let found = self.switch.clone_sessions().get(&session);
+                let text = found.map_or("none".to_owned(), |session| format!("{session:?}"));
+                self.notes.push(format!("line {}: clone session {session} = {text}", place.line));
+            }
+            Command::GroupCreate { group } => {
+                self.groups.insert(group, Vec::new());
+                self.switch.set_multicast_group(group, Vec::new()).map_err(refuse)?;
+            }
+            Command::NodeCreate { instance, ports } => self.nodes.push(Node { instance, ports }),
+            Command::NodeUpdate { node, ports } => {
+                let Some(known) = self.nodes.get_mut(node) else { return Err(no_node(place, node)) };
+                known.ports = ports;
+                self.set_groups().map_err(refuse)?;
+            }
+            Command::NodeAssociate { group, node } => {
+                if node >= self.nodes.len() {
+                    return Err(no_node(place, node));
+                }
+                let Some(members) = self.groups.get_mut(&group) else {
+                    let message =
+                        format!("there is no multicast group {group}; make it with mc_mgrp_create {group}");
+                    return Err((place, message));
+                };
+                members.push(node);
+                self.set_groups().map_err(refuse)?;
+            }
+            command => return Ok(Some(command)),
+        }
+        Ok(None)
+    }
+
+    /// Tells the switch what the nodes of each group come to, each node's ports in ascending order.
+    fn set_groups(&mut self) -> Result<(), crate::engine::ReplicationError> {
+        for (&group, members) in &self.groups {
+            let replicas = members.iter().flat_map(|&node| {
+                let Node { instance, ports } = &self.nodes[node];
+                let ports: BTreeSet<u16> = ports.iter().copied().collect();
+                ports.into_iter().map(|port| Replica { port, instance: *instance })
+            });
+            self.switch.set_multicast_group(group, replicas.collect())?;
+        }
+        Ok(())
+    }
+
+    /// Counters, registers and meters.
+    fn state(&mut self, place: Place, command: Command) -> Result<(), Fault> {
+        let pipeline = self.switch.pipeline_mut();
+        match command {
+            Command::CheckCounter { counter, cell, check } => {
+                self.check_counter(place, &counter, cell, check)
+            }
+            Command::CounterWrite { counter, index, packets, bytes } => {
+                let value = CounterValue { packets, bytes };
+                pipeline.counter_write(&counter.text, index, value).map_err(refuse(counter.place))
+            }
+            Command::RegisterRead { register, index } => {
+                let value = pipeline.register_read(&register.text, index).map_err(refuse(register.place))?;
+                self.notes.push(format!("line {}: {}[{index}] = {}", place.line, register.text, hex(&value)));
+                Ok(())
+            }
+            Command::RegisterCheck { register, index, value } => {
+                self.check_register(place, &register, index, &value)
+            }
+            Command::RegisterWrite { register, index, value } => {
+                pipeline.register_write(&register.text, index, &value.value).map_err(refuse(register.place))
+            }
+            Command::RegisterReset { register } => {
+                let (cells, _) = pipeline.register_info(&register.text).map_err(refuse(register.place))?;
+                for index in 0..cells {
+                    pipeline.register_write(&register.text, index, &[0]).map_err(refuse(register.place))?;
+                }
+                Ok(())
+            }
+            Command::MeterRead { meter, index } => {
+                let rates = pipeline.meter_rates(&meter.text, index).map_err(refuse(meter.place))?;
+                self.notes.push(format!("line {}: {}[{index}] = {rates:?}", place.line, meter.text));
+                Ok(())
+            }
+            Command::MeterSet { meter, index, committed, peak } => {
+                const US_PER_SECOND: f64 = 1e6;
+                let rates = MeterRates {
+                    cir: (committed.per_us * US_PER_SECOND).round() as u64,
+                    cburst: committed.burst,
+                    pir: (peak.per_us * US_PER_SECOND).round() as u64,
+                    pburst: peak.burst,
+                };
+                let cells = match index {
+                    Some(index) => index..index + 1,
+                    None => 0..pipeline.meter_size(&meter.text).map_err(refuse(meter.place))?,
+                };
+                for index in cells {
+                    pipeline.meter_set_rates(&meter.text, index, Some(rates)).map_err(refuse(meter.place))?;
+                }
+                Ok(())
+            }
+            // Everything else was done before.
+            _ => Ok(()),
+        }
+    }
+
+    fn check_counter(
+        &mut self,
+        place: Place,
+        counter: &Name,
+        cell: Cell,
+        check: Option<Check>,
+    ) -> Result<(), Fault> {
+        let pipeline = self.switch.pipeline();
+        let (value, cell) = match cell {
+            Cell::Index(index) => {
+                let value = pipeline.counter_read(&counter.text, index).map_err(refuse(counter.place))?;
+                (value, index.to_string())
+            }
+            Cell::Alias(name) => {
+                let alias = name.text.trim_start_matches('$');
+                let Some(&(table, entry)) = self.aliases.get(alias) else {
+                    let message = format!("no entry is named {alias:?}; name one with `add ... = {alias}`");
+                    return Err((name.place, message));
+                };
+                let value = pipeline.direct_counter_read(table, entry).map_err(refuse(name.place))?;
+                (value, alias.to_owned())
+            }
+        };
+        let name = format!("{}({cell})", counter.text);
+        let Some(Check { bytes, relation, value: wanted }) = check else {
+            let CounterValue { packets, bytes } = value;
+            self.notes.push(format!("line {}: {name} = {packets} packets, {bytes} bytes", place.line));
+            return Ok(());
+        };
+        let (got, unit) = if bytes { (value.bytes, "bytes") } else { (value.packets, "packets") };
+        let holds = match relation {
+            "==" => got == wanted,
+            "!=" => got != wanted,
+            "<" => got < wanted,
+            "<=" => got <= wanted,
+            ">" => got > wanted,
+            _ => got >= wanted,
+        };
+        if !holds {
+            let what = format!("{name} counted {got} {unit}, expected {relation} {wanted}");
+            self.failures.push(Failure { line: place.line, kind: FailureKind::Value(what) });
+        }
+        Ok(())
+    }
+
+    fn check_register(
+        &mut self,
+        place: Place,
+        register: &Name,
+        index: usize,
+        wanted: &Number,
+    ) -> Result<(), Fault> {
+        let pipeline = self.switch.pipeline();
+        let (_, bits) = pipeline.register_info(&register.text).map_err(refuse(register.place))?;
+        let got = pipeline.register_read(&register.text, index).map_err(refuse(register.place))?;
+        let expected = names::fit(wanted, &register.text, bits)?;
+        if !names::same(&got, &expected, wanted.wild.as_deref()) {
+            let name = &register.text;
+            let what = format!("{name}[{index}] is {}, expected {}", hex(&got), hex(&expected));
+            self.failures.push(Failure { line: place.line, kind: FailureKind::Value(what) });
+        }
+        Ok(())
+    }
+}
+
+fn no_node(place: Place, node: usize) -> Fault {
+    (place, format!("there is no node {node}; mc_node_create makes them, counted from 0"))
+}
+
+fn hex(value: &[u8]) -> String {
+    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("0x{digits}")
+}
+
+/// What is wrong with the next frame of a port, if anything.
+fn compare(port: u16, line: usize, pattern: Option<Pattern>, received: Option<Frame>) -> Option<Failure> {
+    let kind = match (pattern, received) {
+        (expected, None) => FailureKind::Missing { port, expected },
+        (Some(expected), Some(received)) if expected.first_difference(&received.bytes).is_some() => {
+            FailureKind::Differs { port, expected, received }
+        }
+        _ => return None,
+    };
+    Some(Failure { line, kind })
+}
