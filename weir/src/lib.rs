@@ -1,0 +1,2 @@
+//! The command line of Weir and the report.
+pub mod report;

@@ -1,0 +1,339 @@
+//! A chart as SVG.
+
+use super::ink::{Ink, PLOT_CSS, dash};
+use super::labels::{self, LETTER_HEIGHT};
+use super::thin::{Thinned, thin};
+use super::{Chart, Line, Names, Size};
+use maud::{Markup, PreEscaped, html};
+
+/// Room for one row of letters.
+const ROW: f64 = 18.0;
+/// Between the frame and what stands at its left and below.
+const TICK_GAP: f64 = 6.0;
+/// So that the last tick label and the last point are not cut off.
+const RIGHT: f64 = 16.0;
+/// Length of the sample of a line in the legend.
+const SAMPLE: f64 = 26.0;
+/// A tick label about every so many pixels.
+const X_TICK_EVERY: f64 = 85.0;
+const Y_TICK_EVERY: f64 = 65.0;
+const STROKE: f64 = 1.75;
+/// With so many lines in one chart each of them is drawn finer.
+const MANY: usize = 8;
+const FINE_STROKE: f64 = 1.0;
+
+/// The rectangle in which the data stands.
+#[derive(Clone, Copy)]
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Frame {
+    fn right(&self) -> f64 {
+        self.left + self.width
+    }
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
+impl Chart {
+    /// The chart as an element of a page that carries [`PLOT_CSS`].
+    pub fn svg(&self, size: Size) -> Markup {
+        self.draw(size, None)
+    }
+
+    /// The chart as a file of its own.
+    pub fn svg_file(&self, size: Size) -> String {
+        let style = html! { style { (PreEscaped(PLOT_CSS)) } };
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n",
+            self.draw(size, Some(style)).into_string()
+        )
+    }
+
+    fn draw(&self, size: Size, style: Option<Markup>) -> Markup {
+        let (width, height) = size.pixels();
+        let y_ticks = self.y_ticks(height);
+        let legend = self.legend_rows(width);
+        let frame = self.frame((width, height), &y_ticks, legend.len());
+        let lines: Vec<Thinned> = self.lines.iter().map(|line| self.pixels(line, frame)).collect();
+        html! {
+            svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}"))
+                width=(width) height=(height) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
+                @if let Some(style) = style { (style) }
+                rect class="paper" width=(width) height=(height) fill=(Ink::Paper.light()) {}
+                (legend_markup(&legend))
+                (self.y_axis(frame, &y_ticks))
+                (self.x_axis(frame))
+                (self.marks(frame))
+                (self.data(frame, &lines))
+                @if self.names == Names::Direct { (self.direct_names(frame, &lines)) }
+            }
+        }
+    }
+
+    fn y_ticks(&self, height: f64) -> Vec<(f64, String)> {
+        let count = (height / Y_TICK_EVERY) as usize;
+        self.y.ticks(count).into_iter().map(|v| (v, (self.y.format)(v))).collect()
+    }
+
+    fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {
+        let widest = y_ticks.iter().map(|(_, text)| labels::width(text)).fold(0.0, f64::max);
+        let left = (widest + 2.0 * TICK_GAP).round();
+        // Legend, then the title of the y axis, above; tick labels and the title of the x axis below.
+        let top = legend_rows as f64 * ROW + ROW + 3.0 * TICK_GAP;
+        Frame { left, top, width: width - left - RIGHT, height: height - top - 2.0 * ROW - TICK_GAP }
+    }
+
+    /// A line in pixels from the left upper corner of the frame.
+    fn pixels(&self, line: &Line, frame: Frame) -> Thinned {
+        let across = |x| self.x.place(x) * frame.width;
+        let down = |y| (1.0 - self.y.place(y)) * frame.height;
+        let mut thinned = thin(&line.points, frame.width);
+        thinned.line.iter_mut().for_each(|p| *p = (across(p.0), down(p.1)));
+        thinned.band.iter_mut().for_each(|b| *b = (down(b.0), down(b.1)));
+        thinned
+    }
+
+    fn y_axis(&self, frame: Frame, ticks: &[(f64, String)]) -> Markup {
+        html! {
+            (text((0.0, frame.top - 3.0 * TICK_GAP), "start", Ink::Text, &self.y.title))
+            @for (value, label) in ticks {
+                @let y = frame.top + (1.0 - self.y.place(*value)) * frame.height;
+                (rule((frame.left, y), (frame.right(), y), Ink::Grid))
+                (text((frame.left - TICK_GAP, y + 4.0), "end", Ink::Faint, label))
+            }
+        }
+    }
+
+    fn x_axis(&self, frame: Frame) -> Markup {
+        const TICK: f64 = 4.0;
+        let count = (frame.width / X_TICK_EVERY) as usize;
+        let y = frame.bottom();
+        html! {
+            (rule((frame.left, y), (frame.right(), y), Ink::Axis))
+            @for value in self.x.ticks(count) {
+                @let x = frame.left + self.x.place(value) * frame.width;
+                (rule((x, y), (x, y + TICK), Ink::Axis))
+                (text((x, y + ROW), "middle", Ink::Faint, &(self.x.format)(value)))
+            }
+            (text((frame.right(), y + 2.0 * ROW), "end", Ink::Text, &self.x.title))
+        }
+    }
+
+    /// Vertical lines; their words stand on the side that has room.
+    fn marks(&self, frame: Frame) -> Markup {
+        html! {
+            @for mark in &self.marks {
+                @let x = frame.left + self.x.place(mark.x) * frame.width;
+                @let fits = x + TICK_GAP + labels::width(&mark.label) < frame.right();
+                @let (at, anchor) = if fits { (x + TICK_GAP, "start") } else { (x - TICK_GAP, "end") };
+                line class=(Ink::Mark.class()) stroke=(Ink::Mark.light()) stroke-dasharray="2 3"
+                    x1=(px(x)) x2=(px(x)) y1=(px(frame.top - TICK_GAP)) y2=(px(frame.bottom())) {}
+                (text((at, frame.top), anchor, Ink::Faint, &mark.label))
+            }
+        }
+    }
+
+    fn data(&self, frame: Frame, lines: &[Thinned]) -> Markup {
+        let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
+        // The first line is drawn last: it lies on top.
+        let drawn = || self.lines.iter().zip(lines).rev();
+        html! {
+            g transform=(format!("translate({} {})", px(frame.left), px(frame.top))) {
+                @for (line, thinned) in drawn().filter(|(_, thinned)| is_visible(&thinned.band)) {
+                    @let ink = Ink::Name(line.colour);
+                    polygon class=(format!("band {}", ink.class())) fill=(ink.light()) fill-opacity="0.2" points=(outline(thinned)) {}
+                }
+                @for (line, thinned) in drawn() {
+                    @let ink = Ink::Line(line.colour);
+                    polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash))
+                        fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
+                }
+            }
+        }
+    }
+
+    fn direct_names(&self, frame: Frame, lines: &[Thinned]) -> Markup {
+        let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+        let lines: Vec<Vec<(f64, f64)>> = lines.iter().map(|thinned| thinned.line.clone()).collect();
+        let places = labels::place(&lines, &names, (frame.width, frame.height));
+        html! {
+            @for (line, place) in self.lines.iter().zip(places) {
+                @if let Some((x, y)) = place {
+                    @let ink = Ink::Name(line.colour);
+                    text class=(format!("strong halo {}", ink.class())) fill=(ink.light())
+                        x=(px(frame.left + x)) y=(px(frame.top + y)) { (line.name) }
+                }
+            }
+        }
+    }
+
+    /// The legend, cut into rows that fit; each item with the x at which it begins.
+    fn legend_rows(&self, width: f64) -> Vec<Vec<(f64, &Line)>> {
+        const BETWEEN: f64 = 22.0;
+        if self.names != Names::Legend {
+            return Vec::new();
+        }
+        let mut rows: Vec<Vec<(f64, &Line)>> = Vec::new();
+        let mut x = f64::INFINITY;
+        for line in &self.lines {
+            let note = line.note.as_deref().map_or(0.0, |note| labels::width(note) + TICK_GAP);
+            let item = SAMPLE + TICK_GAP + labels::width(&line.name) + note;
+            if x + item > width {
+                rows.push(Vec::new());
+                x = 0.0;
+            }
+            rows.last_mut().expect("a row was begun above").push((x, line));
+            x += item + BETWEEN;
+        }
+        rows
+    }
+}
+
+fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
+    html! {
+        @for (row, items) in rows.iter().enumerate() {
+            @let base = row as f64 * ROW + LETTER_HEIGHT;
+            @for (x, line) in items {
+                @let ink = Ink::Line(line.colour);
+                line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash)) stroke-width="2.5"
+                    x1=(px(*x)) x2=(px(x + SAMPLE)) y1=(px(base - 4.0)) y2=(px(base - 4.0)) {}
+                text x=(px(x + SAMPLE + TICK_GAP)) y=(px(base)) class=(Ink::Text.class()) fill=(Ink::Text.light()) {
+                    tspan class="strong" { (line.name) }
+                    @if let Some(note) = &line.note {
+                        " " tspan class=(Ink::Faint.class()) fill=(Ink::Faint.light()) { (note) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A short piece of line number `index`, to stand beside a name in a table.
+pub fn sample_line(index: usize) -> Markup {
+    let ink = Ink::Line(index);
+    html! {
+        svg class="swatch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true" {
+            line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
+        }
+    }
+}
+
+fn text((x, y): (f64, f64), anchor: &str, ink: Ink, words: &str) -> Markup {
+    html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(ink.class()) fill=(ink.light()) { (words) } }
+}
+
+fn rule(from: (f64, f64), to: (f64, f64), ink: Ink) -> Markup {
+    html! {
+        line class=(ink.class()) stroke=(ink.light()) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}
+    }
+}
+
+/// A coordinate, to a tenth of a pixel.
+fn px(value: f64) -> String {
+    let tenths = (value * 10.0).round() as i64;
+    if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
+}
+
+/// Whether a band is anywhere more than its line.
+fn is_visible(band: &[(f64, f64)]) -> bool {
+    band.iter().any(|(low, high)| low - high > STROKE)
+}
+
+/// The band round a line: along its upper edge and back along the lower one.
+fn outline(thinned: &Thinned) -> String {
+    let upper = thinned.line.iter().zip(&thinned.band).map(|(&(x, _), &(_, high))| (x, high));
+    let lower = thinned.line.iter().zip(&thinned.band).rev().map(|(&(x, _), &(low, _))| (x, low));
+    path(&upper.chain(lower).collect::<Vec<_>>())
+}
+
+fn path(points: &[(f64, f64)]) -> String {
+    let mut path = String::with_capacity(points.len() * 10);
+    for &(x, y) in points {
+        if !path.is_empty() {
+            path.push(' ');
+        }
+        path.push_str(&px(x));
+        path.push(',');
+        path.push_str(&px(y));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Axis, Mark};
+    use super::*;
+
+    fn chart(names: Names) -> Chart {
+        let line = |name: &str, colour, y| Line {
+            name: name.into(),
+            note: Some("peak <1 KB".into()),
+            colour,
+            dash: colour,
+            points: vec![(0.0, y), (1000.0, y)],
+        };
+        Chart {
+            alt: "a \"test\" & more".into(),
+            x: Axis::exactly("time (us)", 0.0, 1000.0),
+            y: Axis::from_zero("queue (KB)", 10.0),
+            lines: vec![line("fncc", 0, 2.0), line("hpcc eta=0.95", 1, 9.0)],
+            marks: vec![
+                Mark { x: 300.0, label: "h2->h3 starts".into() },
+                Mark { x: 990.0, label: "end".into() },
+            ],
+            names,
+        }
+    }
+
+    #[test]
+    fn is_well_formed_xml_whatever_the_names() {
+        for names in [Names::Legend, Names::Direct, Names::None] {
+            for size in [Size::Wide, Size::Narrow] {
+                let file = chart(names).svg_file(size);
+                let tree = roxmltree::Document::parse(&file).unwrap();
+                let lines =
+                    tree.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "polyline")));
+                assert_eq!(lines.count(), 2);
+                let named = file.contains("hpcc eta=0.95</t");
+                assert_eq!(named, names != Names::None, "{names:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_inside_the_picture() {
+        let file = chart(Names::Legend).svg_file(Size::Narrow);
+        let tree = roxmltree::Document::parse(&file).unwrap();
+        let (width, height) = Size::Narrow.pixels();
+        for node in tree.descendants() {
+            for (attribute, most) in
+                [("x", width), ("x1", width), ("x2", width), ("y", height), ("y2", height)]
+            {
+                let value = node.attribute(attribute).map(|v| v.parse::<f64>().unwrap());
+                assert!(value.is_none_or(|v| (0.0..=most).contains(&v)), "{attribute} of {node:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_legend_takes_more_rows() {
+        let mut chart = chart(Names::Legend);
+        let rows = |chart: &Chart| chart.legend_rows(430.0).len();
+        assert_eq!(rows(&chart), 1);
+        let line = chart.lines[1].clone();
+        chart.lines.extend(std::iter::repeat_n(line, 4));
+        assert!(rows(&chart) >= 3);
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!((px(12.04), px(12.06), px(-0.51)), ("12".into(), "12.1".into(), "-0.5".into()));
+        assert_eq!(path(&[(1.0, 2.0), (3.25, 4.0)]), "1,2 3.3,4");
+    }
+}

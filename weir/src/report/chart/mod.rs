@@ -1,0 +1,85 @@
+//! Line charts: what is to be seen ([`Chart`]), and how it becomes an SVG ([`Chart::svg`]).
+//!
+//! The SVG is written directly: classes instead of colours, so that one style sheet turns a chart
+//! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
+
+mod draw;
+mod ink;
+mod labels;
+mod scale;
+mod thin;
+
+pub use draw::sample_line;
+pub use ink::PLOT_CSS;
+pub use scale::{Axis, Scale, Unit};
+
+/// A picture of some lines over one another.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What the picture shows, for readers who do not see it.
+    pub alt: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// In the order in which they are drawn and listed.
+    pub lines: Vec<Line>,
+    /// Moments worth a vertical line.
+    pub marks: Vec<Mark>,
+    /// Where the names of the lines stand.
+    pub names: Names,
+}
+
+/// One line of a chart.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// A number worth reading beside the name in the legend, such as `peak 12 KB`.
+    pub note: Option<String>,
+    /// Which colour: an index that means the same scheme in every chart.
+    pub colour: usize,
+    /// Which dash pattern; 0 is solid.
+    pub dash: usize,
+    /// In units of the axes, x ascending.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A vertical line with a word at its top.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Where, in units of the x axis.
+    pub x: f64,
+    /// What happened there.
+    pub label: String,
+}
+
+/// How the lines of a chart are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// In rows above the picture.
+    Legend,
+    /// Beside each line, where there is most room.
+    Direct,
+    /// Not at all: the caption says what they are.
+    None,
+}
+
+/// For which width a chart is drawn. Letters have the same size in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// For the whole column of a wide page.
+    Wide,
+    /// For half of it, or for a telephone.
+    Narrow,
+}
+
+impl Size {
+    /// Width and height in CSS pixels.
+    pub fn pixels(self) -> (f64, f64) {
+        match self {
+            Size::Wide => (900.0, 310.0),
+            Size::Narrow => (430.0, 280.0),
+        }
+    }
+}

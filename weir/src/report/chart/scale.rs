@@ -1,0 +1,181 @@
+//! Axes: ranges, round ticks, units.
+
+/// How values are spread along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equally far apart.
+    Linear,
+    /// Equal ratios are equally far apart.
+    Log,
+}
+
+/// One axis of a chart.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it shows, with its unit: `queue (KB)`.
+    pub title: String,
+    /// How values are spread.
+    pub scale: Scale,
+    /// Smallest value shown.
+    pub low: f64,
+    /// Largest value shown.
+    pub high: f64,
+    /// How a tick is written.
+    pub format: fn(f64) -> String,
+}
+
+/// A unit in which an axis counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// As written in the title.
+    pub name: &'static str,
+    /// How many base units (bytes, picoseconds, bit/s) it has.
+    pub scale: f64,
+}
+
+impl Unit {
+    /// The unit in which `most` picoseconds read best.
+    pub fn of_time(most: f64) -> Unit {
+        pick(most, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
+    }
+    /// The unit in which `most` bytes read best.
+    pub fn of_bytes(most: f64) -> Unit {
+        pick(most, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
+    }
+    /// The unit in which `most` bit/s read best.
+    pub fn of_rate(most: f64) -> Unit {
+        pick(most, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
+    }
+}
+
+/// The largest unit of which `most` holds more than a few, so that ticks are whole numbers.
+fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
+    const A_FEW: f64 = 4.0;
+    let &(name, scale) = units
+        .iter()
+        .find(|(_, scale)| most >= A_FEW * scale)
+        .unwrap_or_else(|| units.last().expect("a list of units is not empty"));
+    Unit { name, scale }
+}
+
+impl Axis {
+    /// A linear axis from zero to a round number above `most`.
+    pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
+        let most = if most > 0.0 { most } else { 1.0 };
+        let step = step(most, 4);
+        // A line that touches the frame is hard to see: leave it a little room.
+        let high = (most * 1.04 / step).ceil() * step;
+        Axis { title: title.into(), scale: Scale::Linear, low: 0.0, high, format: plain }
+    }
+
+    /// A linear axis over exactly this range.
+    pub fn exactly(title: impl Into<String>, low: f64, high: f64) -> Axis {
+        let high = if high > low { high } else { low + 1.0 };
+        Axis { title: title.into(), scale: Scale::Linear, low, high, format: plain }
+    }
+
+    /// A logarithmic axis over this range; both ends must be above zero.
+    pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
+        let low = if low > 0.0 { low } else { 1.0 };
+        let high = if high > low { high } else { low * 10.0 };
+        Axis { title: title.into(), scale: Scale::Log, low, high, format: plain }
+    }
+
+    /// Where `value` stands between the two ends, 0 to 1.
+    pub fn place(&self, value: f64) -> f64 {
+        let fraction = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+        };
+        fraction.clamp(0.0, 1.0)
+    }
+
+    /// Round values to label, about `count` of them.
+    pub fn ticks(&self, count: usize) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => {
+                let step = step(self.high - self.low, count);
+                let first = (self.low / step).ceil() as i64;
+                let last = (self.high / step * (1.0 + 1e-9)).floor() as i64;
+                (first..=last).map(|i| i as f64 * step).collect()
+            }
+            Scale::Log => {
+                let decades = (self.high / self.low).log10();
+                let digits: &[f64] = match decades * 3.0 {
+                    few if few <= count as f64 => &[1.0, 2.0, 5.0],
+                    _ => &[1.0],
+                };
+                let first = self.low.log10().floor() as i32;
+                let last = self.high.log10().ceil() as i32;
+                // More decades than labels: every second, third... of them.
+                let stride = (decades / count as f64).ceil().max(1.0) as usize;
+                (first..=last)
+                    .step_by(stride)
+                    .flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)))
+                    .filter(|v| (self.low * 0.999..=self.high * 1.001).contains(v))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// A step of 1, 2 or 5 times a power of ten that cuts `span` into about `count` pieces.
+fn step(span: f64, count: usize) -> f64 {
+    let raw = span / count.max(1) as f64;
+    let magnitude = 10f64.powf(raw.log10().floor());
+    let nice = match raw / magnitude {
+        r if r < 1.5 => 1.0,
+        r if r < 3.5 => 2.0,
+        r if r < 7.5 => 5.0,
+        _ => 10.0,
+    };
+    nice * magnitude
+}
+
+/// A number without superfluous digits.
+fn plain(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(
+            Axis::exactly("t", 0.0, 1000.0).ticks(10),
+            (0..=10).map(|i| f64::from(i) * 100.0).collect::<Vec<_>>()
+        );
+        assert_eq!(Axis::from_zero("q", 137.0).ticks(4), [0.0, 50.0, 100.0, 150.0]);
+        assert_eq!(Axis::from_zero("q", 0.0).ticks(2), [0.0, 0.5, 1.0]);
+        assert_eq!(Axis::log("size", 1e3, 1e6).ticks(5), [1e3, 1e4, 1e5, 1e6]);
+        assert_eq!(Axis::log("slowdown", 1.0, 10.0).ticks(5), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(Axis::log("wide", 1.0, 1e8).ticks(4), [1.0, 1e2, 1e4, 1e6, 1e8]);
+    }
+
+    #[test]
+    fn a_line_at_the_top_does_not_touch_the_frame() {
+        let axis = Axis::from_zero("rate", 100.0);
+        assert!(axis.high > 100.0 && axis.place(100.0) < 1.0);
+    }
+
+    #[test]
+    fn places_are_fractions() {
+        assert_eq!(Axis::exactly("t", 0.0, 4.0).place(1.0), 0.25);
+        assert!((Axis::log("s", 1.0, 100.0).place(10.0) - 0.5).abs() < 1e-12);
+        assert_eq!(Axis::log("s", 1.0, 100.0).place(0.0), 0.0);
+    }
+
+    #[test]
+    fn units_keep_numbers_short() {
+        assert_eq!(Unit::of_time(1e9).name, "us");
+        assert_eq!(Unit::of_time(5e9).name, "ms");
+        assert_eq!(Unit::of_bytes(500_000.0).name, "KB");
+        assert_eq!(Unit::of_bytes(0.0).name, "B");
+        assert_eq!(Unit::of_rate(1e11).name, "Gbit/s");
+        assert_eq!(plain(0.25), "0.25");
+        assert_eq!(plain(300.0), "300");
+    }
+}

@@ -1,0 +1,450 @@
+//! From the results of a run to its charts.
+
+use super::chart::{Axis, Chart, Line, Mark, Names, Unit};
+use super::format;
+use super::metrics::ports_by_congestion;
+use weir_sim::results::{FctBucket, PortSeries, RateSeries, Results, SchemeTrace};
+use weir_units::Time;
+
+/// Some charts under one heading.
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// What to know to read the charts.
+    pub note: Option<String>,
+    /// The charts.
+    pub figures: Vec<Figure>,
+}
+
+/// One chart of the report.
+pub struct Figure {
+    /// Name of its SVG file, without the extension.
+    pub file: String,
+    /// Heading; empty if the section's is enough.
+    pub title: String,
+    /// How much room it takes.
+    pub layout: Layout,
+    /// The chart.
+    pub chart: Chart,
+}
+
+/// How much of the page's width a figure takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// All of it.
+    Full,
+    /// Half, where there is room for two.
+    Half,
+}
+
+/// More ports than this are in `queues.csv`, not in the page.
+const MOST_PORTS: usize = 8;
+/// More flows than this in one chart cannot be told apart.
+const MOST_FLOWS: usize = 32;
+/// Up to so many lines have their names beside them.
+const MOST_DIRECT_NAMES: usize = 6;
+/// Up to so many moments are marked.
+const MOST_MARKS: usize = 5;
+
+/// A scheme's line: label, colour and trace.
+struct Scheme<'a> {
+    label: &'a str,
+    index: usize,
+    trace: &'a SchemeTrace,
+}
+
+/// All charts of a run, the most telling first.
+pub fn sections(results: &Results) -> Vec<Section> {
+    let schemes: Vec<Scheme<'_>> = results
+        .order
+        .iter()
+        .enumerate()
+        .filter_map(|(index, label)| Some(Scheme { label, index, trace: results.traces.get(label)? }))
+        .collect();
+    let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
+    let time = TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, marks: later_starts(&schemes) };
+    [queues(results, &schemes, &time), rates(&schemes, &time), utilisation(results, &schemes, &time)]
+        .into_iter()
+        .chain([slowdown(results, &schemes), pauses(&schemes, &time)])
+        .flatten()
+        .collect()
+}
+
+/// The time axis that all charts of a run share.
+struct TimeAxis {
+    unit: Unit,
+    end: Time,
+    marks: Vec<(Time, String)>,
+}
+
+impl TimeAxis {
+    fn axis(&self) -> Axis {
+        Axis::exactly(format!("virtual time ({})", self.unit.name), 0.0, self.at(self.end))
+    }
+    fn at(&self, time: Time) -> f64 {
+        time.as_ps() as f64 / self.unit.scale
+    }
+    fn marks(&self) -> Vec<Mark> {
+        self.marks.iter().map(|(time, label)| Mark { x: self.at(*time), label: label.clone() }).collect()
+    }
+}
+
+/// When flows join after the beginning: one mark a moment, none at all if there are many.
+fn later_starts(schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
+    let Some(first) = schemes.first() else { return Vec::new() };
+    let mut starts: Vec<(Time, Vec<&str>)> = Vec::new();
+    for flow in first.trace.flows.iter().filter(|flow| flow.start > Time::ZERO) {
+        match starts.iter_mut().find(|(time, _)| *time == flow.start) {
+            Some((_, names)) => names.push(&flow.flow),
+            None => starts.push((flow.start, vec![&flow.flow])),
+        }
+    }
+    if starts.len() > MOST_MARKS {
+        return Vec::new();
+    }
+    let words = |names: Vec<&str>| match names[..] {
+        [one] => format!("{} starts", format::flow(one)),
+        _ => format!("{} flows start", names.len()),
+    };
+    starts.into_iter().map(|(time, names)| (time, words(names))).collect()
+}
+
+/// The observed ports, the most congested first.
+fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
+    let rank = ports_by_congestion(&results.summary);
+    let mut ports: Vec<&str> = Vec::new();
+    for port in schemes.iter().flat_map(|s| &s.trace.ports) {
+        if !ports.contains(&port.port.as_str()) {
+            ports.push(&port.port);
+        }
+    }
+    // A port that never sent comes last.
+    ports.sort_by_key(|port| rank.iter().position(|p| p == port).unwrap_or(rank.len()));
+    ports.into_iter().map(str::to_owned).collect()
+}
+
+fn series<'a>(scheme: &Scheme<'a>, port: &str) -> Option<&'a PortSeries> {
+    scheme.trace.ports.iter().find(|p| p.port == port)
+}
+
+/// `s1:3 towards s2`.
+fn port_name(schemes: &[Scheme<'_>], port: &str) -> String {
+    let towards = schemes.iter().find_map(|s| series(s, port)).map(|p| p.towards.as_str());
+    towards.map_or_else(|| port.to_owned(), |towards| format!("{port} towards {towards}"))
+}
+
+fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let ports = observed_ports(results, schemes);
+    let note = (ports.len() > MOST_PORTS)
+        .then(|| format!("The {MOST_PORTS} most congested of {} observed ports.", ports.len()));
+    let figures: Vec<Figure> = ports
+        .iter()
+        .take(MOST_PORTS)
+        .enumerate()
+        .map(|(rank, port)| {
+            let peak = |s: &Scheme<'_>| {
+                let recorded = series(s, port).and_then(|p| p.queue_bytes.iter().max().copied()).unwrap_or(0);
+                // The summary has the true peak, which may lie between two samples.
+                let queue = results.summary.schemes.get(s.label).and_then(|sum| sum.queues.get(port));
+                queue.map_or(recorded, |q| q.peak_bytes.max(recorded))
+            };
+            let most = schemes.iter().map(peak).max().unwrap_or(0) as f64;
+            let unit = Unit::of_bytes(most);
+            let lines = schemes.iter().filter_map(|s| {
+                let values = &series(s, port)?.queue_bytes;
+                let points = samples(s.trace, time, values.iter().map(|&b| b as f64 / unit.scale));
+                let note = Some(format!("peak {}", format::bytes(peak(s) as f64)));
+                Some(Line { name: s.label.into(), note, colour: s.index, dash: s.index, points })
+            });
+            let name = port_name(schemes, port);
+            Figure {
+                file: format!("queue-{}", file_name(port)),
+                title: if rank == 0 && ports.len() > 1 {
+                    format!("{name} (bottleneck)")
+                } else {
+                    name.clone()
+                },
+                layout: if rank == 0 { Layout::Full } else { Layout::Half },
+                chart: Chart {
+                    alt: format!("Queue length over time at {name}"),
+                    x: time.axis(),
+                    y: Axis::from_zero(format!("queue ({})", unit.name), most / unit.scale),
+                    lines: lines.collect(),
+                    marks: time.marks(),
+                    names: Names::Legend,
+                },
+            }
+        })
+        .collect();
+    (!figures.is_empty()).then(|| Section { title: "Queue length".into(), note, figures })
+}
+
+/// Points of a series, one value per sample.
+fn samples(trace: &SchemeTrace, time: &TimeAxis, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
+    values.enumerate().map(|(i, value)| (time.at(trace.interval * (i as u64 + 1)), value)).collect()
+}
+
+fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
+    let most = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
+    let unit = Unit::of_rate(most);
+    let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
+        let flows = &s.trace.rates[..s.trace.rates.len().min(MOST_FLOWS)];
+        let few = flows.len() <= MOST_DIRECT_NAMES;
+        let lines = flows.iter().enumerate().map(|(i, flow)| Line {
+            name: format::flow(&flow.flow),
+            note: None,
+            colour: s.index,
+            dash: if few { i } else { 0 },
+            points: samples(s.trace, time, flow.rate.iter().map(|r| r.as_bps_f64() / unit.scale)),
+        });
+        Figure {
+            file: format!("rates-{}", file_name(s.label)),
+            title: s.label.to_owned(),
+            layout: Layout::Half,
+            chart: Chart {
+                alt: format!("Sending rates of {} flows over time under {}", flows.len(), s.label),
+                x: time.axis(),
+                y: Axis::from_zero(format!("sending rate ({})", unit.name), most / unit.scale),
+                lines: lines.collect(),
+                marks: time.marks(),
+                names: if few { Names::Direct } else { Names::None },
+            },
+        }
+    });
+    let observed = schemes.iter().map(|s| s.trace.rates.len()).max().unwrap_or(0);
+    let note =
+        (observed > MOST_FLOWS).then(|| format!("The first {MOST_FLOWS} of {observed} observed flows."));
+    Some(Section { title: "Sending rates".into(), note, figures: figures.collect() })
+}
+
+fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    /// So many points show how a link is used; between two samples a link is either busy or not.
+    const WINDOWS: usize = 200;
+    /// Percent at the top of the chart: a full link does not touch the frame.
+    const FULL: f64 = 104.0;
+    let port = observed_ports(results, schemes).into_iter().next()?;
+    let mut window = Time::ZERO;
+    let mut lines = Vec::new();
+    for s in schemes {
+        let Some(values) = series(s, &port).map(|p| &p.utilisation) else { continue };
+        let each = values.len().div_ceil(WINDOWS).max(1);
+        window = s.trace.interval * each as u64;
+        let points = values.chunks(each).enumerate().map(|(i, chunk)| {
+            let mean = chunk.iter().sum::<f64>() / chunk.len() as f64;
+            let until = i * each + chunk.len();
+            (time.at(s.trace.interval * until as u64), 100.0 * mean)
+        });
+        let summary = results.summary.schemes.get(s.label).and_then(|sum| sum.utilisation.get(&port));
+        let note = summary.map(|u| format!("{} %", format::decimal(100.0 * u, 1)));
+        lines.push(Line {
+            name: s.label.into(),
+            note,
+            colour: s.index,
+            dash: s.index,
+            points: points.collect(),
+        });
+    }
+    let name = port_name(schemes, &port);
+    let chart = Chart {
+        alt: format!("Utilisation over time at {name}"),
+        x: time.axis(),
+        y: Axis::exactly("utilisation (%)", 0.0, FULL),
+        lines,
+        marks: time.marks(),
+        names: Names::Legend,
+    };
+    let figure = Figure {
+        file: format!("utilisation-{}", file_name(&port)),
+        title: name,
+        layout: Layout::Full,
+        chart,
+    };
+    let note =
+        Some(format!("Each point is the mean of {window}. The number beside a name is the mean of the run."));
+    Some(Section { title: "Utilisation".into(), note, figures: vec![figure] })
+}
+
+fn slowdown(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
+    let mut figures = Vec::new();
+    for (file, title, value) in [
+        ("slowdown-p50", "Median by flow size", (|b: &FctBucket| b.slowdown.p50) as fn(&FctBucket) -> f64),
+        ("slowdown-p99", "99th percentile by flow size", |b: &FctBucket| b.slowdown.p99),
+    ] {
+        let lines = by_scheme(schemes, |s| {
+            let buckets = &results.summary.schemes.get(s.label)?.fct.by_size;
+            Some(buckets.iter().map(|b| (b.upto_bytes as f64, value(b))).collect())
+        });
+        // One bucket is a point, not a line.
+        if lines.iter().any(|line| line.points.len() > 1) {
+            figures.push(slowdown_by_size(file, title, lines));
+        }
+    }
+    let lines = by_scheme(schemes, |s| Some(distribution(s.trace)));
+    if !lines.is_empty() {
+        let most = lines.iter().flat_map(|l| &l.points).map(|p| p.0).fold(1.0, f64::max);
+        let mut x = Axis::log("slowdown (log)", 1.0, (most * 1.05).max(2.0));
+        x.format = format::significant_short;
+        let chart = Chart {
+            alt: "Distribution of flow completion time slowdown".into(),
+            x,
+            y: Axis::exactly("flows (%)", 0.0, 100.0),
+            lines,
+            marks: Vec::new(),
+            names: Names::Legend,
+        };
+        figures.push(Figure {
+            file: "slowdown-cdf".into(),
+            title: "Distribution".into(),
+            layout: Layout::Half,
+            chart,
+        });
+    }
+    let note = "Completion time of a flow over what it takes alone on the fabric: 1 is perfect.";
+    (!figures.is_empty()).then(|| Section {
+        title: "Flow completion".into(),
+        note: Some(note.into()),
+        figures,
+    })
+}
+
+fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
+    let points = || lines.iter().flat_map(|l| &l.points);
+    let smallest = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let largest = points().map(|p| p.0).fold(0.0, f64::max);
+    let most = points().map(|p| p.1).fold(1.0, f64::max);
+    let mut x = Axis::log("flow size (log)", smallest, largest);
+    x.format = format::bytes_short;
+    let chart = Chart {
+        alt: format!("Slowdown of flow completion time: {title}"),
+        x,
+        y: Axis::from_zero("slowdown", most),
+        lines,
+        marks: Vec::new(),
+        names: Names::Legend,
+    };
+    Figure { file: file.into(), title: title.into(), layout: Layout::Half, chart }
+}
+
+/// A line for each scheme that has points.
+fn by_scheme<'a>(
+    schemes: &[Scheme<'a>],
+    points: impl Fn(&Scheme<'a>) -> Option<Vec<(f64, f64)>>,
+) -> Vec<Line> {
+    let line = |s: &Scheme<'a>| {
+        let points = points(s).filter(|p| !p.is_empty())?;
+        Some(Line { name: s.label.into(), note: None, colour: s.index, dash: s.index, points })
+    };
+    schemes.iter().filter_map(line).collect()
+}
+
+/// Share of flows, in percent, with at most this slowdown.
+fn distribution(trace: &SchemeTrace) -> Vec<(f64, f64)> {
+    /// Quantiles drawn; every half percent is finer than a pixel.
+    const STEPS: usize = 200;
+    let mut slowdowns: Vec<f64> = trace.flows.iter().filter_map(|f| f.slowdown()).collect();
+    slowdowns.sort_by(f64::total_cmp);
+    let Some(last) = slowdowns.len().checked_sub(1) else { return Vec::new() };
+    let steps = STEPS.min(slowdowns.len());
+    let at = |i: usize| {
+        let index = i * last / steps;
+        (slowdowns[index], 100.0 * (index + 1) as f64 / slowdowns.len() as f64)
+    };
+    (0..=steps).map(at).collect()
+}
+
+fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.on).count();
+    let most = schemes.iter().map(paused).max().filter(|&most| most > 0)?;
+    let lines = schemes.iter().map(|s| {
+        let mut points = vec![(0.0, 0.0)];
+        for (i, pause) in s.trace.pauses.iter().filter(|p| p.on).enumerate() {
+            let x = time.at(pause.time);
+            points.extend([(x, i as f64), (x, (i + 1) as f64)]);
+        }
+        points.push((time.at(s.trace.end), paused(s) as f64));
+        let note = Some(format::count(paused(s) as u64));
+        Line { name: s.label.into(), note, colour: s.index, dash: s.index, points }
+    });
+    let chart = Chart {
+        alt: "PFC pause frames sent so far, over time".into(),
+        x: time.axis(),
+        y: Axis::from_zero("pause frames sent", most as f64),
+        lines: lines.collect(),
+        marks: time.marks(),
+        names: Names::Legend,
+    };
+    let figure = Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, chart };
+    Some(Section { title: "PFC pauses".into(), note: None, figures: vec![figure] })
+}
+
+/// `s1:3` and `hpcc eta=0.95` as parts of file names.
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_bottleneck_comes_first_and_fills_the_width() {
+        let sections = sections(&sample::dumbbell());
+        let queues = &sections[0];
+        assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
+        assert_eq!(queues.figures[0].layout, Layout::Full);
+        assert!(queues.figures[1..].iter().all(|f| f.layout == Layout::Half));
+        let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
+        assert_eq!(titles, ["Queue length", "Sending rates", "Utilisation"]);
+    }
+
+    #[test]
+    fn a_scheme_has_the_same_colour_everywhere() {
+        let results = sample::workload();
+        for figure in sections(&results).iter().flat_map(|s| &s.figures) {
+            for line in &figure.chart.lines {
+                let by_name = results.order.iter().position(|label| *label == line.name);
+                let by_panel = results.order.iter().position(|label| *label == figure.title);
+                assert_eq!(Some(line.colour), by_name.or(by_panel), "{} in {}", line.name, figure.file);
+            }
+        }
+    }
+
+    #[test]
+    fn files_have_names_of_their_own() {
+        for results in [sample::dumbbell(), sample::workload()] {
+            let mut files: Vec<String> =
+                sections(&results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect();
+            let all = files.len();
+            files.sort();
+            files.dedup();
+            assert_eq!(files.len(), all);
+        }
+    }
+
+    #[test]
+    fn a_later_start_is_marked_and_many_are_not() {
+        let marks = |results: &Results| sections(results)[0].figures[0].chart.marks.len();
+        let mut results = sample::dumbbell();
+        assert_eq!(marks(&results), 1);
+        let trace = results.traces.get_mut("fncc").unwrap();
+        for i in 0..10 {
+            let mut flow = trace.flows[1].clone();
+            flow.start = Time::from_us(400 + i);
+            trace.flows.push(flow);
+        }
+        assert_eq!(marks(&results), 0);
+    }
+
+    #[test]
+    fn nothing_observed_draws_nothing() {
+        let mut results = sample::dumbbell();
+        for trace in results.traces.values_mut() {
+            *trace = SchemeTrace::default();
+        }
+        assert!(sections(&results).is_empty());
+        results.order.clear();
+        assert!(sections(&results).is_empty());
+    }
+}

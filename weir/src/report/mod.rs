@@ -1,0 +1,200 @@
+//! What a run leaves behind: a directory with numbers, series, charts and one page that shows them.
+//!
+//! [`RunDir`] finds the place before a run and fills it after it, completely or not at all.
+//! [`table`](table::table) is the page's summary for the terminal.
+
+pub mod chart;
+pub mod csv;
+pub mod dir;
+pub mod figures;
+pub mod format;
+pub mod metrics;
+pub mod page;
+pub mod paper;
+#[cfg(test)]
+pub mod sample;
+pub mod table;
+
+pub use csv::Tables;
+pub use dir::{DirError, RunDir};
+pub use paper::PaperValue;
+
+use chart::Size;
+use figures::Layout;
+use std::{fs, io, path::Path};
+use weir_sim::results::Results;
+
+/// The version that stands in every report.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What the report tells about a run besides its results.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The experiment's name.
+    pub name: String,
+    /// What it is about, in a sentence or two.
+    pub about: Option<String>,
+    /// What was run, as pairs of a word and its value: topology, duration...
+    pub facts: Vec<(String, String)>,
+    /// The experiment with every default filled in.
+    pub yaml: String,
+    /// Which CSV files to write.
+    pub tables: Tables,
+    /// Published values to stand beside ours.
+    pub paper: Vec<PaperValue>,
+}
+
+/// Writes all files of a run into `dir`.
+pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
+    fs::write(dir.join("run.yaml"), &run.yaml)?;
+    fs::write(dir.join("summary.json"), summary_json(results)?)?;
+    csv::write(dir, run.tables, results)?;
+    let sections = figures::sections(results);
+    for figure in sections.iter().flat_map(|section| &section.figures) {
+        let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
+        fs::write(dir.join(format!("{}.svg", figure.file)), figure.chart.svg_file(size))?;
+    }
+    fs::write(dir.join("report.html"), page::page(run, results, &sections))
+}
+
+fn summary_json(results: &Results) -> io::Result<String> {
+    let mut json = serde_json::to_string_pretty(&results.summary)?;
+    json.push('\n');
+    Ok(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn written(results: &Results, tables: Tables) -> (tempfile::TempDir, BTreeSet<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Run { tables, ..sample::run() };
+        write(dir.path(), &run, results).unwrap();
+        let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let names = names.collect();
+        (dir, names)
+    }
+
+    #[test]
+    fn writes_what_was_asked_for_and_nothing_else() {
+        let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
+        let expected = [
+            "queue-s1-3.svg",
+            "queue-s2-2.svg",
+            "queues.csv",
+            "rates-fncc.svg",
+            "rates-hpcc-eta-0.95.svg",
+            "report.html",
+            "run.yaml",
+            "summary.json",
+            "utilisation-s1-3.svg",
+        ];
+        assert_eq!(names, expected.map(String::from).into());
+    }
+
+    #[test]
+    fn svg_files_and_the_page_are_well_formed_and_load_nothing() {
+        for results in [sample::dumbbell(), sample::workload()] {
+            let (dir, names) = written(&results, Tables::default());
+            for name in names.iter().filter(|name| name.ends_with(".svg")) {
+                let svg = fs::read_to_string(dir.path().join(name)).unwrap();
+                roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+            // The name of the SVG language is an identifier, nothing is loaded from there.
+            let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+            for load in ["http://", "https://", "<script", "<link", "<img", "@import", "url("] {
+                assert!(!page.contains(load), "{load}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_from_the_experiment_cannot_write_markup() {
+        let mut results = sample::dumbbell();
+        let run = Run { name: "<b>&</b>".into(), yaml: "</pre><script>".into(), ..sample::run() };
+        results.order[0] = "fncc".into();
+        let page = page::page(&run, &results, &figures::sections(&results));
+        assert!(!page.contains("<b>") && !page.contains("<script"));
+        assert!(page.contains("&lt;b&gt;&amp;&lt;/b&gt;"));
+    }
+
+    #[test]
+    fn the_summary_has_the_fields_of_the_design_in_its_order() {
+        let json = summary_json(&sample::workload()).unwrap();
+        let mut place = 0;
+        for field in [
+            "experiment",
+            "backend",
+            "seed",
+            "digest",
+            "virtual_s",
+            "wall_s",
+            "packet_hops",
+            "schemes",
+            "queues",
+            "peak_bytes",
+            "mean_bytes",
+            "p99_bytes",
+            "utilisation",
+            "first_slowdown_us",
+            "jain",
+            "drops",
+            "marks",
+            "pauses",
+            "deflections",
+            "retransmits",
+            "fct",
+            "count",
+            "unfinished",
+            "slowdown",
+            "mean",
+            "p50",
+            "p95",
+            "p99",
+            "by_size",
+            "upto_bytes",
+        ] {
+            let found = json[place..]
+                .find(&format!("\"{field}\""))
+                .unwrap_or_else(|| panic!("{field} after {place}"));
+            place += found;
+        }
+    }
+
+    #[test]
+    fn a_long_run_gives_a_small_page() {
+        let page_bytes = |samples| {
+            let results = sample::dumbbell_of(samples);
+            page::page(&sample::run(), &results, &figures::sections(&results)).len()
+        };
+        let (short, long) = (page_bytes(1_000), page_bytes(100_000));
+        assert!(long < 3 * short && long < 600_000, "{short} {long}");
+    }
+
+    #[test]
+    fn csv_rows_are_exact() {
+        let all = Tables { flows: true, queues: true, rates: true, pauses: true };
+        let (dir, _) = written(&sample::dumbbell_of(4), all);
+        let rows = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        let queues = rows("queues.csv");
+        assert!(
+            queues.starts_with("scheme,time_us,port,towards,queue_bytes,utilisation\nfncc,250,s1:3,s2,"),
+            "{queues}"
+        );
+        assert_eq!(queues.lines().count(), 1 + 2 * 2 * 4, "header, two schemes, two ports, four samples");
+        assert_eq!(rows("rates.csv").lines().count(), 1 + 2 * 2 * 4);
+        assert!(rows("flows.csv").contains("\nfncc,h2->h3,h2,h3,,300,,,,"), "{}", rows("flows.csv"));
+        assert_eq!(rows("pauses.csv"), "scheme,time_us,switch,port,priority,event\n");
+    }
+
+    #[test]
+    fn the_terminal_table_reads_well() {
+        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false));
+        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false));
+        assert!(table::table(&sample::dumbbell(), true).contains("\u{1b}["), "bold on a terminal");
+        assert!(!table::table(&sample::dumbbell(), false).contains('\u{1b}'), "plain elsewhere");
+    }
+}

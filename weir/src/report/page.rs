@@ -1,0 +1,216 @@
+//! `report.html`: one file, nothing loaded from anywhere.
+
+use super::chart::{PLOT_CSS, Size, sample_line};
+use super::figures::{Figure, Layout, Section};
+use super::metrics::{Metric, bottleneck, metrics, ports_by_congestion};
+use super::{Run, VERSION, format, paper};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use weir_sim::results::{Results, Summary};
+
+const PAGE_CSS: &str = include_str!("page.css");
+
+/// More ports than this are in `summary.json`, not in the page.
+const MOST_PORT_ROWS: usize = 24;
+
+/// The whole page.
+pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (run.name) " · Weir" }
+                style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
+            }
+            body {
+                main {
+                    (heading(run, results))
+                    (comparison(results))
+                    (published(run, &results.summary))
+                    @for section in sections { (charts(section)) }
+                    (ports(results))
+                    (origin(run))
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn heading(run: &Run, results: &Results) -> Markup {
+    let summary = &results.summary;
+    html! {
+        header {
+            h1 { (run.name) }
+            @if let Some(about) = &run.about { p.about { (about) } }
+            @if summary.partial {
+                p.partial role="note" { strong { "Interrupted. " } "The numbers cover what had been simulated until then." }
+            }
+            dl {
+                @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
+                div { dt { "seed" } dd { (summary.seed) } }
+                div { dt { "simulated" } dd {
+                    (format::significant(summary.virtual_s * 1e3)) " ms in " (format::significant(summary.wall_s)) " s, "
+                    (format::count(summary.packet_hops)) " packet-hops"
+                } }
+                div { dt { "made by" } dd { "weir " (VERSION) " (" (summary.backend) ")" } }
+                div.digest { dt { "digest" } dd { code { (summary.digest) } } }
+            }
+        }
+    }
+}
+
+fn comparison(results: &Results) -> Markup {
+    let metrics = metrics(results);
+    let port = bottleneck(&results.summary);
+    html! {
+        section {
+            h2 { "Summary" }
+            div.scroll {
+                table.comparison {
+                    thead { tr {
+                        th {}
+                        @for (index, scheme) in results.order.iter().enumerate() {
+                            th scope="col" { (sample_line(index)) " " (scheme) }
+                        }
+                    } }
+                    tbody { @for metric in &metrics { (metric_row(metric)) } }
+                }
+            }
+            @if let Some(port) = port {
+                p.note {
+                    "Queue and utilisation are those of " code { (port) }
+                    ", the port with the longest queue. Bold: the best of a row."
+                }
+            }
+        }
+    }
+}
+
+fn metric_row(metric: &Metric) -> Markup {
+    html! {
+        tr {
+            th scope="row" title=(metric.meaning) {
+                (metric.name) @if !metric.unit.is_empty() { " " span.unit { (metric.unit) } }
+            }
+            @for index in 0..metric.values.len() {
+                td.best[metric.is_best(index)] { (metric.text(index)) }
+            }
+        }
+    }
+}
+
+fn published(run: &Run, summary: &Summary) -> Markup {
+    html! {
+        @if !run.paper.is_empty() {
+            section {
+                h2 { "Beside the paper" }
+                div.scroll {
+                    table.published {
+                        thead { tr { th scope="col" { "what" } th scope="col" { "the paper says" } th scope="col" { "we measured" } } }
+                        tbody {
+                            @for note in &run.paper {
+                                tr {
+                                    th scope="row" { (note.what) }
+                                    td { (note.value) }
+                                    td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn charts(section: &Section) -> Markup {
+    html! {
+        section {
+            h2 { (section.title) }
+            @if let Some(note) = &section.note { p.note { (note) } }
+            div.figures { @for figure in &section.figures { (chart(figure)) } }
+        }
+    }
+}
+
+/// A full-width chart is there twice, and the style sheet shows the one that fits the window.
+fn chart(figure: &Figure) -> Markup {
+    html! {
+        figure.full[figure.layout == Layout::Full] {
+            @if !figure.title.is_empty() { figcaption { (figure.title) } }
+            @if figure.layout == Layout::Full {
+                div.wide { (figure.chart.svg(Size::Wide)) }
+                div.narrow { (figure.chart.svg(Size::Narrow)) }
+            } @else {
+                (figure.chart.svg(Size::Narrow))
+            }
+        }
+    }
+}
+
+fn ports(results: &Results) -> Markup {
+    let summary = &results.summary;
+    let ports = ports_by_congestion(summary);
+    let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();
+    html! {
+        section {
+            h2 { "Ports" }
+            details {
+                summary { "Queue and utilisation of " (ports.len().min(MOST_PORT_ROWS)) " of " (ports.len()) " ports that sent" }
+                div.scroll {
+                    table.ports {
+                        thead { tr {
+                            th scope="col" { "port" } th scope="col" { "scheme" }
+                            th scope="col" { "peak " span.unit { "KB" } } th scope="col" { "mean " span.unit { "KB" } }
+                            th scope="col" { "p99 " span.unit { "KB" } } th scope="col" { "utilisation " span.unit { "%" } }
+                        } }
+                        @for port in ports.iter().take(MOST_PORT_ROWS) {
+                            tbody {
+                                @for (row, (label, scheme)) in schemes.iter().enumerate() {
+                                    tr {
+                                        @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) { (port) } }
+                                        th scope="row" { (label) }
+                                        @if let Some(queue) = scheme.queues.get(*port) {
+                                            td { (format::decimal(queue.peak_bytes as f64 / 1e3, 1)) }
+                                            td { (format::decimal(queue.mean_bytes / 1e3, 1)) }
+                                            td { (format::decimal(queue.p99_bytes as f64 / 1e3, 1)) }
+                                        } @else { td { "-" } td { "-" } td { "-" } }
+                                        td { (scheme.utilisation.get(*port).map_or("-".to_owned(), |u| format::decimal(100.0 * u, 1))) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @for (label, scheme) in &schemes {
+                @if !scheme.drops.is_empty() {
+                    p.note {
+                        "Drops under " (label) ": "
+                        @for (i, (reason, n)) in scheme.drops.iter().enumerate() {
+                            @if i > 0 { ", " } (format::count(*n)) " " code { (reason) }
+                        }
+                        "."
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn origin(run: &Run) -> Markup {
+    html! {
+        section {
+            h2 { "How to repeat it" }
+            p { "The file below, with every default filled in and saved beside this page as " code { "run.yaml" }
+                ", gives the same digest again: " code { "weir run run.yaml" } "." }
+            details {
+                summary { "run.yaml" }
+                pre { (run.yaml) }
+            }
+        }
+    }
+}
