@@ -1,1 +1,27 @@
-//! See ARCHITECTURE.md.
+//! Virtual time: the fabric of an experiment as events.
+//!
+//! - [`experiment`]: reads, checks and resolves an experiment file.
+//! - [`assemble`](mod@assemble): makes the fabric of one scheme: switches with the compiled P4 and the controller's
+//!   table entries, hosts with the scheme, links.
+//! - [`network`], [`link`], [`events`]: the event loop. A thin driver of `weir_host` and
+//!   `weir_switch`, which the drivers on real sockets run as well.
+//! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`] and [`tally`] turn what happened
+//!   into [`results`].
+//!
+//! What this crate does not do: it knows no protocol, no scheme and no P4; it prints and writes
+//! nothing. The only clock it reads is for `wall_s`.
+
+pub mod artifacts;
+pub mod assemble;
+pub mod events;
+pub mod experiment;
+pub mod fct;
+pub mod link;
+pub mod network;
+pub mod recorder;
+pub mod results;
+pub mod rng;
+pub mod run;
+pub mod tally;
+
+pub use run::{Observer, Progress, RunError, run};

@@ -1,0 +1,49 @@
+//! The compiled P4 programs, as committed in `p4src/build`, and which one a scheme needs.
+
+use std::sync::Arc;
+use weir_host::scheme::TelemetryOn;
+use weir_proto::p4info::Index;
+use weir_switch::program::Program;
+
+/// A compiled program: what the switch loads and what its controller knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Name of the P4 file, without ending.
+    pub name: &'static str,
+    /// BMv2 JSON.
+    pub json: &'static str,
+    /// P4Info in text format.
+    pub p4info: &'static str,
+}
+
+macro_rules! artifact {
+    ($name:literal) => {
+        Artifact {
+            name: $name,
+            json: include_str!(concat!("../../p4src/build/", $name, ".json")),
+            p4info: include_str!(concat!("../../p4src/build/", $name, ".p4info.txtpb")),
+        }
+    };
+}
+
+/// Every program of `p4src`.
+pub const ARTIFACTS: &[Artifact] = &[artifact!("hpcc"), artifact!("fncc")];
+
+impl Artifact {
+    /// The program for a way of carrying telemetry. A scheme without telemetry runs on `hpcc`,
+    /// which adds none to packets that do not ask.
+    pub fn for_telemetry(mode: TelemetryOn) -> &'static Artifact {
+        let name = match mode {
+            TelemetryOn::Acks => "fncc",
+            TelemetryOn::Data | TelemetryOn::Nothing => "hpcc",
+        };
+        ARTIFACTS.iter().find(|a| a.name == name).expect("every mode has its program")
+    }
+
+    /// The program, ready for switches.
+    pub fn load(&self) -> Result<(Arc<Program>, Index), String> {
+        let program = Program::from_json(self.json).map_err(|e| format!("{}.json: {e}", self.name))?;
+        let p4info = Index::from_text(self.p4info).map_err(|e| format!("{}.p4info.txtpb: {e}", self.name))?;
+        Ok((program, p4info))
+    }
+}

@@ -1,0 +1,143 @@
+//! From an experiment and one of its schemes to a fabric at rest: switches loaded with the program
+//! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
+//! the scheme in them.
+
+use crate::artifacts::Artifact;
+use crate::experiment::{Experiment, Scheme};
+use crate::link::Direction;
+use crate::network::{Chassis, NO_DIRECTION, Network};
+use crate::rng::stream_seed;
+use crate::run::RunError;
+use std::sync::Arc;
+use weir_controller::plan::{DATA_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
+use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
+use weir_controller::{BaseRtt, Routes};
+use weir_host::{Host, HostConfig};
+use weir_proto::p4info::Index;
+use weir_switch::engine::{Clock, Switch, SwitchConfig};
+use weir_switch::program::Program;
+use weir_switch::tm::{PfcConfig, PfcPort, PortConfig};
+use weir_units::{Bytes, Time};
+
+/// The fabric of one scheme, and what only assembling it knows.
+pub struct Assembly {
+    /// At rest.
+    pub network: Network,
+    /// `T` of every sender.
+    pub base_rtt: Time,
+    /// Largest payload of a packet without telemetry, and its headers: what an ideal run carries.
+    pub ideal_payload: Bytes,
+}
+
+/// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
+pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, RunError> {
+    let topology = &experiment.topology;
+    let artifact = Artifact::for_telemetry(scheme.config.needs().telemetry);
+    let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
+    let directions = lay_links(topology);
+    let switches = rack_switches(experiment, routes, &program, &p4info)?;
+
+    let ideal_payload = experiment.spec.mtu.saturating_sub(Bytes::new(weir_host::wire::HEADERS_LEN as u64));
+    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
+    let base_rtt = experiment.spec.transport.base_rtt.unwrap_or_else(longest);
+    let mut hosts = Vec::with_capacity(topology.hosts.len());
+    for ix in topology.host_ixs() {
+        hosts.push((build_host(experiment, scheme, ix, base_rtt)?, host_direction(topology, ix)));
+    }
+    let network = Network::new(directions, switches, hosts);
+    Ok(Assembly { network, base_rtt, ideal_payload })
+}
+
+/// Two directions per link: `2i` from `a` to `b`, `2i + 1` back.
+fn lay_links(topology: &Topology) -> Vec<Direction> {
+    let mut directions = Vec::with_capacity(topology.links.len() * 2);
+    for (i, link) in topology.links.iter().enumerate() {
+        let end = |e: Endpoint| (e.node, e.port);
+        let (there, back) = (2 * i as u32, 2 * i as u32 + 1);
+        directions.push(Direction::new(end(link.a), end(link.b), back, link.rate, link.delay));
+        directions.push(Direction::new(end(link.b), end(link.a), there, link.rate, link.delay));
+    }
+    directions
+}
+
+/// The direction that leaves `node` on its link `link`.
+fn leaving(topology: &Topology, node: Node, link: usize) -> u32 {
+    let from_a = topology.links[link].a.node == node;
+    2 * link as u32 + u32::from(!from_a)
+}
+
+fn host_direction(topology: &Topology, host: HostIx) -> u32 {
+    leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
+}
+
+fn rack_switches(
+    experiment: &Experiment,
+    routes: &Routes,
+    program: &Arc<Program>,
+    p4info: &Index,
+) -> Result<Vec<Chassis>, RunError> {
+    let topology = &experiment.topology;
+    let spec = &experiment.spec;
+    let mut options = PlanOptions { ecn: spec.ecn.on().copied(), ..PlanOptions::default() };
+    if spec.ack_priority {
+        options = options.feedback_first();
+    }
+    let mut updates = plan(topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))?;
+    let mut racked = Vec::with_capacity(topology.switches.len());
+    for ix in topology.switch_ixs() {
+        let name = &topology.switch(ix).name;
+        let config = switch_config(experiment, ix);
+        let mut switch = Switch::new(Arc::clone(program), config, stream_seed(spec.seed, name))
+            .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })?;
+        for update in updates.remove(name).unwrap_or_default() {
+            let _ = (&mut switch, update); // TEMP until switch::control stands
+        }
+        let mut directions = Vec::new();
+        for (port, link) in topology.switch(ix).ports() {
+            let port = usize::from(port);
+            directions.resize(directions.len().max(port + 1), NO_DIRECTION);
+            directions[port] = leaving(topology, Node::Switch(ix), link.0 as usize);
+        }
+        racked.push(Chassis { switch, directions });
+    }
+    Ok(racked)
+}
+
+fn switch_config(experiment: &Experiment, ix: SwitchIx) -> SwitchConfig {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let slowest = topology.hosts.iter().map(|h| topology.link(h.link).rate).min().unwrap_or_default();
+    let pfc = spec.pfc.on().map(|pfc| {
+        let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
+        config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
+        if spec.ack_priority {
+            config.exempt = 1 << FEEDBACK_PRIORITY; // schemes.md §13: queue 0 there is exempt
+        }
+        config
+    });
+    let ports = topology.switch(ix).ports().map(|(port, link)| {
+        let link = topology.link(link);
+        let pfc = pfc.map(|_| PfcPort::for_link(link.rate, link.delay, slowest));
+        PortConfig { pfc, ..PortConfig::new(port) }
+    });
+    SwitchConfig {
+        ports: ports.collect(),
+        priorities: if spec.ack_priority { FEEDBACK_PRIORITY + 1 } else { 1 },
+        buffer: spec.buffer,
+        pfc,
+        clock: Clock::Ns,
+        ..SwitchConfig::new([])
+    }
+}
+
+fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Time) -> Result<Host, RunError> {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let host = topology.host(ix);
+    let nic_rate = topology.link(host.link).rate;
+    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, Arc::clone(&scheme.config));
+    config.mac = host.mac;
+    config.mtu = spec.mtu;
+    config.ack_every = spec.transport.ack_every;
+    config.data_class = DATA_PRIORITY;
+    config.control_class = if spec.ack_priority { FEEDBACK_PRIORITY } else { DATA_PRIORITY };
+    Host::new(config).map_err(|e| RunError::Host { name: host.name.clone(), why: e.to_string() })
+}

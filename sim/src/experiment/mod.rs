@@ -1,0 +1,327 @@
+//! Experiment files: one YAML says everything that a run needs, so that others get the same bytes
+//! from the same file.
+//!
+//! [`Experiment::load`] reads, checks and resolves a file; whatever is wrong with it is found here,
+//! before anything runs or is written, and named with its place.
+
+mod overrides;
+mod scalar;
+mod spec;
+
+pub use scalar::{OffOr, SchemeEntry};
+pub use spec::{
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, TransportSpec, WorkloadSpec,
+};
+
+use crate::rng::{mix, stream_seed};
+use serde_yaml::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
+use weir_host::scheme::SchemeConfig;
+use weir_host::schemes;
+use weir_units::{Bytes, Time};
+
+/// What is wrong with an experiment: file, place in it, problem and remedy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ExperimentError {
+    /// {file}: cannot be read: {why}
+    #[error("{file}: cannot be read: {why}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The system's words.
+        why: String,
+    },
+    /// The YAML, or a value in it, is not of the expected form.
+    #[error("{file}: {why}")]
+    Form {
+        /// The file.
+        file: String,
+        /// Place and problem.
+        why: String,
+    },
+    /// A `--set` cannot be applied.
+    #[error("--set {why}")]
+    Override {
+        /// Place and problem.
+        why: String,
+    },
+    /// A value is well formed but makes no sense.
+    #[error("{file}: {place}: {why}")]
+    Meaning {
+        /// The file.
+        file: String,
+        /// Path of the key.
+        place: String,
+        /// Problem and remedy.
+        why: String,
+    },
+}
+
+/// A flow of an experiment, its names resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// `<from>-><to>`, with `#n` behind it if there are several.
+    pub name: String,
+    /// Sender.
+    pub from: HostIx,
+    /// Receiver.
+    pub to: HostIx,
+    /// When it opens.
+    pub start: Time,
+    /// When it stops sending new data, if before its end.
+    pub stop: Option<Time>,
+    /// Payload; `None` sends until it is stopped.
+    pub size: Option<Bytes>,
+    /// The UDP port that is the flow's entropy.
+    pub entropy_port: u16,
+}
+
+/// A scheme of an experiment, its knobs set.
+#[derive(Clone)]
+pub struct Scheme {
+    /// Its name in the results.
+    pub label: String,
+    /// The factory of its senders and receivers.
+    pub config: Arc<dyn SchemeConfig>,
+}
+
+/// A checked experiment.
+pub struct Experiment {
+    /// The keys, defaults filled in and overrides applied.
+    pub spec: ExperimentSpec,
+    /// The fabric.
+    pub topology: Topology,
+    /// What to compare, in the file's order.
+    pub schemes: Vec<Scheme>,
+    /// Flows by start time, ties in the file's order.
+    pub flows: Vec<Flow>,
+    /// The switch ports that `observe.ports` names.
+    pub observed_ports: Vec<(SwitchIx, u16)>,
+}
+
+impl Experiment {
+    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed from the command line.
+    pub fn load(path: &Path, overrides: &[String], seed: Option<u64>) -> Result<Experiment, ExperimentError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
+        let stem = path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
+        Experiment::parse(&text, &file, &stem, overrides, seed)
+    }
+
+    /// As [`load`](Self::load), from text. `file` stands in messages, `default_name` names an
+    /// experiment that has no `name`.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        default_name: &str,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
+        let mut spec = read(text, file, overrides)?;
+        if spec.name.is_empty() {
+            spec.name = default_name.to_owned();
+        }
+        if let Some(seed) = seed {
+            spec.seed = seed;
+        }
+        resolve(spec, file)
+    }
+
+    /// The keys with every default written out, as `run.yaml` holds them.
+    pub fn resolved_yaml(&self) -> String {
+        serde_yaml::to_string(&self.spec).expect("plain data serialises")
+    }
+
+    /// Only the schemes with these labels, in the file's order.
+    pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
+        let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
+        if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {
+            let why = format!("\"{unknown}\" is not among this experiment's schemes: {}", known.join(", "));
+            return Err(ExperimentError::Override { why });
+        }
+        self.schemes.retain(|s| labels.contains(&s.label));
+        self.spec.schemes.retain(|s| labels.contains(&s.label));
+        Ok(())
+    }
+}
+
+fn read(text: &str, file: &str, overrides: &[String]) -> Result<ExperimentSpec, ExperimentError> {
+    let form = |why: String| ExperimentError::Form { file: file.to_owned(), why };
+    if overrides.is_empty() {
+        // Straight from the text, so that messages carry the line.
+        return serde_yaml::from_str(text).map_err(|e| form(e.to_string()));
+    }
+    let mut root: Value = serde_yaml::from_str(text).map_err(|e| form(e.to_string()))?;
+    for assignment in overrides {
+        overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
+    }
+    serde_path_to_error::deserialize(root).map_err(|e| match e.path().to_string() {
+        path if path == "." => form(e.into_inner().to_string()),
+        path => form(format!("{path}: {}", e.into_inner())),
+    })
+}
+
+fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentError> {
+    let wrong = |place: &str, why: String| ExperimentError::Meaning {
+        file: file.to_owned(),
+        place: place.to_owned(),
+        why,
+    };
+    if spec.name.contains(['/', '\\', '\0']) || spec.name.starts_with('.') {
+        return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
+    }
+    let topology = topology::build(&spec.topology).map_err(|e| wrong("topology", e.to_string()))?;
+    let schemes = resolve_schemes(&spec, &wrong)?;
+    if spec.duration == Time::ZERO {
+        return Err(wrong("duration", "nothing happens in no time, give a span like 1ms".to_owned()));
+    }
+    if spec.observe.interval == Time::ZERO {
+        return Err(wrong("observe.interval", "cannot be zero, give a span like 1us".to_owned()));
+    }
+    if spec.transport.ack_every == 0 {
+        return Err(wrong("transport.ack_every", "cannot be 0: the sender needs ACKs, give 1 or more".to_owned()));
+    }
+    if let Some(ecn) = spec.ecn.on() {
+        for link in &topology.links {
+            ecn.ramp(link.rate).map_err(|e| wrong("ecn", e.to_string()))?;
+        }
+    }
+    let flows = resolve_flows(&spec, &topology, &wrong)?;
+    let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
+    Ok(Experiment { spec, topology, schemes, flows, observed_ports })
+}
+
+fn resolve_schemes(
+    spec: &ExperimentSpec,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Scheme>, ExperimentError> {
+    if spec.schemes.is_empty() {
+        return Err(wrong("schemes", "none is listed, name at least one (`weir schemes` lists them)".to_owned()));
+    }
+    let mut labels = BTreeSet::new();
+    let mut resolved = Vec::new();
+    for (i, entry) in spec.schemes.iter().enumerate() {
+        let place = format!("schemes[{i}]");
+        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config =
+            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(&place, e.to_string()))?;
+        if !labels.insert(entry.label.clone()) {
+            let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
+            return Err(wrong(&place, why));
+        }
+        resolved.push(Scheme { label: entry.label.clone(), config });
+    }
+    Ok(resolved)
+}
+
+fn resolve_flows(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Flow>, ExperimentError> {
+    let host = |place: String, name: &str| {
+        let found = topology.hosts.iter().position(|h| h.name == name);
+        found.map(|i| HostIx(i as u32)).ok_or_else(|| {
+            let (first, last) = (topology.hosts.first(), topology.hosts.last());
+            let known = match (first, last) {
+                (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
+                _ => "the topology has no hosts".to_owned(),
+            };
+            wrong(&place, format!("host \"{name}\" is not declared, {known}"))
+        })
+    };
+    let mut listed = Vec::new();
+    for (i, flow) in spec.flows.iter().enumerate() {
+        let place = |key: &str| format!("flows[{i}].{key}");
+        let from = host(place("from"), &flow.from)?;
+        let to = host(place("to"), &flow.to)?;
+        if from == to {
+            return Err(wrong(&place("to"), format!("\"{}\" cannot send to itself", flow.to)));
+        }
+        if flow.size == Some(Bytes::ZERO) {
+            return Err(wrong(&place("size"), "an empty flow never starts, give it a byte or more".to_owned()));
+        }
+        if flow.start >= spec.duration {
+            let why = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
+            return Err(wrong(&place("start"), why));
+        }
+        if flow.stop.is_some_and(|stop| stop <= flow.start) {
+            return Err(wrong(&place("stop"), "is not after the start".to_owned()));
+        }
+        listed.push((from, to, flow.start, flow.stop, flow.size));
+    }
+    if let Some(WorkloadSpec::Permutation { size, start }) = &spec.workload {
+        let count = topology.hosts.len();
+        if count < 2 {
+            return Err(wrong("workload", "a permutation needs two hosts or more".to_owned()));
+        }
+        for (from, to) in permutation(count, spec.seed).into_iter().enumerate() {
+            listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size));
+        }
+    }
+    if listed.is_empty() {
+        return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
+    }
+    let ports = stream_seed(spec.seed, "entropy ports");
+    let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
+    let mut times_seen = std::collections::BTreeMap::new();
+    for (i, (from, to, start, stop, size)) in listed.into_iter().enumerate() {
+        let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
+        let nth: &mut u32 = times_seen.entry((from, to)).or_default();
+        *nth += 1;
+        let name = if *nth == 1 { format!("{a}->{b}") } else { format!("{a}->{b}#{nth}") };
+        let entropy_port = entropy_port(mix(ports ^ i as u64));
+        flows.push(Flow { name, from, to, start, stop, size, entropy_port });
+    }
+    flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
+    Ok(flows)
+}
+
+/// `<switch>:<port>`, `<switch>:<neighbour>` (all parallel links) or `all`.
+fn resolve_ports(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<(SwitchIx, u16)>, ExperimentError> {
+    let all = || topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)));
+    let mut ports = BTreeSet::new();
+    for (i, name) in spec.observe.ports.iter().enumerate() {
+        let is_named = |&(ix, port): &(SwitchIx, u16)| {
+            let Some((switch, end)) = name.split_once(':') else { return name == "all" };
+            let neighbour = topology.peer(ix, port).map(|(_, peer)| topology.node_name(peer.node));
+            topology.switch(ix).name == switch && (end == port.to_string() || Some(end) == neighbour)
+        };
+        ports.extend(all().filter(is_named));
+        if !all().any(|port| is_named(&port)) {
+            let why = format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
+            return Err(wrong(&format!("observe.ports[{i}]"), why));
+        }
+    }
+    Ok(ports.into_iter().collect())
+}
+
+/// A port of the dynamic range (RFC 6335: 49152 to 65535).
+fn entropy_port(random: u64) -> u16 {
+    49_152 + (random % (65_536 - 49_152)) as u16
+}
+
+/// A random cyclic order of `count` hosts, as successor of each: nobody sends to itself.
+fn permutation(count: usize, seed: u64) -> Vec<usize> {
+    let stream = stream_seed(seed, "permutation");
+    let mut order: Vec<usize> = (0..count).collect();
+    for i in (1..count).rev() {
+        order.swap(i, (mix(stream ^ i as u64) % (i as u64 + 1)) as usize);
+    }
+    let mut successor = vec![0; count];
+    for (i, &host) in order.iter().enumerate() {
+        successor[host] = order[(i + 1) % count];
+    }
+    successor
+}
+
+#[cfg(test)]
+mod tests;

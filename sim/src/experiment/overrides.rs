@@ -1,0 +1,61 @@
+//! `--set a.b=c`: keys of the experiment file replaced from the command line.
+
+use serde_yaml::{Mapping, Value};
+
+/// Sets `path` (dotted keys, list positions as numbers: `flows.1.start=200us`) to `value` in `root`.
+/// The value is read as YAML, so that numbers and lists work as they do in the file.
+pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
+    let (path, text) = assignment
+        .split_once('=')
+        .filter(|(path, _)| !path.trim().is_empty())
+        .ok_or_else(|| format!("\"{assignment}\" is not an assignment, write it like transport.ack_every=2"))?;
+    let value: Value = serde_yaml::from_str(text).map_err(|e| format!("{path}: {e}"))?;
+    let mut at = root;
+    for key in path.trim().split('.') {
+        at = step(at, key).map_err(|why| format!("{path}: {why}"))?;
+    }
+    *at = value;
+    Ok(())
+}
+
+/// The place that `key` names below `at`, made if it is a new key of a map.
+fn step<'v>(at: &'v mut Value, key: &str) -> Result<&'v mut Value, String> {
+    if at.is_null() {
+        *at = Value::Mapping(Mapping::new());
+    }
+    match at {
+        Value::Mapping(map) => Ok(map.entry(Value::String(key.to_owned())).or_insert(Value::Null)),
+        Value::Sequence(list) => {
+            let len = list.len();
+            key.parse::<usize>()
+                .ok()
+                .and_then(|i| list.get_mut(i))
+                .ok_or_else(|| format!("the list has no entry \"{key}\", it has 0 to {}", len.saturating_sub(1)))
+        }
+        _ => Err(format!("\"{key}\" is below a single value")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_keys_and_list_entries() {
+        let mut root: Value = serde_yaml::from_str("{a: {b: 1}, flows: [{start: 0us}, {start: 1us}]}").unwrap();
+        apply(&mut root, "a.b=2").unwrap();
+        apply(&mut root, "flows.1.start=5us").unwrap();
+        apply(&mut root, "new.key=[x, y]").unwrap();
+        let expected: Value =
+            serde_yaml::from_str("{a: {b: 2}, flows: [{start: 0us}, {start: 5us}], new: {key: [x, y]}}").unwrap();
+        assert_eq!(root, expected);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let mut root: Value = serde_yaml::from_str("{flows: [1]}").unwrap();
+        assert!(apply(&mut root, "novalue").unwrap_err().contains("not an assignment"));
+        assert!(apply(&mut root, "flows.7=1").unwrap_err().contains("no entry \"7\""));
+        assert!(apply(&mut root, "flows.0.x=1").unwrap_err().contains("below a single value"));
+    }
+}

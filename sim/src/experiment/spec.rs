@@ -1,0 +1,231 @@
+//! The keys of an experiment file, as they stand in the YAML. Unknown keys are errors.
+
+use super::scalar::{OffOr, SchemeEntry};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
+use weir_controller::profile::EcnConfig;
+use weir_controller::routes::Method;
+use weir_controller::topology::{AsText, TopologySpec};
+use weir_units::{Bytes, Time};
+
+/// One experiment file.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExperimentSpec {
+    /// Names the run directory; the file's stem if absent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// One sentence for the report's heading.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Hosts, switches and links.
+    pub topology: TopologySpec,
+    /// How routes are laid: `auto`, `ecmp` or `trees`.
+    #[serde(default)]
+    pub routing: Method,
+    /// What to compare, each run by itself on the same fabric and flows.
+    pub schemes: Vec<SchemeEntry>,
+    /// Largest Ethernet frame on any link, header included, FCS and preamble not.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_mtu")]
+    pub mtu: Bytes,
+    /// Priority flow control; `off` makes a full buffer drop.
+    #[serde(default = "default_pfc")]
+    pub pfc: OffOr<PfcSpec>,
+    /// Packet buffer of each switch, shared by its ports.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_buffer")]
+    pub buffer: Bytes,
+    /// ECN thresholds of every port; `off` never marks.
+    #[serde(default = "default_ecn")]
+    pub ecn: OffOr<EcnConfig>,
+    /// True puts ACKs and other control packets into a class of their own above data.
+    #[serde(default)]
+    pub ack_priority: bool,
+    /// Transport knobs.
+    #[serde(default)]
+    pub transport: TransportSpec,
+    /// Flows one by one.
+    #[serde(default)]
+    pub flows: Vec<FlowSpec>,
+    /// Flows by a rule, beside the listed ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadSpec>,
+    /// Virtual time to simulate.
+    #[serde_as(as = "AsText")]
+    pub duration: Time,
+    /// Seed of every random stream.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// What to record.
+    #[serde(default)]
+    pub observe: ObserveSpec,
+    /// What the paper prints for this experiment, shown beside our numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paper: Vec<PaperNote>,
+}
+
+/// A frame of 1500 bytes of IP, its Ethernet header and a VLAN tag's worth: FNCC §5's MTU.
+fn default_mtu() -> Bytes {
+    Bytes::new(1518)
+}
+
+/// FNCC §5.1.
+fn default_pfc() -> OffOr<PfcSpec> {
+    OffOr::On(PfcSpec { threshold: Some(Bytes::from_kb(500)), resume_offset: None })
+}
+
+/// HPCC §5.1: 32 MB per switch.
+fn default_buffer() -> Bytes {
+    Bytes::new(32 << 20)
+}
+
+fn default_ecn() -> OffOr<EcnConfig> {
+    OffOr::Off
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// Priority flow control per ingress port (`schemes.md` §13).
+#[serde_as]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PfcSpec {
+    /// Pause the neighbour when this much of its traffic is held; absent: the HPCC simulator's
+    /// dynamic threshold with headroom.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Bytes>,
+    /// Resume when usage has fallen this far below the threshold.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_offset: Option<Bytes>,
+}
+
+/// Transport knobs.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransportSpec {
+    /// The receiver acknowledges every this many packets.
+    #[serde(default = "default_ack_every")]
+    pub ack_every: u32,
+    /// Base RTT `T` of every sender; absent: the largest of the topology (`schemes.md` §1.4).
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_rtt: Option<Time>,
+}
+
+fn default_ack_every() -> u32 {
+    1
+}
+
+impl Default for TransportSpec {
+    fn default() -> Self {
+        TransportSpec { ack_every: default_ack_every(), base_rtt: None }
+    }
+}
+
+/// One flow.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// Opened at this time, at line rate.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    pub start: Time,
+    /// Payload; absent: sends until `stop` or the end.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// Stops sending new data at this time.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Time>,
+}
+
+/// Flows by a rule.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+pub enum WorkloadSpec {
+    /// Every host sends to one other and receives from one other, drawn from the seed.
+    Permutation {
+        /// Payload per flow; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<Bytes>,
+        /// When all of them start.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        start: Time,
+    },
+}
+
+/// What to record.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObserveSpec {
+    /// Distance of samples.
+    #[serde_as(as = "AsText")]
+    pub interval: Time,
+    /// Ports whose series are kept, `<switch>:<port>`, `<switch>:<neighbour>` or `all`; empty: those that a
+    /// flow crosses, if they are few. Peaks, means and percentiles are kept for every port anyway.
+    pub ports: Vec<String>,
+    /// Keep rate series of the listed flows.
+    pub rates: bool,
+    /// Jain's index is taken over this last part of the run; absent: the last 30 %.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness_window: Option<Time>,
+    /// Which CSV files to write, of `flows`, `queues`, `rates`, `pauses`.
+    pub csv: Vec<CsvFile>,
+}
+
+impl Default for ObserveSpec {
+    fn default() -> Self {
+        ObserveSpec {
+            interval: Time::from_us(1),
+            ports: Vec::new(),
+            rates: true,
+            fairness_window: None,
+            csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
+        }
+    }
+}
+
+/// A CSV file of the run directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CsvFile {
+    /// `flows.csv`
+    Flows,
+    /// `queues.csv`
+    Queues,
+    /// `rates.csv`
+    Rates,
+    /// `pauses.csv`
+    Pauses,
+}
+
+/// A number that the paper prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperNote {
+    /// What was measured.
+    pub what: String,
+    /// The paper's value, as printed.
+    pub value: String,
+    /// Where: figure or section.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+}

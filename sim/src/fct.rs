@@ -1,0 +1,97 @@
+//! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (`schemes.md` §16).
+
+use crate::results::{Fct, FctBucket, FlowRecord, Percentiles};
+
+/// `fct_analysis.py` cuts the flows, sorted by size, into steps of 5 %.
+const BUCKETS: usize = 20;
+
+/// Summarises the flows that have a size.
+pub fn summarise(flows: &[FlowRecord]) -> Fct {
+    let sized = || flows.iter().filter(|f| f.size.is_some());
+    let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
+    let mut finished: Vec<(u64, f64)> =
+        sized().filter_map(|f| Some((f.size?.get(), f.slowdown()?))).collect();
+    // Equal sizes in order of slowdown, so that the cut does not depend on the order of arrival.
+    finished.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let slowdowns = |part: &[(u64, f64)]| percentiles(part.iter().map(|(_, s)| *s).collect());
+    let by_size = (0..BUCKETS)
+        .filter_map(|i| {
+            let part = &finished[finished.len() * i / BUCKETS..finished.len() * (i + 1) / BUCKETS];
+            let (upto_bytes, _) = *part.last()?;
+            Some(FctBucket { upto_bytes, count: part.len() as u64, slowdown: slowdowns(part)? })
+        })
+        .collect();
+    Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size }
+}
+
+/// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
+pub fn percentiles(mut sample: Vec<f64>) -> Option<Percentiles> {
+    if sample.is_empty() {
+        return None;
+    }
+    sample.sort_by(f64::total_cmp);
+    let n = sample.len();
+    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
+    Some(Percentiles { mean: sample.iter().sum::<f64>() / n as f64, p50: at(50), p95: at(95), p99: at(99) })
+}
+
+/// Jain's fairness index, 1 when all are equal and 1/n when one has everything; `None` for fewer
+/// than two or when nobody got anything.
+pub fn jain(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|x| x * x).sum();
+    (shares.len() >= 2 && squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::{Bytes, Time};
+
+    #[test]
+    fn percentiles_use_the_truncated_index() {
+        let p = percentiles((1..=200).map(f64::from).collect()).unwrap();
+        assert_eq!((p.mean, p.p50, p.p95, p.p99), (100.5, 101.0, 191.0, 199.0));
+        assert_eq!(percentiles(vec![]), None);
+        assert_eq!(percentiles(vec![3.0]).unwrap().p99, 3.0);
+    }
+
+    #[test]
+    fn jain_is_one_when_equal() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
+        assert_eq!(jain(&[1.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain(&[1.0]), None);
+        assert_eq!(jain(&[0.0, 0.0]), None);
+    }
+
+    fn flow(size: u64, fct_ns: Option<u64>) -> FlowRecord {
+        FlowRecord {
+            flow: String::new(),
+            from: String::new(),
+            to: String::new(),
+            size: Some(Bytes::new(size)),
+            start: Time::ZERO,
+            fct: fct_ns.map(Time::from_ns),
+            ideal: Some(Time::from_ns(1_000)),
+            acked: Bytes::ZERO,
+            retransmits: 0,
+        }
+    }
+
+    #[test]
+    fn buckets_hold_equal_counts_by_size() {
+        let flows: Vec<_> = (1..=40).rev().map(|i| flow(i * 1_000, Some(1_000 * i))).collect();
+        let fct = summarise(&flows);
+        assert_eq!((fct.count, fct.unfinished, fct.by_size.len()), (40, 0, 20));
+        assert!(fct.by_size.iter().all(|b| b.count == 2));
+        assert_eq!(fct.by_size[0].upto_bytes, 2_000);
+        assert_eq!(fct.by_size[19].slowdown.p50, 40.0);
+    }
+
+    #[test]
+    fn slowdown_is_never_below_one_and_unfinished_flows_are_counted() {
+        let fct = summarise(&[flow(1, Some(900)), flow(1, None)]);
+        assert_eq!((fct.count, fct.unfinished), (1, 1));
+        assert_eq!(fct.slowdown.unwrap().mean, 1.0);
+    }
+}

@@ -1,0 +1,106 @@
+//! One direction of a link: a transmitter, a wire, and what is on it.
+
+use std::collections::VecDeque;
+use weir_controller::topology::Node;
+use weir_switch::packet::Packet;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
+const PFC_FRAME: Bytes = Bytes::new(64);
+
+/// A direction of a link. Frames leave it in the order in which they entered, so only the first
+/// one needs an event.
+pub struct Direction {
+    /// Whose transmitter this is.
+    pub from: Node,
+    /// Its port there.
+    pub from_port: u16,
+    /// Where the wire ends.
+    pub to: Node,
+    /// The port there.
+    pub to_port: u16,
+    /// Index of the other direction of the same link.
+    pub reverse: u32,
+    /// Line rate.
+    pub rate: Bandwidth,
+    /// Propagation delay.
+    delay: Time,
+    /// The transmitter serialises until then.
+    busy_until: Time,
+    /// A `Free` event is pending.
+    pub free_scheduled: bool,
+    /// Frames on the wire and when their last bit arrives.
+    wire: VecDeque<(Time, Box<Packet>)>,
+    /// PFC frames on the wire.
+    pfc: VecDeque<(Time, PfcFrame)>,
+    /// Bytes of frames whose serialisation has started.
+    pub sent: Bytes,
+}
+
+/// A pause or resume of one priority class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PfcFrame {
+    /// Class.
+    pub priority: u8,
+    /// Pause, or resume.
+    pub on: bool,
+}
+
+impl Direction {
+    /// An idle link direction.
+    pub fn new(from: (Node, u16), to: (Node, u16), reverse: u32, rate: Bandwidth, delay: Time) -> Direction {
+        Direction {
+            from: from.0,
+            from_port: from.1,
+            to: to.0,
+            to_port: to.1,
+            reverse,
+            rate,
+            delay,
+            busy_until: Time::ZERO,
+            free_scheduled: false,
+            wire: VecDeque::new(),
+            pfc: VecDeque::new(),
+            sent: Bytes::ZERO,
+        }
+    }
+
+    /// `None` if the transmitter can take a frame at `now`, else when it can.
+    #[inline]
+    pub fn busy(&self, now: Time) -> Option<Time> {
+        (self.busy_until > now).then_some(self.busy_until)
+    }
+
+    /// Starts to serialise `packet`. Returns its arrival if it is now the first on the wire.
+    #[inline]
+    pub fn send(&mut self, now: Time, packet: Box<Packet>) -> Option<Time> {
+        let length = Bytes::new(u64::from(packet.len()));
+        self.sent += length;
+        self.busy_until = now + self.rate.tx_time(length);
+        let arrival = self.busy_until + self.delay;
+        self.wire.push_back((arrival, packet));
+        (self.wire.len() == 1).then_some(arrival)
+    }
+
+    /// Takes the frame that arrives now, and says when the next one does.
+    #[inline]
+    pub fn arrive(&mut self) -> Option<(Box<Packet>, Option<Time>)> {
+        let (_, packet) = self.wire.pop_front()?;
+        Some((packet, self.wire.front().map(|(time, _)| *time)))
+    }
+
+    /// Sends a PFC frame: it passes every queue, but not the frame being serialised. Returns its
+    /// arrival if it is now the first PFC frame on the wire.
+    pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) -> Option<Time> {
+        self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
+        let arrival = self.busy_until + self.delay;
+        self.pfc.push_back((arrival, frame));
+        (self.pfc.len() == 1).then_some(arrival)
+    }
+
+    /// Takes the PFC frame that arrives now, and says when the next one does.
+    pub fn arrive_pfc(&mut self) -> Option<(PfcFrame, Option<Time>)> {
+        let (_, frame) = self.pfc.pop_front()?;
+        Some((frame, self.pfc.front().map(|(time, _)| *time)))
+    }
+}

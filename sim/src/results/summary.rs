@@ -1,0 +1,103 @@
+//! The shape of `summary.json` (`docs/summary.md` says what each number means).
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One experiment, all schemes. The same file and seed give the same bytes, `wall_s` apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The experiment's name.
+    pub experiment: String,
+    /// `sim` (virtual time) or `mininet`.
+    pub backend: String,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// SHA-256 over everything that happened, `wall_s` apart: equal digests, equal runs.
+    pub digest: String,
+    /// Virtual seconds simulated, all schemes together.
+    pub virtual_s: f64,
+    /// Seconds it took.
+    pub wall_s: f64,
+    /// Packets through switches: one packet through one switch, ingress and egress, is one hop.
+    pub packet_hops: u64,
+    /// True when the run was interrupted: the numbers cover what had been simulated until then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// Scheme label to its results.
+    pub schemes: BTreeMap<String, SchemeSummary>,
+}
+
+/// What one scheme did to the fabric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchemeSummary {
+    /// `<switch>:<port>` to its egress queue, for every port that sent a packet.
+    pub queues: BTreeMap<String, QueueSummary>,
+    /// `<switch>:<port>` to bytes sent over bytes possible, for the same ports.
+    pub utilisation: BTreeMap<String, f64>,
+    /// When the first flow cut its rate after a later flow had joined, in microseconds of virtual
+    /// time; `None` if it never did or no flow joined later.
+    pub first_slowdown_us: Option<f64>,
+    /// Jain's fairness index of goodput over the fairness window; `None` with fewer than two flows.
+    pub jain: Option<f64>,
+    /// Drop reason to packets dropped, over all switches and hosts; only reasons that occurred.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets that switches marked ECN CE.
+    pub marks: u64,
+    /// PFC pause frames sent (resumes not counted).
+    pub pauses: u64,
+    /// Packets deflected by IOFD.
+    pub deflections: u64,
+    /// Data packets that hosts sent again.
+    pub retransmits: u64,
+    /// Completion times of flows with a size.
+    pub fct: Fct,
+}
+
+/// One egress queue over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueSummary {
+    /// The most it ever held.
+    pub peak_bytes: u64,
+    /// Mean over the samples.
+    pub mean_bytes: f64,
+    /// 99th percentile over the samples, upper edge of its 1000-byte bin (as HPCC's queue monitor).
+    pub p99_bytes: u64,
+}
+
+/// Flow completion times, as slowdown against an idle fabric (`schemes.md` §16).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fct {
+    /// Flows finished.
+    pub count: u64,
+    /// Flows with a size that had started and not finished at the end.
+    pub unfinished: u64,
+    /// Over all finished flows; `None` when there are none.
+    pub slowdown: Option<Percentiles>,
+    /// Equal-count buckets by flow size, small to large, as HPCC's `fct_analysis.py` cuts them.
+    pub by_size: Vec<FctBucket>,
+}
+
+/// Mean and percentiles of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// The flows up to one size and above the bucket before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FctBucket {
+    /// Size of the largest flow in the bucket.
+    pub upto_bytes: u64,
+    /// Flows in the bucket.
+    pub count: u64,
+    /// Their slowdown.
+    #[serde(flatten)]
+    pub slowdown: Percentiles,
+}

@@ -1,0 +1,468 @@
+//! Runs an experiment: every scheme by itself on a fresh fabric, the same flows, the same seed.
+
+use crate::assemble::{Assembly, assemble};
+use crate::events::{Event, MAX_INDEX};
+use crate::experiment::{Experiment, Flow, Scheme};
+use crate::fct;
+use crate::network::Network;
+use crate::recorder::{FlowSample, Recorder};
+use crate::results::{FlowRecord, PauseRecord, Results, SchemeSummary, SchemeTrace, Summary};
+use crate::tally;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::time::Instant;
+use weir_controller::hash::{self, FiveTuple};
+use weir_controller::topology::{SwitchIx, Topology};
+use weir_controller::{Path, Routes, routes};
+use weir_host::{FlowId, FlowSpec, HostEvent};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Events between two looks at the observer.
+const EVENTS_PER_LOOK: u32 = 1 << 16;
+/// Ports whose series are kept without being asked for, at most.
+const DEFAULT_PORTS: usize = 8;
+/// Flows whose rates are kept, at most: more cannot be told apart in a plot.
+const MAX_RATE_SERIES: usize = 16;
+/// The fairness window if none is given: this share of the run, at its end.
+const FAIRNESS_SHARE: (u64, u64) = (3, 10);
+/// "Slows down" means: falls below this share of its least rate in the window before the join.
+const SLOWDOWN_SHARE: f64 = 0.9;
+/// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
+const SLOWDOWN_RTTS: u64 = 4;
+
+/// Why a checked experiment cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A committed program does not load.
+    #[error("p4src/build/{0}")]
+    Artifact(String),
+    /// There are no routes.
+    #[error("topology: {0}")]
+    Routes(String),
+    /// The routes do not fit the program.
+    #[error("plan: {0}")]
+    Plan(String),
+    /// A switch refuses its configuration.
+    #[error("switch {name}: {why}")]
+    Switch {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A host refuses its configuration.
+    #[error("host {name}: {why}")]
+    Host {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The fabric is larger than an event can name.
+    #[error("topology: {0} links and hosts are more than this simulator can name, {MAX_INDEX}")]
+    TooLarge(usize),
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// The scheme that runs.
+    pub scheme: &'a str,
+    /// Which one it is, from 0.
+    pub index: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Virtual time reached.
+    pub now: Time,
+    /// Virtual time to reach.
+    pub end: Time,
+    /// Packet-hops of this scheme so far.
+    pub packet_hops: u64,
+}
+
+/// Who watches a run, and may break it off: what has been simulated until then is still reported.
+pub trait Observer {
+    /// Called every so often.
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
+}
+
+/// Watches nothing.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Runs all schemes of `experiment`.
+pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, RunError> {
+    let began = Instant::now();
+    let spec = &experiment.spec;
+    let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
+    if names > MAX_INDEX as usize {
+        return Err(RunError::TooLarge(names));
+    }
+    let routes = routes(&experiment.topology, spec.routing).map_err(|e| RunError::Routes(e.to_string()))?;
+    let mut schemes = BTreeMap::new();
+    let mut traces = BTreeMap::new();
+    let mut digest = Sha256::new();
+    let (mut virtual_s, mut packet_hops, mut partial) = (0.0, 0, false);
+    for (index, scheme) in experiment.schemes.iter().enumerate() {
+        let mut run = SchemeRun::new(experiment, scheme, &routes)?;
+        let broken = run.go((index, experiment.schemes.len()), observer);
+        virtual_s += run.now.as_secs_f64();
+        packet_hops += run.network().packet_hops;
+        digest.update(scheme.label.as_bytes());
+        digest.update(run.network().fingerprint.to_le_bytes());
+        let (summary, trace) = run.finish();
+        digest.update(serde_json::to_vec(&summary).expect("plain data serialises"));
+        schemes.insert(scheme.label.clone(), summary);
+        traces.insert(scheme.label.clone(), trace);
+        if broken.is_break() {
+            partial = true;
+            break;
+        }
+    }
+    let summary = Summary {
+        experiment: spec.name.clone(),
+        backend: "sim".to_owned(),
+        seed: spec.seed,
+        digest: digest.finalize().iter().map(|b| format!("{b:02x}")).collect(),
+        virtual_s,
+        wall_s: began.elapsed().as_secs_f64(),
+        packet_hops,
+        partial,
+        schemes,
+    };
+    let order = experiment.schemes.iter().map(|s| s.label.clone()).filter(|l| traces.contains_key(l)).collect();
+    Ok(Results { summary, traces, order })
+}
+
+/// Something the workload sets for a point in time: a flow, by index.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Start(usize),
+    Stop(usize),
+}
+
+fn agenda(flows: &[Flow]) -> VecDeque<(Time, Item)> {
+    let starts = flows.iter().enumerate().map(|(i, f)| (f.start, Item::Start(i)));
+    let stops = flows.iter().enumerate().filter_map(|(i, f)| Some((f.stop?, Item::Stop(i))));
+    let mut all: Vec<_> = starts.chain(stops).collect();
+    all.sort_by_key(|(time, _)| *time); // stable: ties keep the order of the flows, starts first
+    all.into()
+}
+
+/// A flow while it runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progression {
+    id: Option<FlowId>,
+    finished: Option<(Time, Bytes, u64)>,
+    acked_before_window: Option<Bytes>,
+}
+
+/// Watches for the moment when the first flow gives way to one that joined later.
+struct SlowdownProbe {
+    join: Time,
+    /// Its least rate in the window before the join.
+    floor: Bandwidth,
+    window: Time,
+    at: Option<Time>,
+}
+
+/// One scheme's run.
+struct SchemeRun<'e> {
+    experiment: &'e Experiment,
+    routes: &'e Routes,
+    assembly: Assembly,
+    recorder: Recorder,
+    now: Time,
+    /// Parallel to `experiment.flows`.
+    flows: Vec<Progression>,
+    /// Host -> message id -> index of the flow: message ids are dense per host.
+    messages: Vec<Vec<u32>>,
+    /// What the workload sets, by time.
+    agenda: VecDeque<(Time, Item)>,
+    slowdown: Option<SlowdownProbe>,
+    window_start: Time,
+}
+
+impl<'e> SchemeRun<'e> {
+    fn new(experiment: &'e Experiment, scheme: &Scheme, routes: &'e Routes) -> Result<Self, RunError> {
+        let assembly = assemble(experiment, scheme, routes)?;
+        let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
+        let ports = observed_ports(experiment, routes);
+        let watched = if spec.observe.rates { flows.len().min(MAX_RATE_SERIES) } else { 0 };
+        let names = flows[..watched].iter().map(|f| f.name.clone()).collect();
+        let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
+        let share = Time::from_ps(
+            (u128::from(spec.duration.as_ps()) * u128::from(FAIRNESS_SHARE.0) / u128::from(FAIRNESS_SHARE.1)) as u64,
+        );
+        let first = flows.first().map(|f| f.start);
+        let join = flows.iter().map(|f| f.start).find(|&start| Some(start) > first);
+        Ok(SchemeRun {
+            experiment,
+            routes,
+            recorder,
+            now: Time::ZERO,
+            flows: vec![Progression::default(); flows.len()],
+            messages: vec![Vec::new(); topology.hosts.len()],
+            agenda: agenda(flows),
+            slowdown: join.map(|join| SlowdownProbe {
+                join,
+                floor: Bandwidth::from_bps(u64::MAX),
+                window: assembly.base_rtt * SLOWDOWN_RTTS,
+                at: None,
+            }),
+            window_start: spec.duration.saturating_sub(spec.observe.fairness_window.unwrap_or(share)),
+            assembly,
+        })
+    }
+
+    fn network(&self) -> &Network {
+        &self.assembly.network
+    }
+
+    fn go(&mut self, (index, of): (usize, usize), observer: &mut dyn Observer) -> ControlFlow<()> {
+        let end = self.experiment.spec.duration;
+        if let Some(&(first, _)) = self.agenda.front() {
+            self.assembly.network.events.push(first, Event::Flow);
+        }
+        self.assembly.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
+        let mut until_look = 0;
+        while let Some((time, event)) = self.assembly.network.events.pop() {
+            if time > end {
+                break;
+            }
+            self.now = time;
+            match event {
+                Event::Flow => self.follow_agenda(),
+                Event::Sample => self.sample(),
+                other => self.assembly.network.handle(time, other),
+            }
+            self.drain_hosts();
+            if until_look == 0 {
+                until_look = EVENTS_PER_LOOK;
+                let packet_hops = self.network().packet_hops;
+                let scheme = &self.experiment.schemes[index].label;
+                observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
+            }
+            until_look -= 1;
+        }
+        self.now = end;
+        ControlFlow::Continue(())
+    }
+
+    /// Does what the workload has set for now.
+    fn follow_agenda(&mut self) {
+        while let Some(&(time, item)) = self.agenda.front() {
+            if time > self.now {
+                self.assembly.network.events.push(time, Event::Flow);
+                return;
+            }
+            self.agenda.pop_front();
+            match item {
+                Item::Start(flow) => self.start_flow(flow),
+                Item::Stop(flow) => self.stop_flow(flow),
+            }
+        }
+    }
+
+    fn start_flow(&mut self, index: usize) {
+        let flow = &self.experiment.flows[index];
+        let peer = self.experiment.topology.host(flow.to);
+        let messages = &mut self.messages[flow.from.0 as usize];
+        let message = messages.len() as u32;
+        messages.push(index as u32);
+        let spec = FlowSpec {
+            peer: peer.ip,
+            peer_mac: peer.mac,
+            entropy_port: flow.entropy_port,
+            size: flow.size,
+            message,
+        };
+        let nic = &mut self.assembly.network.nics[flow.from.0 as usize];
+        let opened = nic.host.open(self.now, spec);
+        self.flows[index].id = Some(opened.expect("message ids are fresh and sizes are checked"));
+        self.assembly.network.kick(self.now, flow.from.0);
+    }
+
+    fn stop_flow(&mut self, index: usize) {
+        let host = self.experiment.flows[index].from.0;
+        if let Some(id) = self.flows[index].id {
+            self.assembly.network.nics[host as usize].host.stop(self.now, id);
+            self.assembly.network.kick(self.now, host);
+        }
+    }
+
+    /// Takes what hosts have to report, and looks after the first flow's rate.
+    fn drain_hosts(&mut self) {
+        while let Some(index) = self.assembly.network.touched.pop() {
+            let nic = &mut self.assembly.network.nics[index as usize];
+            while let Some(event) = nic.host.poll_event() {
+                if let HostEvent::FlowFinished { message, end, bytes, retransmits, .. } = event {
+                    let flow = self.messages[index as usize][message as usize];
+                    self.flows[flow as usize].finished = Some((end, bytes, retransmits));
+                }
+            }
+            if self.slowdown.is_some() && self.experiment.flows[0].from.0 == index {
+                self.watch_first_flow();
+            }
+        }
+    }
+
+    fn watch_first_flow(&mut self) {
+        let rate = self.flow_view(0).map(|view| view.rate);
+        let (Some(probe), Some(rate)) = (&mut self.slowdown, rate) else { return };
+        if self.now <= probe.join {
+            if self.now + probe.window >= probe.join {
+                probe.floor = probe.floor.min(rate);
+            }
+        } else if probe.at.is_none() && rate.as_bps_f64() < probe.floor.as_bps_f64() * SLOWDOWN_SHARE {
+            probe.at = Some(self.now);
+        }
+    }
+
+    fn flow_view(&self, flow: usize) -> Option<weir_host::FlowView> {
+        let id = self.flows[flow].id?;
+        let host = self.experiment.flows[flow].from;
+        self.assembly.network.nics[host.0 as usize].host.flow(id)
+    }
+
+    fn acked(&self, flow: usize) -> Bytes {
+        match self.flows[flow].finished {
+            Some((_, bytes, _)) => bytes,
+            None => self.flow_view(flow).map_or(Bytes::ZERO, |view| view.acked),
+        }
+    }
+
+    fn sample(&mut self) {
+        let interval = self.experiment.spec.observe.interval;
+        self.assembly.network.events.push(self.now + interval, Event::Sample);
+        if self.now >= self.window_start {
+            for flow in 0..self.flows.len() {
+                if self.flows[flow].id.is_some() {
+                    self.flows[flow].acked_before_window = Some(self.acked(flow));
+                }
+            }
+            // Flows that start within the window are not compared: only its first sample counts.
+            self.window_start = Time::MAX;
+        }
+        let flows: Vec<FlowSample> = (0..self.recorder.watched_flows())
+            .map(|flow| {
+                let rate = self.flow_view(flow).map_or(Bandwidth::ZERO, |view| view.rate);
+                FlowSample { rate, acked: self.acked(flow) }
+            })
+            .collect();
+        self.recorder.sample(&self.assembly.network, &flows);
+    }
+
+    /// Sums up. The run is over, whether it reached its end or was broken off.
+    fn finish(self) -> (SchemeSummary, SchemeTrace) {
+        let (topology, network) = (&self.experiment.topology, self.network());
+        let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
+        let flows: Vec<FlowRecord> = (0..self.flows.len()).filter_map(|flow| self.record(flow)).collect();
+        let pauses: Vec<PauseRecord> = network
+            .pfc_log
+            .iter()
+            .map(|&(time, switch, port, frame)| PauseRecord {
+                time,
+                switch: topology.switch(switch).name.clone(),
+                port,
+                priority: frame.priority,
+                on: frame.on,
+            })
+            .collect();
+        let counts = tally::count(network);
+        let summary = SchemeSummary {
+            queues,
+            utilisation,
+            first_slowdown_us: self.slowdown.as_ref().and_then(|p| p.at).map(Time::as_us_f64),
+            jain: fct::jain(&self.goodputs_in_window()),
+            drops: counts.drops,
+            marks: counts.marks,
+            pauses: pauses.iter().filter(|p| p.on).count() as u64,
+            deflections: counts.deflections,
+            retransmits: counts.retransmits,
+            fct: fct::summarise(&flows),
+        };
+        let interval = self.experiment.spec.observe.interval;
+        let end = self.now;
+        let (ports, rates) = self.recorder.into_series();
+        (summary, SchemeTrace { interval, end, ports, rates, pauses, flows })
+    }
+
+    /// Payload acknowledged within the fairness window by each flow that ran all through it.
+    fn goodputs_in_window(&self) -> Vec<f64> {
+        let ran_through = |flow: &usize| self.flows[*flow].finished.is_none();
+        (0..self.flows.len())
+            .filter(ran_through)
+            .filter_map(|flow| {
+                let before = self.flows[flow].acked_before_window?;
+                Some(self.acked(flow).saturating_sub(before).as_f64())
+            })
+            .collect()
+    }
+
+    fn record(&self, index: usize) -> Option<FlowRecord> {
+        self.flows[index].id?;
+        let flow = &self.experiment.flows[index];
+        let topology = &self.experiment.topology;
+        let (end, retransmits) = match self.flows[index].finished {
+            Some((end, _, retransmits)) => (Some(end), retransmits),
+            None => (None, self.flow_view(index).map_or(0, |view| view.retransmits)),
+        };
+        Some(FlowRecord {
+            flow: flow.name.clone(),
+            from: topology.host(flow.from).name.clone(),
+            to: topology.host(flow.to).name.clone(),
+            size: flow.size,
+            start: flow.start,
+            fct: end.map(|end| end.saturating_sub(flow.start)),
+            ideal: flow.size.and_then(|size| self.ideal(flow, size)),
+            acked: self.acked(index),
+            retransmits,
+        })
+    }
+
+    /// Completion time on an idle fabric without telemetry: the pair's base RTT and the time the
+    /// slowest link takes for payload and headers (`schemes.md` §16).
+    fn ideal(&self, flow: &Flow, size: Bytes) -> Option<Time> {
+        let topology = &self.experiment.topology;
+        let path = data_path(topology, self.routes, flow)?;
+        let packets = size.get().div_ceil(self.assembly.ideal_payload.get());
+        let wire = size + Bytes::new(packets * weir_host::wire::HEADERS_LEN as u64);
+        Some(path.base_rtt(topology, self.experiment.spec.mtu) + path.bottleneck(topology).tx_time(wire))
+    }
+}
+
+/// The path that the routes give a flow's data.
+fn data_path(topology: &Topology, routes: &Routes, flow: &Flow) -> Option<Path> {
+    let tuple = FiveTuple {
+        src: topology.host(flow.from).ip,
+        dst: topology.host(flow.to).ip,
+        src_port: flow.entropy_port,
+        dst_port: weir_host::wire::WEIR_PORT,
+        protocol: hash::UDP,
+    };
+    routes.path_of(topology, tuple)?.ok()
+}
+
+/// The ports whose series are kept: those asked for, else those that flows cross if they are few.
+fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
+    if !experiment.spec.observe.ports.is_empty() {
+        return experiment.observed_ports.clone();
+    }
+    let crossed = crossed_ports(experiment, routes);
+    if crossed.len() <= DEFAULT_PORTS { crossed } else { Vec::new() }
+}
+
+/// The egress ports on the data paths of all flows, in order.
+fn crossed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
+    let topology = &experiment.topology;
+    let mut crossed = std::collections::BTreeSet::new();
+    for path in experiment.flows.iter().filter_map(|flow| data_path(topology, routes, flow)) {
+        crossed.extend(path.hops.iter().map(|hop| (hop.switch, hop.out_port)));
+    }
+    crossed.into_iter().collect()
+}

@@ -1,0 +1,106 @@
+//! Adds up what switches and hosts have counted, under the names of the report.
+
+use crate::network::Network;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use weir_switch::drops::DropReason;
+use weir_switch::engine::Switch;
+
+/// The P4 programs' own list of reasons and events: names and counter indices come from the source
+/// that the programs were compiled from.
+const REASONS_P4: &str = include_str!("../../p4src/include/reasons.p4");
+
+/// Counters of the P4 programs (`p4src/controls/drops.p4`).
+const DROP_COUNTER: &str = "drops";
+const EVENT_COUNTER: &str = "events";
+/// The event whose count is `marks`.
+const ECN_MARKED: &str = "ecn_marked";
+/// The event whose count is `deflections`.
+const DEFLECTED: &str = "deflected";
+
+static DROPS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("DROP_"));
+static EVENTS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("EVENT_"));
+
+/// Counts over the whole fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reason to packets, only those that occurred. Reasons of hosts begin with `host_`.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets marked CE.
+    pub marks: u64,
+    /// Packets deflected.
+    pub deflections: u64,
+    /// Data packets sent again.
+    pub retransmits: u64,
+}
+
+/// Reads all counters of `network`.
+pub fn count(network: &Network) -> Counts {
+    let mut counts = Counts::default();
+    for chassis in &network.switches {
+        count_switch(&mut counts, &chassis.switch);
+    }
+    for nic in &network.nics {
+        let stats = nic.host.stats();
+        counts.retransmits += stats.retransmits;
+        for (reason, packets) in stats.drops.iter() {
+            *counts.drops.entry(format!("host_{}", reason.name())).or_default() += packets;
+        }
+    }
+    counts
+}
+
+fn count_switch(counts: &mut Counts, switch: &Switch) {
+    let read = |counter: &str, index: u32| {
+        switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
+    };
+    for (name, index) in DROPS.iter().filter(|(_, index)| *index != 0) {
+        let packets = read(DROP_COUNTER, *index);
+        if packets > 0 {
+            *counts.drops.entry(name.clone()).or_default() += packets;
+        }
+    }
+    for (name, index) in EVENTS.iter() {
+        match name.as_str() {
+            ECN_MARKED => counts.marks += read(EVENT_COUNTER, *index),
+            DEFLECTED => counts.deflections += read(EVENT_COUNTER, *index),
+            _ => {}
+        }
+    }
+    for (reason, tally) in switch.drops().iter() {
+        // What the program dropped stands under the program's reasons already.
+        if reason != DropReason::IngressDrop {
+            *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
+        }
+    }
+}
+
+/// The constants whose names begin with `prefix`: the rest of the name in lower case, and the value.
+fn constants(prefix: &str) -> Vec<(String, u32)> {
+    REASONS_P4
+        .lines()
+        .filter_map(|line| {
+            let (declaration, value) = line.strip_prefix("const ")?.split_once('=')?;
+            let name = declaration.split_whitespace().last()?.strip_prefix(prefix)?;
+            let value = value.trim_start().split(';').next()?.trim().parse().ok()?;
+            Some((name.to_ascii_lowercase(), value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_p4_list_is_read_whole() {
+        let declared = |prefix: &str| REASONS_P4.lines().filter(|l| l.starts_with("const ") && l.contains(prefix)).count();
+        assert_eq!(DROPS.len(), declared(" DROP_"));
+        assert_eq!(EVENTS.len(), declared(" EVENT_"));
+        assert!(DROPS.contains(&("ttl_expired".to_owned(), 7)));
+        assert!(EVENTS.iter().any(|(name, _)| name == ECN_MARKED));
+        let mut indices: Vec<u32> = DROPS.iter().map(|(_, i)| *i).collect();
+        indices.dedup();
+        assert_eq!(indices.len(), DROPS.len(), "no index twice");
+    }
+}

@@ -1,0 +1,129 @@
+//! What the issue asks the first slice to show, on the experiment files as they are shipped.
+
+use std::path::{Path, PathBuf};
+use weir_sim::experiment::Experiment;
+use weir_sim::results::{Results, SchemeSummary};
+use weir_sim::run;
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments").join(name)
+}
+
+fn load(name: &str, overrides: &[&str]) -> Experiment {
+    let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+    Experiment::load(&file(name), &overrides, None).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn results(name: &str, overrides: &[&str]) -> Results {
+    run(&load(name, overrides), &mut ()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The most that any queue ever held.
+fn peak(scheme: &SchemeSummary) -> u64 {
+    scheme.queues.values().map(|q| q.peak_bytes).max().expect("ports sent packets")
+}
+
+/// Of the busiest port.
+fn utilisation(scheme: &SchemeSummary) -> f64 {
+    scheme.utilisation.values().copied().fold(0.0, f64::max)
+}
+
+/// Fair, busy, lossless, and FNCC earlier and with less queue than HPCC: at every line rate.
+#[test]
+fn the_dumbbell_shows_what_fncc_promises() {
+    for name in ["quickstart.yaml", "dumbbell-200g.yaml", "dumbbell-400g.yaml"] {
+        let results = results(name, &[]);
+        for (label, scheme) in &results.summary.schemes {
+            let jain = scheme.jain.expect("two flows");
+            assert!(jain > 0.95, "{name} {label}: Jain {jain}");
+            assert!(utilisation(scheme) > 0.9, "{name} {label}: utilisation {}", utilisation(scheme));
+            assert!(scheme.drops.is_empty(), "{name} {label}: {:?}", scheme.drops);
+            assert_eq!(scheme.retransmits, 0, "{name} {label}");
+        }
+        let (fncc, hpcc) = (&results.summary.schemes["fncc"], &results.summary.schemes["hpcc"]);
+        let (f, h) = (fncc.first_slowdown_us.expect("slows"), hpcc.first_slowdown_us.expect("slows"));
+        assert!(300.0 < f && f < h, "{name}: fncc slows at {f} us, hpcc at {h} us");
+        assert!(peak(fncc) < peak(hpcc), "{name}: fncc {} B, hpcc {} B", peak(fncc), peak(hpcc));
+    }
+}
+
+/// FNCC Fig. 11 and 13: wherever the congestion is, FNCC queues less than HPCC; at the last hop LHCS
+/// makes the difference.
+#[test]
+fn fncc_queues_less_at_every_hop_and_lhcs_helps_at_the_last() {
+    for name in ["fncc-fig11-first.yaml", "fncc-fig11-middle.yaml", "fncc-fig11-last.yaml"] {
+        let results = results(name, &[]);
+        let of = |label: &str| peak(&results.summary.schemes[label]);
+        assert!(of("fncc") < of("hpcc"), "{name}: fncc {} B, hpcc {} B", of("fncc"), of("hpcc"));
+        for (label, scheme) in &results.summary.schemes {
+            assert!(scheme.drops.is_empty(), "{name} {label}: {:?}", scheme.drops);
+        }
+        if name.contains("last") {
+            assert!(of("fncc") < of("fncc-no-lhcs"), "{name}: LHCS {} B, without {} B", of("fncc"), of("fncc-no-lhcs"));
+        } else {
+            assert_eq!(of("fncc"), of("fncc-no-lhcs"), "{name}: LHCS acts at the last hop only");
+        }
+    }
+}
+
+/// The same seed gives the same bytes; another one differs where randomness is used (the flows'
+/// entropy ports choose their paths).
+#[test]
+fn the_seed_decides_everything() {
+    let digest = |name: &str, seed: u64| {
+        let experiment = Experiment::load(&file(name), &[], Some(seed)).unwrap();
+        run(&experiment, &mut ()).unwrap().summary.digest
+    };
+    assert_eq!(digest("quickstart.yaml", 1), digest("quickstart.yaml", 1));
+    assert_eq!(digest("fat-tree-k4.yaml", 1), digest("fat-tree-k4.yaml", 1));
+    assert_ne!(digest("fat-tree-k4.yaml", 1), digest("fat-tree-k4.yaml", 2));
+}
+
+/// A fabric with many paths: every flow ends, nothing is lost, and no packet arrives out of order
+/// (a hop never sends one flow two ways), so nothing is sent again.
+#[test]
+fn a_permutation_on_a_fat_tree_completes_in_order() {
+    let results = results("fat-tree-k4.yaml", &[]);
+    for (label, scheme) in &results.summary.schemes {
+        assert_eq!((scheme.fct.count, scheme.fct.unfinished), (16, 0), "{label}");
+        assert!(scheme.drops.is_empty(), "{label}: {:?}", scheme.drops);
+        assert_eq!(scheme.retransmits, 0, "{label}");
+        let slowdown = scheme.fct.slowdown.expect("flows finished");
+        assert!(slowdown.p50 >= 1.0 && slowdown.mean < 8.0, "{label}: {slowdown:?}");
+    }
+}
+
+/// A small PFC threshold pauses instead of dropping; without PFC a small buffer drops, go-back-N
+/// repairs it, and the drops are counted under their reason.
+#[test]
+fn pfc_is_lossless_and_without_it_losses_are_repaired() {
+    let paused = results("quickstart.yaml", &["pfc.threshold=50KB", "duration=500us"]);
+    for (label, scheme) in &paused.summary.schemes {
+        assert!(scheme.pauses > 0, "{label}");
+        assert!(scheme.drops.is_empty(), "{label}: {:?}", scheme.drops);
+    }
+    let lossy = results(
+        "quickstart.yaml",
+        &["pfc=off", "buffer=30KB", "duration=10ms", "flows.0.size=2MB", "flows.1.size=2MB", "schemes=[hpcc]"],
+    );
+    let hpcc = &lossy.summary.schemes["hpcc"];
+    assert!(hpcc.drops.get("buffer_full").is_some_and(|&n| n > 0), "{:?}", hpcc.drops);
+    assert!(hpcc.retransmits > 0);
+    assert_eq!((hpcc.fct.count, hpcc.fct.unfinished), (2, 0), "both flows end in spite of the losses");
+}
+
+/// Every shipped experiment is well formed and its resolved form reads back.
+#[test]
+fn every_experiment_loads() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(file("")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "yaml") {
+            let experiment = Experiment::load(&path, &[], None).unwrap_or_else(|e| panic!("{e}"));
+            let again = Experiment::parse(&experiment.resolved_yaml(), "run.yaml", "x", &[], None);
+            assert_eq!(again.unwrap().resolved_yaml(), experiment.resolved_yaml());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 8, "{seen} experiments");
+}
