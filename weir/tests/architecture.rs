@@ -1,0 +1,119 @@
+//! The invariants of ARCHITECTURE.md that a text can show: who may depend on whom, and what must be
+//! absent where nothing may read a clock, open a socket or print.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// The crates of ours that a crate's `[dependencies]` name.
+fn dependencies(member: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join(member).join("Cargo.toml")).expect("a manifest");
+    manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', '=', ' ']).next()?.strip_prefix("weir-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let allowed: &[(&str, &[&str])] = &[
+        ("units", &[]),
+        ("proto", &[]),
+        ("host", &["units"]),
+        ("switch", &["units", "proto"]),
+        ("controller", &["units", "proto"]),
+        ("sim", &["units", "proto", "host", "switch", "controller"]),
+        ("weir", &["units", "proto", "host", "switch", "controller", "sim"]),
+    ];
+    for (member, may) in allowed {
+        let may: BTreeSet<String> = may.iter().map(|s| (*s).to_owned()).collect();
+        let has = dependencies(member);
+        assert!(has.is_subset(&may), "{member} depends on {:?}", has.difference(&may).collect::<Vec<_>>());
+    }
+    assert!(!dependencies("sim").is_empty(), "the manifests are read");
+}
+
+/// Every Rust file below `folder`, but for those below `drivers` and test files.
+fn sources(folder: &Path, drivers: &[&str]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+        if drivers.contains(&name.trim_end_matches(".rs")) || name.starts_with("tests") {
+            continue;
+        }
+        if path.is_dir() {
+            files.extend(sources(&path, drivers));
+        } else if name.ends_with(".rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Source without comments and without the tests at its end.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("a source file");
+    let body = text.split("#[cfg(test)]").next().unwrap_or_default();
+    body.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn protocol_and_pipeline_touch_no_clock_socket_or_console() {
+    const ABSENT: &[&str] = &[
+        "Instant::now",
+        "SystemTime",
+        "std::net::UdpSocket",
+        "TcpStream",
+        "std::thread",
+        "println!",
+        "eprintln!",
+        "tracing::",
+        "rand::rng()",
+        "thread_rng",
+    ];
+    let mut seen = 0;
+    for (member, drivers) in [("units", &[][..]), ("host", &["agent"]), ("switch", &["driver"]), ("controller", &["client"])] {
+        for path in sources(&root().join(member).join("src"), drivers) {
+            let code = code(&path);
+            for word in ABSENT {
+                assert!(!code.contains(word), "{}: {word}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} files were read");
+}
+
+/// The pipeline and the traffic manager know nothing of P4Runtime.
+#[test]
+fn the_pipeline_knows_no_p4runtime() {
+    for part in ["program", "pipeline", "tm", "engine"] {
+        for path in sources(&root().join("switch/src").join(part), &[]) {
+            assert!(!code(&path).contains("weir_proto"), "{}", path.display());
+        }
+    }
+}
+
+/// What ARCHITECTURE.md points to exists.
+#[test]
+fn the_map_names_what_is_there() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
+    let mut checked = 0;
+    for word in map.split('`').skip(1).step_by(2) {
+        let is_path = word.contains('/') && !word.contains(' ') && !word.starts_with('/');
+        if is_path && (word.ends_with('/') || word.contains('.')) {
+            assert!(root().join(word).exists(), "ARCHITECTURE.md points to {word}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "only {checked} places were checked");
+}
