@@ -108,7 +108,7 @@ impl Switch {
         tracer: &mut T,
     ) {
         self.received += 1;
-        tracer.step(Step::Arrived { port, len: packet.len() });
+        tracer.step(Step::Arrived { port, packet: &packet });
         self.ingress(&mut Call { now, out, tracer }, packet, Origin { port, passes: 0 });
     }
 
@@ -160,7 +160,10 @@ impl Switch {
                 EgressVerdict::Recirculate if again.passes > MAX_PASSES => {
                     self.drop(call, packet, DropReason::RecirculateLimit);
                 }
-                EgressVerdict::Recirculate => self.ingress(call, packet, again),
+                EgressVerdict::Recirculate => {
+                    call.tracer.step(Step::Again { packet: &packet });
+                    self.ingress(call, packet, again);
+                }
             }
         }
     }
@@ -179,7 +182,10 @@ impl Switch {
             self.side_effects(call, origin);
             let pool = &mut self.effects.pool;
             return match verdict {
-                Verdict::Resubmit => continue,
+                Verdict::Resubmit => {
+                    call.tracer.step(Step::Again { packet: &packet });
+                    continue;
+                }
                 Verdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
                 Verdict::Multicast { group, priority } => {
                     let replicas = self.replication.group(group);

@@ -48,14 +48,27 @@ pub use ast::Pattern;
 pub use error::StfError;
 pub use outcome::{Failure, FailureKind, Frame, Outcome};
 
+use crate::pipeline::NoTrace;
 use crate::program::Program;
+use crate::trace::PacketTrace;
 use std::sync::Arc;
 
-/// Runs the test `text`, called `file` in errors, on a new switch with `program`.
+/// Runs the test `text`, called `file` in errors, on a new switch with `program`. A test that fails is
+/// run again, traced.
 pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
+    let outcome = run_watched::<NoTrace>(program.clone(), text, file)?;
+    if outcome.passed() { Ok(outcome) } else { trace(program, text, file) }
+}
+
+/// Runs a test as [`run`] does and keeps the way of every packet.
+pub fn trace(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
+    run_watched::<PacketTrace>(program, text, file)
+}
+
+fn run_watched<T: run::Watch>(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
     let outcome = || {
         let statements = parse::parse(text)?;
-        let mut runner = run::Runner::new(program)?;
+        let mut runner = run::Runner::<T>::new(program)?;
         for statement in statements {
             runner.step(statement)?;
         }

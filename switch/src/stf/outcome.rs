@@ -2,6 +2,7 @@
 
 use super::ast::Pattern;
 use crate::engine::SwitchBooks;
+use crate::trace::PacketTrace;
 use std::fmt;
 
 /// A frame that left the switch.
@@ -11,7 +12,7 @@ pub struct Frame {
     pub bytes: Vec<u8>,
     /// The line of the packet that was last sent in when it left.
     pub cause: usize,
-    /// The headers the deparser emitted, with their lengths in bytes.
+    /// The headers the deparser emitted, with their lengths in bytes, if the test was traced.
     pub headers: Vec<(String, usize)>,
 }
 
@@ -65,6 +66,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Everything that did not come as expected, by port and order.
     pub failures: Vec<Failure>,
+    /// The ways of the packets, each with the line it was sent in by, if the test was traced.
+    pub traces: Vec<(usize, PacketTrace)>,
     /// The switch's books at the end: why packets were dropped.
     pub books: SwitchBooks,
 }

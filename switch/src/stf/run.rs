@@ -7,10 +7,10 @@ use super::names;
 use super::outcome::{Failure, FailureKind, Frame, Outcome};
 use crate::engine::{CloneSession, Replica, Switch, SwitchConfig, SwitchOutput};
 use crate::packet::Packet;
-use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, TableError, Tracer};
-use crate::program::{HeaderId, Program, TableId};
+use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, NoTrace, TableError};
+use crate::program::{Program, TableId};
 use crate::tm::QueueLimits;
-use crate::trace::SwitchTracer;
+use crate::trace::{Event, PacketTrace, SwitchTracer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_units::{Bytes, Time};
@@ -30,7 +30,7 @@ struct Node {
     ports: Vec<u16>,
 }
 
-pub(super) struct Runner {
+pub(super) struct Runner<T> {
     program: Arc<Program>,
     switch: Switch,
     now: Time,
@@ -47,6 +47,8 @@ pub(super) struct Runner {
     cause: usize,
     notes: Vec<String>,
     failures: Vec<Failure>,
+    tracer: T,
+    traces: Vec<(usize, PacketTrace)>,
 }
 
 /// Ports with something to send.
@@ -62,16 +64,39 @@ impl SwitchOutput for Ready {
     fn digest(&mut self, _: Digest) {}
 }
 
-/// Remembers the headers of the last frame.
-#[derive(Default)]
-struct Headers(Vec<(String, usize)>);
+/// Who watches the switch during a test: nobody, or a trace.
+pub(super) trait Watch: SwitchTracer + Default {
+    /// The headers of the last frame with their lengths, as far as they were seen.
+    fn headers(&self) -> Vec<(String, usize)>;
+    /// What was seen.
+    fn into_trace(self) -> PacketTrace;
+}
 
-impl Tracer for Headers {
-    fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {
-        self.0.push((program.header_name(header).to_owned(), len));
+impl Watch for NoTrace {
+    fn headers(&self) -> Vec<(String, usize)> {
+        Vec::new()
+    }
+    fn into_trace(self) -> PacketTrace {
+        PacketTrace::new()
     }
 }
-impl SwitchTracer for Headers {}
+
+impl Watch for PacketTrace {
+    fn headers(&self) -> Vec<(String, usize)> {
+        let last = self.events().iter().rev().take_while(|event| !matches!(event, Event::Dequeued { .. }));
+        let mut headers: Vec<_> = last
+            .filter_map(|event| match event {
+                Event::Emitted { header, len } => Some((header.clone(), *len)),
+                _ => None,
+            })
+            .collect();
+        headers.reverse();
+        headers
+    }
+    fn into_trace(self) -> PacketTrace {
+        self
+    }
+}
 
 /// The seed of the program's `random`: a test is the same every time.
 const SEED: u64 = 1;
@@ -80,9 +105,9 @@ fn refuse(place: Place) -> impl Fn(TableError) -> Fault {
     move |error| (place, error.to_string())
 }
 
-impl Runner {
+impl<T: Watch> Runner<T> {
     /// A switch with every port v1model has, none of them limited.
-    pub fn new(program: Arc<Program>) -> Result<Runner, Fault> {
+    pub fn new(program: Arc<Program>) -> Result<Runner<T>, Fault> {
         let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
         let switch = Switch::new(program.clone(), config, SEED)
             .map_err(|error| (Place { line: 1, column: 1 }, error.to_string()))?;
@@ -101,6 +126,8 @@ impl Runner {
             cause: 0,
             notes: Vec::new(),
             failures: Vec::new(),
+            tracer: T::default(),
+            traces: Vec::new(),
         })
     }
 
@@ -124,10 +151,20 @@ impl Runner {
 
     fn send(&mut self, place: Place, port: u16, bytes: &[u8]) {
         self.ports.entry(port).or_default().named = true;
+        self.keep_trace();
         self.packets += 1;
         self.cause = place.line;
-        self.switch.receive(self.now, port, Packet::from_bytes(bytes), &mut self.ready);
+        let packet = Packet::from_bytes(bytes);
+        self.switch.receive_traced(self.now, port, packet, &mut self.ready, &mut self.tracer);
         self.run_until(self.now);
+    }
+
+    /// Puts the trace of the last packet away.
+    fn keep_trace(&mut self) {
+        let trace = std::mem::take(&mut self.tracer).into_trace();
+        if !trace.events().is_empty() {
+            self.traces.push((self.cause, trace));
+        }
     }
 
     /// Sends everything that may be sent until `end`, each frame at its time.
@@ -149,11 +186,10 @@ impl Runner {
     fn send_ready(&mut self) {
         let mut waiting = BTreeSet::new();
         while let Some(port) = self.ready.0.pop_first() {
-            let mut headers = Headers::default();
-            match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut headers) {
+            match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut self.tracer) {
                 Some(packet) => {
-                    let bytes = packet.to_vec();
-                    let frame = Frame { bytes, cause: self.cause, headers: headers.0 };
+                    let (bytes, headers) = (packet.to_vec(), self.tracer.headers());
+                    let frame = Frame { bytes, cause: self.cause, headers };
                     self.ports.entry(port).or_default().frames.push(frame);
                     self.ready.0.insert(port);
                 }
@@ -170,6 +206,7 @@ impl Runner {
     /// Empties the queues and compares everything.
     pub fn finish(mut self) -> Outcome {
         self.run_until(Time::MAX);
+        self.keep_trace();
         let mut frames = 0;
         for (&number, port) in &mut self.ports {
             frames += port.frames.len();
@@ -191,6 +228,7 @@ impl Runner {
             frames,
             notes: self.notes,
             failures: self.failures,
+            traces: self.traces,
             books: self.switch.books(),
         }
     }

@@ -1,4 +1,9 @@
-//! One packet's way through a switch.
+//! One packet's way through a switch: what a watcher is told of it, and a trace that keeps and prints it.
+
+mod packet_trace;
+mod print;
+
+pub use packet_trace::{Event, PacketTrace, Value};
 
 use crate::drops::DropReason;
 use crate::packet::Packet;
@@ -12,8 +17,13 @@ pub enum Step<'a> {
     Arrived {
         /// The port it came in by.
         port: u16,
-        /// Its length.
-        len: u32,
+        /// The frame.
+        packet: &'a Packet,
+    },
+    /// A packet begins ingress again: it was resubmitted or recirculated.
+    Again {
+        /// The frame as the parser will see it.
+        packet: &'a Packet,
     },
     /// Ingress decided.
     Ingress(Verdict),

@@ -1,0 +1,284 @@
+//! Keeps everything that happens to a packet.
+
+use super::{Step, SwitchTracer};
+use crate::drops::DropReason;
+use crate::packet::Packet;
+use crate::pipeline::{EgressMeta, EgressVerdict, EntryHandle, Tracer, Verdict};
+use crate::program::{ActionId, HeaderId, Program, TableId};
+use weir_units::Time;
+
+/// A named value, big-endian.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Name of the field, key or parameter.
+    pub name: String,
+    /// As many bytes as its width takes.
+    pub bytes: Vec<u8>,
+}
+
+/// Something that happened to the packet.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// It arrived.
+    Arrived {
+        /// The port it came in by.
+        port: u16,
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// Bytes behind them that are not kept.
+        virtual_len: u32,
+    },
+    /// It begins ingress again.
+    Again,
+    /// The parser entered a state.
+    State(String),
+    /// The parser took a header.
+    Extracted {
+        /// The header.
+        header: String,
+        /// Where it began.
+        offset: usize,
+        /// Its fields as they arrived.
+        fields: Vec<Value>,
+    },
+    /// The parser stopped with an error.
+    ParserError(String),
+    /// A checksum was verified.
+    Checksum {
+        /// Which.
+        name: String,
+        /// Whether it was right.
+        correct: bool,
+    },
+    /// A table was applied.
+    Table {
+        /// Which.
+        name: String,
+        /// p4c made it for a block of statements; it has no key.
+        hidden: bool,
+        /// What was looked up.
+        key: Vec<Value>,
+        /// The entry that matched; none on a miss.
+        entry: Option<EntryHandle>,
+        /// The action that follows, with its arguments.
+        action: Option<(String, Vec<Value>)>,
+    },
+    /// A condition was evaluated.
+    Condition {
+        /// Which.
+        name: String,
+        /// What came out.
+        result: bool,
+    },
+    /// A field got another value.
+    Changed {
+        /// Which.
+        field: String,
+        /// Before.
+        old: Vec<u8>,
+        /// After.
+        new: Vec<u8>,
+    },
+    /// The program logged a message.
+    Log(String),
+    /// An `assert` or `assume` did not hold.
+    AssertionFailed(String),
+    /// Ingress decided.
+    Ingress(Verdict),
+    /// A clone was made for a session.
+    Cloned(u16),
+    /// It, or a copy of it, came to a queue.
+    Queued {
+        /// The egress port.
+        port: u16,
+        /// The queue.
+        priority: u8,
+        /// Which copy.
+        instance: u16,
+        /// Packets ahead of it.
+        depth: u32,
+    },
+    /// It left its queue.
+    Dequeued {
+        /// What egress is told.
+        meta: EgressMeta,
+        /// How long it waited.
+        waited: Time,
+    },
+    /// Egress decided.
+    Egress(EgressVerdict),
+    /// The deparser emitted a header.
+    Emitted {
+        /// Which.
+        header: String,
+        /// Its length.
+        len: usize,
+    },
+    /// It left the switch.
+    Sent {
+        /// The port it went out by.
+        port: u16,
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// Bytes behind them that are not kept.
+        virtual_len: u32,
+    },
+    /// It ends here.
+    Dropped(DropReason),
+}
+
+/// Everything that happened while it watched. Displays as text.
+#[derive(Clone, Debug, Default)]
+pub struct PacketTrace {
+    events: Vec<Event>,
+    /// The frame the parser reads.
+    frame: Vec<u8>,
+}
+
+impl PacketTrace {
+    /// An empty trace.
+    pub fn new() -> PacketTrace {
+        PacketTrace::default()
+    }
+
+    /// What happened, in order.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    fn see(&mut self, packet: &Packet) -> (Vec<u8>, u32) {
+        self.frame = packet.to_vec();
+        (packet.bytes().to_vec(), packet.virtual_len())
+    }
+}
+
+fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<Value> {
+    let names = names.map(str::to_owned);
+    names.zip(values).map(|(name, bytes)| Value { name, bytes: bytes.clone() }).collect()
+}
+
+/// The fields of a header in `bytes`, which are exactly the header.
+fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
+    let layout = header_fields(program, header);
+    let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
+    let varying = (bytes.len() * 8).saturating_sub(fixed);
+    let mut at = 0;
+    let fields = layout.into_iter().map(|(name, bits)| {
+        let len = bits.map_or(varying, |bits| bits as usize);
+        let value = slice_bits(bytes, at, len);
+        at += len;
+        Value { name: name.to_owned(), bytes: value }
+    });
+    fields.collect()
+}
+
+fn header_fields(_program: &Program, _header: HeaderId) -> Vec<(&str, Option<u32>)> {
+    Vec::new()
+}
+
+/// `len` bits of `bytes` from bit `at`, right-aligned; what lies beyond the end is zero.
+fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
+    let mut value = vec![0u8; len.div_ceil(8)];
+    let unused = value.len() * 8 - len;
+    for bit in 0..len {
+        let source = bytes.get((at + bit) / 8).copied().unwrap_or(0);
+        let one = source >> (7 - (at + bit) % 8) & 1;
+        value[(unused + bit) / 8] |= one << (7 - (unused + bit) % 8);
+    }
+    value
+}
+
+impl Tracer for PacketTrace {
+    fn state(&mut self, _: &Program, state: &str) {
+        self.events.push(Event::State(state.to_owned()));
+    }
+    fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {
+        let bytes = self.frame.get(offset..).unwrap_or_default();
+        let fields = fields(program, header, &bytes[..len.min(bytes.len())]);
+        let header = program.header_name(header).to_owned();
+        self.events.push(Event::Extracted { header, offset, fields });
+    }
+    fn parser_error(&mut self, _: &Program, error: u32, name: &str) {
+        self.events.push(Event::ParserError(format!("{name} ({error})")));
+    }
+    fn checksum(&mut self, _: &Program, name: &str, correct: bool) {
+        self.events.push(Event::Checksum { name: name.to_owned(), correct });
+    }
+    fn table(
+        &mut self,
+        program: &Program,
+        table: TableId,
+        key: &[Vec<u8>],
+        entry: Option<EntryHandle>,
+        action: Option<ActionId>,
+        args: &[Vec<u8>],
+    ) {
+        let info = program.tables().find(|(id, _)| *id == table).map(|(_, info)| info);
+        let called = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
+        self.events.push(Event::Table {
+            name: program.table_name(table).to_owned(),
+            hidden: info.is_some_and(|info| info.hidden),
+            key: info.map_or(Vec::new(), |info| named(info.key.iter().map(|key| key.name.as_str()), key)),
+            entry,
+            action: called.map(|(_, info)| {
+                (info.name.clone(), named(info.params.iter().map(|(name, _)| name.as_str()), args))
+            }),
+        });
+    }
+    fn condition(&mut self, _: &Program, name: &str, result: bool) {
+        self.events.push(Event::Condition { name: name.to_owned(), result });
+    }
+    fn assign(&mut self, _: &Program, field: &str, old: &[u8], new: &[u8]) {
+        self.events.push(Event::Changed { field: field.to_owned(), old: old.to_vec(), new: new.to_vec() });
+    }
+    fn log(&mut self, _: &Program, message: &str) {
+        self.events.push(Event::Log(message.to_owned()));
+    }
+    fn assertion_failed(&mut self, _: &Program, action: &str) {
+        self.events.push(Event::AssertionFailed(action.to_owned()));
+    }
+    fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {
+        self.events.push(Event::Emitted { header: program.header_name(header).to_owned(), len });
+    }
+}
+
+impl SwitchTracer for PacketTrace {
+    fn step(&mut self, step: Step<'_>) {
+        let event = match step {
+            Step::Arrived { port, packet } => {
+                let (bytes, virtual_len) = self.see(packet);
+                Event::Arrived { port, bytes, virtual_len }
+            }
+            Step::Again { packet } => {
+                self.see(packet);
+                Event::Again
+            }
+            Step::Ingress(verdict) => Event::Ingress(verdict),
+            Step::Cloned { session } => Event::Cloned(session),
+            Step::Queued { port, priority, instance, depth } => {
+                Event::Queued { port, priority, instance, depth }
+            }
+            Step::Dequeued { meta, waited } => Event::Dequeued { meta, waited },
+            Step::Egress(verdict) => Event::Egress(verdict),
+            Step::Sent { port, packet } => {
+                let (bytes, virtual_len) = (packet.bytes().to_vec(), packet.virtual_len());
+                Event::Sent { port, bytes, virtual_len }
+            }
+            Step::Dropped(reason) => Event::Dropped(reason),
+        };
+        self.events.push(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_cut_at_bits() {
+        assert_eq!(slice_bits(&[0xab, 0xcd, 0xef], 4, 12), [0x0b, 0xcd]);
+        assert_eq!(slice_bits(&[0xab, 0xcd], 12, 8), [0xd0]);
+        assert_eq!(slice_bits(&[0b0100_0000], 1, 1), [1]);
+        assert_eq!(slice_bits(&[1, 2], 0, 0), [0u8; 0]);
+    }
+}
