@@ -1,15 +1,13 @@
 //! What crosses the host's border: flows in, events and frames out.
 
+use crate::transport::Key;
 use crate::wire::MacAddr;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A flow of this host, until it is finished. Never given out twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
+pub struct FlowId(pub(crate) Key);
 
 /// A message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,9 @@
-use crate::config::{ConfigError, HostConfig};
+use crate::config::{ConfigError, HostConfig, Resolved};
 use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, Transmit};
-use crate::stats::HostStats;
+use crate::stats::{DropReason, HostStats};
+use crate::transport::{ControlQueue, Inbound, Outbound};
+use crate::wire::{FrameView, HEADERS_LEN, Kind, MAX_HEAD};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
@@ -18,54 +21,131 @@ use weir_units::Time;
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
+    resolved: Resolved,
+    outbound: Outbound,
+    inbound: Inbound,
+    control: ControlQueue,
+    events: VecDeque<HostEvent>,
     stats: HostStats,
 }
 
 impl Host {
     /// A host without flows.
     pub fn new(config: HostConfig) -> Result<Host, ConfigError> {
-        config.check()?;
-        Ok(Host { config, stats: HostStats::default() })
+        let resolved = config.check()?;
+        Ok(Host {
+            outbound: Outbound::new(&config, &resolved),
+            inbound: Inbound::new(&config, &resolved),
+            control: ControlQueue::new(config.transport.control_queue),
+            events: VecDeque::new(),
+            stats: HostStats::default(),
+            resolved,
+            config,
+        })
     }
+
     /// What it was made from.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
-    /// Starts to send a message, at line rate.
-    pub fn open(&mut self, _now: Time, spec: FlowSpec) -> Result<FlowId, OpenError> {
-        Err(OpenError::Empty { message: spec.message })
+
+    /// Starts to send a message, at line rate. A message id must not be used again while the peer
+    /// may still remember it.
+    pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, OpenError> {
+        self.outbound.open(now, &spec, &self.config, &self.resolved).map(FlowId)
     }
+
     /// The flow ends with the next packet that was not sent before. Nothing happens if it is
     /// finished or would end sooner.
-    pub fn stop(&mut self, _now: Time, _flow: FlowId) {}
-    /// A frame came in: `frame` and, behind it, `virtual_payload` zeros.
-    pub fn receive(&mut self, _now: Time, _frame: &[u8], _virtual_payload: u32) {}
-    /// The NIC is free: writes the next frame's head. Bit `c` of `paused` pauses class `c`.
+    pub fn stop(&mut self, now: Time, flow: FlowId) {
+        self.outbound.stop(now, flow.0);
+    }
+
+    /// A frame came in: `frame` and, behind it, `virtual_payload` zeros. Whatever the bytes are, a
+    /// frame is taken or dropped and counted under its reason.
+    pub fn receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) {
+        if let Err(reason) = self.try_receive(now, frame, virtual_payload) {
+            self.stats.drops.count(reason);
+        }
+    }
+
+    fn try_receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) -> Result<(), DropReason> {
+        let frame = FrameView::new(frame, virtual_payload)?;
+        if frame.ip.destination() != self.config.addr {
+            return Err(DropReason::NotForUs);
+        }
+        let Host { inbound, outbound, control, stats, events, .. } = self;
+        match frame.weir.kind() {
+            Kind::Data => inbound.data(now, &frame, control, stats, events),
+            Kind::Ack | Kind::Nack | Kind::Cnp => outbound.feedback(now, &frame, stats, events),
+            Kind::Probe | Kind::ProbeReply | Kind::Rate | Kind::Policy => Err(DropReason::UnexpectedKind),
+        }
+    }
+
+    /// The NIC is free: writes the next frame's head, control frames before DATA. Bit `c` of
+    /// `paused` pauses class `c`.
     ///
     /// # Panics
     ///
-    /// If `head` is shorter than [`MAX_HEAD`](crate::wire::MAX_HEAD).
-    pub fn transmit(&mut self, _now: Time, _paused: u8, _head: &mut [u8]) -> Transmit {
-        Transmit::Nothing
+    /// If `head` is shorter than [`MAX_HEAD`].
+    pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
+        assert!(head.len() >= MAX_HEAD, "a head may take {MAX_HEAD} bytes, got {}", head.len());
+        let (control_class, data_class) = (self.config.control_class, self.config.data_class);
+        if !self.control.is_empty()
+            && paused & 1 << control_class == 0
+            && let Some(head_len) = self.control.pop().and_then(|frame| frame.emit(&self.config, head))
+        {
+            return Transmit::Frame { head_len, payload: 0, class: control_class, flow: None };
+        }
+        let Some(head) = head.first_chunk_mut::<HEADERS_LEN>() else { return Transmit::Nothing };
+        let paused = paused & 1 << data_class != 0;
+        match self.outbound.transmit(now, paused, head, &mut self.stats) {
+            Some((key, payload)) => {
+                Transmit::Frame { head_len: HEADERS_LEN, payload, class: data_class, flow: Some(FlowId(key)) }
+            }
+            None => Transmit::Nothing,
+        }
     }
+
     /// When to call [`wakeup`](Self::wakeup), if ever.
     pub fn next_wakeup(&self) -> Option<Time> {
-        None
+        match (self.outbound.next_wakeup(), self.inbound.next_wakeup()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
+
     /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
-    pub fn wakeup(&mut self, _now: Time) {}
+    pub fn wakeup(&mut self, now: Time) {
+        self.outbound.wakeup(now, &mut self.stats);
+        self.inbound.wakeup(now, &mut self.control, &mut self.stats);
+    }
+
     /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<HostEvent> {
-        None
+        self.events.pop_front()
     }
+
     /// A flow as it is now; `None` once it is finished.
-    pub fn flow(&self, _flow: FlowId) -> Option<FlowView> {
-        None
+    pub fn flow(&self, flow: FlowId) -> Option<FlowView> {
+        self.outbound.view(flow.0)
     }
+
+    /// Flows that are not finished.
+    pub fn flows(&self) -> usize {
+        self.outbound.len()
+    }
+
     /// A message that is arriving; `None` before its first packet and once it is received.
-    pub fn inbound(&self, _peer: Ipv4Addr, _message: u32) -> Option<InboundView> {
-        None
+    pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
+        self.inbound.view(peer, message)
     }
+
+    /// N: flows active at this receiver.
+    pub fn active_inbound(&mut self, now: Time) -> usize {
+        self.inbound.active_flows(now)
+    }
+
     /// Counters since the host was made.
     pub fn stats(&self) -> &HostStats {
         &self.stats

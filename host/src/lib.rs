@@ -24,6 +24,7 @@ pub mod scheme;
 pub mod schemes;
 mod stats;
 pub mod telemetry;
+mod transport;
 pub mod wire;
 
 pub use config::{

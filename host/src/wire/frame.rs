@@ -161,3 +161,12 @@ impl FrameRepr {
         Some(head_len)
     }
 }
+
+/// Rewrites in a DATA head what changes from packet to packet. Flags, seq and stamp are in no
+/// checksum.
+pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq: u32, stamp: u32) {
+    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
+    weir[1] = flags.0;
+    weir[12..16].copy_from_slice(&seq.to_be_bytes());
+    weir[16..20].copy_from_slice(&stamp.to_be_bytes());
+}

@@ -17,6 +17,7 @@ mod weir;
 
 pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
+pub(crate) use frame::patch_data;
 pub use frame::{Direction, FrameRepr, FrameView};
 pub use int::{INT_RECORD_LEN, IntRecord};
 pub use ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};

@@ -50,11 +50,11 @@ impl Default for InflightConfig {
 
 impl InflightConfig {
     /// `T`.
-    pub fn base_rtt(&self, flow: &FlowParams) -> Time {
+    pub(super) fn base_rtt(&self, flow: &FlowParams) -> Time {
         self.base_rtt.unwrap_or(flow.base_rtt)
     }
 
-    pub fn law(&self, flow: &FlowParams) -> Law {
+    pub(super) fn law(&self, flow: &FlowParams) -> Law {
         let t = self.base_rtt(flow).as_secs_f64();
         let bytes_in_t = |rate: Bandwidth| rate.as_bytes_per_sec_f64() * t;
         let w_init = bytes_in_t(flow.nic_rate);

@@ -1,0 +1,106 @@
+use crate::config::HostConfig;
+use crate::stats::{DropReason, HostStats};
+use crate::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, MAX_HOPS, WeirRepr};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+/// An ACK or NACK that waits for the NIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Control {
+    pub kind: Kind,
+    pub flags: Flags,
+    pub peer: Ipv4Addr,
+    pub entropy_port: u16,
+    pub message: u32,
+    pub seq: u32,
+    pub stamp: u32,
+    pub concurrency: u16,
+    pub grant: u32,
+    pub records: Records,
+}
+
+/// Telemetry records as they lie on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Records {
+    bytes: [u8; MAX_HOPS * INT_RECORD_LEN],
+    len: u8,
+}
+
+impl Records {
+    /// A copy of at most eight records.
+    pub fn copy(records: &[u8]) -> Records {
+        let mut copy = Records { bytes: [0; MAX_HOPS * INT_RECORD_LEN], len: 0 };
+        let len = records.len().min(copy.bytes.len());
+        copy.bytes[..len].copy_from_slice(&records[..len]);
+        copy.len = len as u8;
+        copy
+    }
+    fn get(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl Control {
+    /// Writes the frame and returns its length.
+    pub fn emit(&self, config: &HostConfig, out: &mut [u8]) -> Option<usize> {
+        let weir = WeirRepr {
+            kind: self.kind,
+            flags: self.flags,
+            tokens: 0,
+            subflow: 0,
+            concurrency: self.concurrency,
+            int_hops: 0,
+            path_id: 0,
+            message: self.message,
+            seq: self.seq,
+            stamp: self.stamp,
+            grant: self.grant,
+        };
+        FrameRepr {
+            source_mac: config.mac,
+            destination_mac: config.gateway_mac,
+            source: config.addr,
+            destination: self.peer,
+            ecn: Ecn::NotEct,
+            entropy_port: self.entropy_port,
+            weir,
+            payload_len: 0,
+        }
+        .emit(self.records.get(), out)
+    }
+}
+
+/// Control frames, first in first out.
+#[derive(Debug)]
+pub(crate) struct ControlQueue {
+    frames: VecDeque<Control>,
+    limit: usize,
+}
+
+impl ControlQueue {
+    pub fn new(limit: u32) -> ControlQueue {
+        ControlQueue { frames: VecDeque::new(), limit: limit as usize }
+    }
+
+    /// Appends a frame. If there is no room the oldest goes: likely a newer ACK of its flow says all
+    /// that it said, and otherwise the sender's timeout asks for it again.
+    pub fn push(&mut self, frame: Control, stats: &mut HostStats) {
+        if self.frames.len() >= self.limit {
+            self.frames.pop_front();
+            stats.drops.count(DropReason::ControlQueueFull);
+        }
+        match frame.kind {
+            Kind::Nack => stats.nacks_sent += 1,
+            _ => stats.acks_sent += 1,
+        }
+        self.frames.push_back(frame);
+    }
+
+    pub fn pop(&mut self) -> Option<Control> {
+        self.frames.pop_front()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+}

@@ -1,0 +1,155 @@
+use weir_units::Time;
+
+/// Deadlines by slot, at most one each: a binary heap that knows where each slot is, so that a
+/// deadline can be moved. Equal times come in the order they were set.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines {
+    heap: Vec<Entry>,
+    /// Index into the heap by slot, or [`NOWHERE`].
+    place: Vec<u32>,
+    order: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time: Time,
+    order: u64,
+    slot: u32,
+}
+
+impl Entry {
+    fn before(&self, other: &Entry) -> bool {
+        (self.time, self.order) < (other.time, other.order)
+    }
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Deadlines {
+    /// The earliest.
+    pub fn next(&self) -> Option<Time> {
+        self.heap.first().map(|entry| entry.time)
+    }
+
+    /// The deadline of `slot`.
+    pub fn get(&self, slot: u32) -> Option<Time> {
+        self.index(slot).map(|index| self.heap[index].time)
+    }
+
+    /// Sets or moves the deadline of `slot`.
+    pub fn set(&mut self, slot: u32, time: Time) {
+        self.order += 1;
+        let entry = Entry { time, order: self.order, slot };
+        if self.place.len() <= slot as usize {
+            self.place.resize(slot as usize + 1, NOWHERE);
+        }
+        match self.index(slot) {
+            Some(index) => {
+                self.heap[index] = entry;
+                let index = self.rise(index);
+                self.sink(index);
+            }
+            None => {
+                self.heap.push(entry);
+                self.place[slot as usize] = (self.heap.len() - 1) as u32;
+                self.rise(self.heap.len() - 1);
+            }
+        }
+    }
+
+    /// Forgets the deadline of `slot`.
+    pub fn remove(&mut self, slot: u32) {
+        let Some(index) = self.index(slot) else { return };
+        self.place[slot as usize] = NOWHERE;
+        self.heap.swap_remove(index);
+        if let Some(moved) = self.heap.get(index) {
+            self.place[moved.slot as usize] = index as u32;
+            let index = self.rise(index);
+            self.sink(index);
+        }
+    }
+
+    /// Takes the earliest out if it is not later than `now`.
+    pub fn pop_due(&mut self, now: Time) -> Option<u32> {
+        let first = self.heap.first().filter(|entry| entry.time <= now)?;
+        let slot = first.slot;
+        self.remove(slot);
+        Some(slot)
+    }
+
+    fn index(&self, slot: u32) -> Option<usize> {
+        self.place.get(slot as usize).filter(|&&index| index != NOWHERE).map(|&index| index as usize)
+    }
+
+    fn rise(&mut self, mut index: usize) -> usize {
+        while index > 0 {
+            let parent = (index - 1) / 2;
+            if !self.heap[index].before(&self.heap[parent]) {
+                break;
+            }
+            self.swap(index, parent);
+            index = parent;
+        }
+        index
+    }
+
+    fn sink(&mut self, mut index: usize) {
+        loop {
+            let left = 2 * index + 1;
+            let Some(mut least) = self.heap.get(left).map(|_| left) else { break };
+            if let Some(right) = self.heap.get(left + 1)
+                && right.before(&self.heap[left])
+            {
+                least = left + 1;
+            }
+            if !self.heap[least].before(&self.heap[index]) {
+                break;
+            }
+            self.swap(index, least);
+            index = least;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.place[self.heap[a].slot as usize] = a as u32;
+        self.place[self.heap[b].slot as usize] = b as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Against a map that is searched: every operation, moved and removed deadlines included.
+        #[test]
+        fn agrees_with_a_sorted_map(steps in prop::collection::vec((0u32..20, prop::option::of(0u64..50), 0u64..50), 0..200)) {
+            let mut heap = Deadlines::default();
+            let mut model: BTreeMap<u32, (Time, usize)> = BTreeMap::new();
+            for (order, (slot, time, now)) in steps.into_iter().enumerate() {
+                match time.map(Time::from_ps) {
+                    Some(time) => {
+                        heap.set(slot, time);
+                        model.insert(slot, (time, order));
+                    }
+                    None => {
+                        heap.remove(slot);
+                        model.remove(&slot);
+                    }
+                }
+                let first = model.iter().map(|(&slot, &at)| (at, slot)).min();
+                prop_assert_eq!(heap.next(), first.map(|((time, _), _)| time));
+                prop_assert_eq!(heap.get(slot), model.get(&slot).map(|&(time, _)| time));
+                let now = Time::from_ps(now);
+                let due = first.filter(|((time, _), _)| *time <= now).map(|(_, slot)| slot);
+                prop_assert_eq!(heap.pop_due(now), due);
+                if let Some(slot) = due {
+                    model.remove(&slot);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+use super::MAX_WINDOW;
+use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
+use crate::event::{FlowSpec, FlowView};
+use crate::scheme::{Decision, Sender};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, patch_data};
+use std::net::Ipv4Addr;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// One message on its way out: go-back-N, window and pacing.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// How its full DATA packets look, and the same as bytes.
+    repr: FrameRepr,
+    head: [u8; HEADERS_LEN],
+    /// Payload of a full packet.
+    full: u32,
+    /// Flags of every packet.
+    flags: Flags,
+
+    /// Payload bytes in all; [`ENDLESS`] until stopped.
+    size: u64,
+    /// First byte not acknowledged.
+    una: u64,
+    /// Next byte to send.
+    nxt: u64,
+    /// First byte never sent.
+    max: u64,
+
+    pub sender: Box<dyn Sender>,
+    window: u64,
+    rate: Bandwidth,
+    /// When the scheme wants its timer.
+    scheme_timer: Option<Time>,
+    /// When the last packet left and how long it was: the next one may leave a frame time later.
+    paced_from: Time,
+    last_frame: u32,
+    next_avail: Time,
+
+    /// When to give up waiting; `None` with nothing in flight.
+    rto_at: Option<Time>,
+    timeouts: u32,
+
+    /// Whether it waits in the ring of flows that may send.
+    pub queued: bool,
+
+    start: Time,
+    retransmits: u64,
+    pub rtt: Option<Time>,
+    pub ack_path: u16,
+    pub data_path: Option<u16>,
+}
+
+/// The size of a flow that was not stopped yet.
+const ENDLESS: u64 = u64::MAX;
+
+/// What an acknowledgement did.
+pub(super) enum Acked {
+    /// It is older than one already taken.
+    Stale,
+    /// It acknowledges what was never sent.
+    BeyondSent,
+    /// So many new bytes, possibly none.
+    Bytes(u64),
+}
+
+impl Flow {
+    pub fn new(
+        now: Time,
+        spec: &FlowSpec,
+        repr: FrameRepr,
+        resolved: &Resolved,
+        sender: Box<dyn Sender>,
+    ) -> Flow {
+        let mut head = [0; HEADERS_LEN];
+        // A full packet fits the MTU, which fits IPv4: HostConfig::check.
+        let written = repr.emit(&[], &mut head);
+        debug_assert_eq!(written, Some(HEADERS_LEN));
+        let mut flow = Flow {
+            repr,
+            head,
+            full: resolved.payload,
+            flags: repr.weir.flags,
+            size: spec.size.map_or(ENDLESS, Bytes::get),
+            una: 0,
+            nxt: 0,
+            max: 0,
+            window: 0,
+            rate: Bandwidth::ZERO,
+            scheme_timer: None,
+            paced_from: now,
+            last_frame: 0,
+            next_avail: now,
+            rto_at: None,
+            timeouts: 0,
+            queued: false,
+            start: now,
+            retransmits: 0,
+            rtt: None,
+            ack_path: 0,
+            data_path: None,
+            sender,
+        };
+        flow.apply(flow.sender.decision());
+        flow
+    }
+
+    pub fn message(&self) -> u32 {
+        self.repr.weir.message
+    }
+    pub fn peer(&self) -> Ipv4Addr {
+        self.repr.destination
+    }
+    pub fn entropy_port(&self) -> u16 {
+        self.repr.entropy_port
+    }
+    pub fn start(&self) -> Time {
+        self.start
+    }
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+    pub fn retransmits(&self) -> u64 {
+        self.retransmits
+    }
+    pub fn next_avail(&self) -> Time {
+        self.next_avail
+    }
+    pub fn is_finished(&self) -> bool {
+        self.una == self.size
+    }
+
+    /// The next packet not sent before is the last, so that its END is sure to be sent.
+    pub fn stop(&mut self) {
+        self.size = self.size.min(self.max.saturating_add(u64::from(self.full)));
+    }
+
+    /// Whether there is something to send and the window lets it: it is tested before the packet,
+    /// on payload bytes (schemes.md §1.4), so inflight may exceed it by less than one packet.
+    pub fn has_room(&self) -> bool {
+        self.nxt < self.size && self.nxt - self.una < self.window
+    }
+
+    /// Takes over what the scheme decided. A new rate holds for the packet before it as well, as in
+    /// the released code (rdma-hw.cc:600-612).
+    pub fn apply(&mut self, decision: Decision) {
+        self.window = decision.window.get().clamp(1, MAX_WINDOW);
+        self.scheme_timer = decision.timer;
+        let rate = decision.rate.max(Bandwidth::from_bps(1));
+        if rate != self.rate {
+            self.rate = rate;
+            self.pace();
+        }
+    }
+
+    fn pace(&mut self) {
+        let gap = self.rate.tx_time(Bytes::new(u64::from(self.last_frame)));
+        self.next_avail = self.paced_from.saturating_add(gap);
+    }
+
+    /// Writes the head of the next packet and counts it as sent. Returns its payload and whether it
+    /// had been sent before. There is one: the caller asked [`has_room`](Self::has_room).
+    pub fn emit(&mut self, now: Time, rto: Time, out: &mut [u8; HEADERS_LEN]) -> (u32, bool) {
+        let payload = (self.size - self.nxt).min(u64::from(self.full)) as u32;
+        if payload == self.full {
+            out.copy_from_slice(&self.head);
+        } else {
+            FrameRepr { payload_len: payload, ..self.repr }.emit(&[], out);
+        }
+        let again = self.nxt < self.max;
+        let mut flags = self.flags;
+        if self.nxt == 0 {
+            flags |= Flags::START;
+        }
+        if again {
+            flags |= Flags::RETRANSMIT;
+            self.retransmits += 1;
+        }
+        let seq = self.nxt as u32;
+        self.nxt += u64::from(payload);
+        if self.nxt == self.size {
+            flags |= Flags::END;
+        }
+        self.max = self.max.max(self.nxt);
+        patch_data(out, flags, seq, stamp(now));
+        self.paced_from = now;
+        self.last_frame = HEADERS_LEN as u32 + payload;
+        self.pace();
+        if self.rto_at.is_none() {
+            self.arm(now, rto);
+        }
+        (payload, again)
+    }
+
+    /// Takes an acknowledgement of everything before `wire_seq`.
+    pub fn acknowledge(&mut self, now: Time, wire_seq: u32, rto: Time) -> Acked {
+        let Some(seq) = super::unwrap_seq(self.una, wire_seq) else { return Acked::Stale };
+        if seq < self.una {
+            return Acked::Stale;
+        }
+        if seq > self.max {
+            return Acked::BeyondSent;
+        }
+        let new = seq - self.una;
+        self.una = seq;
+        // After going back: the receiver had it all along.
+        self.nxt = self.nxt.max(seq);
+        if new > 0 {
+            self.timeouts = 0;
+            if self.una == self.nxt {
+                self.rto_at = None;
+            } else {
+                self.arm(now, rto);
+            }
+        }
+        Acked::Bytes(new)
+    }
+
+    /// Go-back-N. Returns where it had been, if it was ahead.
+    pub fn go_back(&mut self) -> Option<u64> {
+        let was = self.nxt;
+        self.nxt = self.una;
+        (was > self.una).then_some(was)
+    }
+
+    fn arm(&mut self, now: Time, rto: Time) {
+        let backed_off = rto.as_ps().saturating_mul(1 << self.timeouts.min(RTO_MAX_DOUBLINGS));
+        self.rto_at = Some(now.saturating_add(Time::from_ps(backed_off)));
+    }
+
+    /// Whether nothing was acknowledged for too long.
+    pub fn is_timed_out(&self, now: Time) -> bool {
+        self.rto_at.is_some_and(|at| at <= now)
+    }
+
+    /// Waits once more: longer if the silence counts against the path.
+    pub fn wait_again(&mut self, now: Time, rto: Time, back_off: bool) {
+        self.timeouts += u32::from(back_off);
+        self.arm(now, rto);
+    }
+
+    /// Whether the scheme's timer expired; it does so once.
+    pub fn take_scheme_timer(&mut self, now: Time) -> bool {
+        self.scheme_timer.take_if(|at| *at <= now).is_some()
+    }
+
+    /// The next time this flow has to be looked at.
+    pub fn deadline(&self) -> Option<Time> {
+        match (self.rto_at, self.scheme_timer) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    pub fn view(&self) -> FlowView {
+        FlowView {
+            message: self.message(),
+            peer: self.peer(),
+            start: self.start,
+            size: (self.size != ENDLESS).then_some(Bytes::new(self.size)),
+            rate: self.rate,
+            window: Bytes::new(self.window),
+            inflight: Bytes::new(self.nxt - self.una),
+            acked: Bytes::new(self.una),
+            sent: Bytes::new(self.max),
+            retransmits: self.retransmits,
+            rtt: self.rtt,
+            ack_path: self.ack_path,
+            data_path: self.data_path,
+        }
+    }
+}
+
+/// The sender's clock as it stands in a packet: nanoseconds, 32 bits.
+pub(super) fn stamp(now: Time) -> u32 {
+    now.as_ns() as u32
+}

@@ -1,0 +1,91 @@
+/// Links of a node that is in at most one [`List`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    before: u32,
+    after: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Nodes by slot, oldest first. Several lists share one array of links, and a node moves between
+/// them in constant time.
+#[derive(Debug)]
+pub(super) struct List {
+    oldest: u32,
+    newest: u32,
+    len: usize,
+}
+
+impl List {
+    pub const fn new() -> List {
+        List { oldest: NONE, newest: NONE, len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn oldest(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+
+    /// Appends `slot`, which is in no list.
+    pub fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
+        let links_needed = slot as usize + 1;
+        if links.len() < links_needed {
+            links.resize(links_needed, Links { before: NONE, after: NONE });
+        }
+        links[slot as usize] = Links { before: self.newest, after: NONE };
+        match links.get_mut(self.newest as usize) {
+            Some(newest) => newest.after = slot,
+            None => self.oldest = slot,
+        }
+        self.newest = slot;
+        self.len += 1;
+    }
+
+    /// Takes out `slot`, which is in this list.
+    pub fn remove(&mut self, links: &mut [Links], slot: u32) {
+        let Links { before, after } = links[slot as usize];
+        match links.get_mut(before as usize) {
+            Some(node) => node.after = after,
+            None => self.oldest = after,
+        }
+        match links.get_mut(after as usize) {
+            Some(node) => node.before = before,
+            None => self.newest = before,
+        }
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(list: &mut List, links: &mut [Links]) -> Vec<u32> {
+        std::iter::from_fn(|| {
+            let slot = list.oldest()?;
+            list.remove(links, slot);
+            Some(slot)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn nodes_leave_in_order_from_anywhere() {
+        let mut links = Vec::new();
+        let (mut a, mut b) = (List::new(), List::new());
+        for slot in 0..5 {
+            a.push(&mut links, slot);
+        }
+        for slot in [2, 0, 4] {
+            a.remove(&mut links, slot);
+            b.push(&mut links, slot);
+        }
+        assert_eq!((a.len(), b.len()), (2, 3));
+        assert_eq!(drain(&mut a, &mut links), [1, 3]);
+        assert_eq!(drain(&mut b, &mut links), [2, 0, 4]);
+        assert_eq!((a.len(), a.oldest()), (0, None));
+    }
+}

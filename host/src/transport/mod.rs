@@ -1,0 +1,73 @@
+//! The message transport: what one host sends and what it receives, apart from each other.
+
+mod control;
+mod deadlines;
+mod flow;
+mod inbound;
+mod lru;
+mod outbound;
+mod slab;
+
+pub(crate) use control::ControlQueue;
+pub(crate) use inbound::Inbound;
+pub(crate) use outbound::Outbound;
+pub(crate) use slab::Key;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A map by message id. Only looked up, never iterated, so its order shows nowhere.
+type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// Spreads ids, which are dense and not secret, in one multiplication. A peer that picks ids to
+/// collide slows down its own receiver only, and [`max_inbound`](crate::TransportConfig) bounds how
+/// many it can hold.
+#[derive(Default)]
+struct IdHasher(u64);
+
+/// 2^64 over the golden ratio, odd (Knuth, TAOCP 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u32(&mut self, id: u32) {
+        self.write_u64(u64::from(id));
+    }
+    fn write_u64(&mut self, id: u64) {
+        let spread = (self.0 ^ id).wrapping_mul(GOLDEN);
+        // The table takes its index from the low bits, where a product is weakest.
+        self.0 = spread ^ spread >> 32;
+    }
+}
+
+/// The 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `None` if that
+/// is before the first byte.
+fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
+    let ahead = wire.wrapping_sub(near as u32).cast_signed();
+    near.checked_add_signed(i64::from(ahead))
+}
+
+/// The most a window may hold, so that 32 bits on the wire are never ambiguous: a quarter of them
+/// ahead, a quarter behind, and room for the packets beyond the window.
+const MAX_WINDOW: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_unwrap_to_the_nearest() {
+        assert_eq!(unwrap_seq(0, 5), Some(5));
+        assert_eq!(unwrap_seq(0, u32::MAX), None);
+        assert_eq!(unwrap_seq(1 << 32, u32::MAX), Some((1 << 32) - 1));
+        assert_eq!(unwrap_seq((1 << 32) - 1, 0), Some(1 << 32));
+        assert_eq!(unwrap_seq(5 << 32, 7), Some((5 << 32) + 7));
+    }
+}

@@ -1,0 +1,298 @@
+use super::deadlines::Deadlines;
+use super::flow::{Acked, Flow, stamp};
+use super::slab::{Key, Slab};
+use super::{IdMap, inbound};
+use crate::config::{HostConfig, Resolved};
+use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
+use crate::scheme::{AckEvent, FlowParams, LossEvent, LossKind, Needs, TelemetryOn};
+use crate::stats::{DropReason, HostStats};
+use crate::telemetry::Telemetry;
+use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, WeirRepr};
+use std::collections::VecDeque;
+use weir_units::{Bytes, Time};
+
+/// All messages on their way out.
+///
+/// A flow that may send now waits in `ring`, one that pacing holds back in `paced`, and one without
+/// room in its window in neither: an ACK brings it back.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    flows: Slab<Flow>,
+    by_message: IdMap<u32, u32>,
+    ring: VecDeque<Key>,
+    paced: Deadlines,
+    /// Retransmission and scheme timers. A flow's entry is never later than its deadline, but may
+    /// be earlier, so that an ACK need not touch it.
+    timers: Deadlines,
+    needs: Needs,
+    params: FlowParams,
+    rto: Time,
+    /// The data class was paused when the NIC last asked.
+    paused: bool,
+}
+
+impl Outbound {
+    pub fn new(config: &HostConfig, resolved: &Resolved) -> Outbound {
+        Outbound {
+            flows: Slab::default(),
+            by_message: IdMap::default(),
+            ring: VecDeque::new(),
+            paced: Deadlines::default(),
+            timers: Deadlines::default(),
+            needs: config.scheme.needs(),
+            params: FlowParams {
+                nic_rate: config.nic_rate,
+                base_rtt: config.base_rtt,
+                payload: Bytes::new(u64::from(resolved.payload)),
+                clock: config.telemetry_clock,
+            },
+            rto: resolved.rto,
+            paused: false,
+        }
+    }
+
+    pub fn open(
+        &mut self,
+        now: Time,
+        spec: &FlowSpec,
+        config: &HostConfig,
+        resolved: &Resolved,
+    ) -> Result<Key, OpenError> {
+        if self.by_message.contains_key(&spec.message) {
+            return Err(OpenError::MessageInUse { message: spec.message });
+        }
+        if spec.size == Some(Bytes::ZERO) {
+            return Err(OpenError::Empty { message: spec.message });
+        }
+        let repr = FrameRepr {
+            source_mac: config.mac,
+            destination_mac: spec.peer_mac,
+            source: config.addr,
+            destination: spec.peer,
+            ecn: if self.needs.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            entropy_port: spec.entropy_port,
+            weir: WeirRepr {
+                kind: Kind::Data,
+                flags: match self.needs.telemetry {
+                    TelemetryOn::Data => Flags::TELEMETRY,
+                    TelemetryOn::Nothing | TelemetryOn::Acks => Flags::NONE,
+                },
+                tokens: 0,
+                subflow: 0,
+                concurrency: 0,
+                int_hops: 0,
+                path_id: 0,
+                message: spec.message,
+                seq: 0,
+                stamp: 0,
+                grant: 0,
+            },
+            payload_len: resolved.payload,
+        };
+        let sender = config.scheme.sender(&self.params);
+        let key = self.flows.insert(Flow::new(now, spec, repr, resolved, sender));
+        self.by_message.insert(spec.message, key.slot);
+        self.reschedule(now, key.slot);
+        Ok(key)
+    }
+
+    pub fn stop(&mut self, now: Time, key: Key) {
+        if let Some(flow) = self.flows.get_mut(key) {
+            flow.stop();
+            self.reschedule(now, key.slot);
+        }
+    }
+
+    pub fn view(&self, key: Key) -> Option<FlowView> {
+        self.flows.get(key).map(Flow::view)
+    }
+
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Puts a flow where it belongs after something about it changed.
+    fn reschedule(&mut self, now: Time, slot: u32) {
+        let Some(flow) = self.flows.at_mut(slot) else { return };
+        if let Some(deadline) = flow.deadline()
+            && self.timers.get(slot).is_none_or(|at| at > deadline)
+        {
+            self.timers.set(slot, deadline);
+        }
+        if flow.queued {
+            // Looked at again when its turn comes.
+            return;
+        }
+        if !flow.has_room() {
+            self.paced.remove(slot);
+        } else if flow.next_avail() <= now {
+            flow.queued = true;
+            self.paced.remove(slot);
+            self.ring.push_back(self.flows.key(slot));
+        } else if self.paced.get(slot) != Some(flow.next_avail()) {
+            self.paced.set(slot, flow.next_avail());
+        }
+    }
+
+    /// Moves flows whose pacing gap is over to the ring.
+    fn release(&mut self, now: Time) {
+        while let Some(slot) = self.paced.pop_due(now) {
+            self.reschedule(now, slot);
+        }
+    }
+
+    /// Writes the next DATA packet's head: round robin over the flows that may send.
+    pub fn transmit(
+        &mut self,
+        now: Time,
+        paused: bool,
+        out: &mut [u8; HEADERS_LEN],
+        stats: &mut HostStats,
+    ) -> Option<(Key, u32)> {
+        self.release(now);
+        self.paused = paused;
+        if paused {
+            return None;
+        }
+        while let Some(key) = self.ring.pop_front() {
+            // A flow may have finished, or lost its room or its turn, since it was queued.
+            let Some(flow) = self.flows.get_mut(key) else { continue };
+            flow.queued = false;
+            if !flow.has_room() || flow.next_avail() > now {
+                self.reschedule(now, key.slot);
+                continue;
+            }
+            let (payload, again) = flow.emit(now, self.rto, out);
+            stats.data_sent += 1;
+            stats.payload_sent += u64::from(payload);
+            stats.retransmits += u64::from(again);
+            self.reschedule(now, key.slot);
+            return Some((key, payload));
+        }
+        None
+    }
+
+    /// When [`wakeup`](Self::wakeup) is due.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        match (self.paced.next(), self.timers.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Releases paced flows and does what timers are for.
+    pub fn wakeup(&mut self, now: Time, stats: &mut HostStats) {
+        self.release(now);
+        while let Some(slot) = self.timers.pop_due(now) {
+            let Some(flow) = self.flows.at_mut(slot) else { continue };
+            if flow.is_timed_out(now) {
+                // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
+                flow.wait_again(now, self.rto, !self.paused);
+                if !self.paused
+                    && let Some(snd_nxt) = flow.go_back()
+                {
+                    stats.timeouts += 1;
+                    let loss = LossEvent { now, kind: LossKind::Timeout, seq: flow.una(), snd_nxt };
+                    let decision = flow.sender.on_loss(&loss);
+                    flow.apply(decision);
+                }
+            }
+            if flow.take_scheme_timer(now) {
+                let decision = flow.sender.on_timer(now);
+                flow.apply(decision);
+            }
+            self.reschedule(now, slot);
+        }
+    }
+
+    /// An ACK, a NACK or a CNP came in. On error nothing has changed.
+    pub fn feedback(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        stats: &mut HostStats,
+        events: &mut VecDeque<HostEvent>,
+    ) -> Result<(), DropReason> {
+        let weir = &frame.weir;
+        let slot = *self.by_message.get(&weir.message()).ok_or(DropReason::UnknownFlow)?;
+        let flow = self.flows.at_mut(slot).ok_or(DropReason::UnknownFlow)?;
+        if frame.ip.source() != flow.peer() || frame.entropy_port() != flow.entropy_port() {
+            return Err(DropReason::WrongPeer);
+        }
+        if weir.kind() == Kind::Cnp {
+            let decision = flow.sender.on_cnp(now);
+            flow.apply(decision);
+            self.reschedule(now, slot);
+            return Ok(());
+        }
+        let acked = match flow.acknowledge(now, weir.seq(), self.rto) {
+            Acked::Bytes(acked) => acked,
+            Acked::BeyondSent => return Err(DropReason::AckBeyondSent),
+            Acked::Stale => {
+                stats.stale_feedback += 1;
+                return Ok(());
+            }
+        };
+        // The stamp is ours if the flow existed then.
+        let rtt = Time::from_ns(u64::from(stamp(now).wrapping_sub(weir.stamp())));
+        let rtt = (rtt <= now.saturating_sub(flow.start())).then_some(rtt);
+        flow.rtt = rtt.or(flow.rtt);
+        flow.ack_path = weir.path_id();
+        let data_path = inbound::echoed_path(weir.grant());
+        flow.data_path = (!self.needs.grant).then_some(data_path);
+        if flow.is_finished() {
+            stats.acks_received += 1;
+            self.finish(now, slot, events);
+            return Ok(());
+        }
+        let (telemetry, path_id) = match self.needs.telemetry {
+            TelemetryOn::Nothing => (Telemetry::EMPTY, 0),
+            TelemetryOn::Data => (Telemetry::from_wire(frame.records(), true), data_path),
+            TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), false), weir.path_id()),
+        };
+        let ack = AckEvent {
+            now,
+            seq: flow.una(),
+            acked: Bytes::new(acked),
+            snd_nxt: flow.nxt(),
+            rtt,
+            ecn_echo: weir.flags().has(Flags::ECN_ECHO),
+            concurrency: weir.concurrency(),
+            grant: weir.grant(),
+            path_id,
+            telemetry: &telemetry,
+        };
+        let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);
+        flow.apply(decision);
+        if weir.kind() == Kind::Nack {
+            stats.nacks_received += 1;
+            if let Some(snd_nxt) = flow.go_back() {
+                flow.wait_again(now, self.rto, false);
+                let loss = LossEvent { now, kind: LossKind::Nack, seq: flow.una(), snd_nxt };
+                let decision = flow.sender.on_loss(&loss);
+                flow.apply(decision);
+            }
+        } else {
+            stats.acks_received += 1;
+        }
+        self.reschedule(now, slot);
+        Ok(())
+    }
+
+    fn finish(&mut self, now: Time, slot: u32, events: &mut VecDeque<HostEvent>) {
+        let key = self.flows.key(slot);
+        let Some(flow) = self.flows.remove(slot) else { return };
+        self.by_message.remove(&flow.message());
+        self.paced.remove(slot);
+        self.timers.remove(slot);
+        events.push_back(HostEvent::FlowFinished {
+            flow: crate::FlowId(key),
+            message: flow.message(),
+            peer: flow.peer(),
+            start: flow.start(),
+            end: now,
+            bytes: Bytes::new(flow.size()),
+            retransmits: flow.retransmits(),
+        });
+    }
+}

@@ -1,0 +1,91 @@
+/// A place in a [`Slab`], of one occupant only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub slot: u32,
+    generation: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// Values in reused slots; a key of an earlier occupant finds nothing.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn insert(&mut self, value: T) -> Key {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, value: None });
+            (self.slots.len() - 1) as u32
+        });
+        let place = &mut self.slots[slot as usize];
+        place.value = Some(value);
+        Key { slot, generation: place.generation }
+    }
+
+    pub fn remove(&mut self, slot: u32) -> Option<T> {
+        let place = self.slots.get_mut(slot as usize)?;
+        let value = place.value.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(slot);
+        Some(value)
+    }
+
+    pub fn get(&self, key: Key) -> Option<&T> {
+        let place = self.slots.get(key.slot as usize)?;
+        place.value.as_ref().filter(|_| place.generation == key.generation)
+    }
+
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let place = self.slots.get_mut(key.slot as usize)?;
+        place.value.as_mut().filter(|_| place.generation == key.generation)
+    }
+
+    /// Whoever is in `slot` now.
+    pub fn at(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)?.value.as_ref()
+    }
+
+    /// Whoever is in `slot` now.
+    pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize)?.value.as_mut()
+    }
+
+    /// The key of whoever is in `slot` now.
+    pub fn key(&self, slot: u32) -> Key {
+        Key { slot, generation: self.slots[slot as usize].generation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_keys_find_nothing() {
+        let mut slab = Slab::default();
+        let a = slab.insert('a');
+        assert_eq!(slab.remove(a.slot), Some('a'));
+        let b = slab.insert('b');
+        assert_eq!(a.slot, b.slot);
+        assert_eq!((slab.get(a), slab.get(b), slab.len()), (None, Some(&'b'), 1));
+        assert_eq!(slab.key(b.slot), b);
+        assert_eq!(slab.remove(7), None);
+    }
+}

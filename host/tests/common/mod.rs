@@ -1,0 +1,350 @@
+//! A network of hosts round one switch, in virtual time: whole-transport tests in ten lines.
+//!
+//! The switch is ideal: per port one queue without limit, INT as design §3 has it (records of DATA
+//! that asks for it from the port it leaves by, of ACKs that ask for it from the port they came in
+//! by). Faults befall frames as they leave the switch. Every DATA packet is checked against its
+//! flow's window and pacing rate.
+
+#![allow(dead_code)] // Each test binary uses its own part.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use weir_host::scheme::SchemeConfig;
+use weir_host::wire::{
+    Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, internet_checksum,
+};
+use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A frame on its way: what is materialised of it, and the zeros behind.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub head: Vec<u8>,
+    pub payload: u32,
+}
+
+impl Frame {
+    pub fn len(&self) -> Bytes {
+        Bytes::new(self.head.len() as u64 + u64::from(self.payload))
+    }
+    pub fn view(&self) -> FrameView<'_> {
+        FrameView::new(&self.head, self.payload).expect("hosts and this switch make good frames")
+    }
+}
+
+/// What may happen to a frame, each with its probability.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplicate: f64,
+    /// Delayed by up to ten frame times, so that later frames overtake it.
+    pub reorder: f64,
+    /// Marked as congested, if ECN-capable.
+    pub mark: f64,
+}
+
+enum Event {
+    Wakeup(usize),
+    NicFree(usize),
+    AtSwitch(usize, Frame),
+    PortFree(usize),
+    AtHost(usize, Frame),
+}
+
+#[derive(Default)]
+struct Port {
+    queue: VecDeque<(usize, Frame)>,
+    queued: u64,
+    sent: u64,
+    busy: bool,
+}
+
+#[derive(Default)]
+struct Nic {
+    busy: bool,
+    paused: u8,
+    wakeup: Option<Time>,
+    /// Per flow: when its last DATA left, and how long it was.
+    last: HashMap<FlowId, (Time, u64)>,
+}
+
+pub struct Net {
+    pub now: Time,
+    pub hosts: Vec<Host>,
+    pub events: Vec<(usize, HostEvent)>,
+    /// Largest queue of each port, in bytes.
+    pub peak: Vec<u64>,
+    pub faults: Faults,
+    nics: Vec<Nic>,
+    ports: Vec<Port>,
+    rate: Bandwidth,
+    delay: Time,
+    agenda: BTreeMap<(Time, u64), Event>,
+    order: u64,
+    rng: Pcg64Mcg,
+    messages: u32,
+}
+
+pub const RATE: Bandwidth = Bandwidth::from_gbps(100);
+pub const DELAY: Time = Time::from_ns(1_500);
+/// A little above four links of 1.5 us and two full frames' serialisation there.
+pub const BASE_RTT: Time = Time::from_ns(6_500);
+
+pub fn addr(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, host as u8 + 1)
+}
+
+impl Net {
+    /// `hosts` hosts at 100 Gbit/s, 1.5 us from the switch.
+    pub fn star(hosts: usize, scheme: &Arc<dyn SchemeConfig>) -> Net {
+        Net::with(hosts, scheme, 1, |_| {})
+    }
+
+    pub fn with(
+        hosts: usize,
+        scheme: &Arc<dyn SchemeConfig>,
+        seed: u64,
+        tune: impl Fn(&mut HostConfig),
+    ) -> Net {
+        let host = |i| {
+            let mut config = HostConfig::new(addr(i), RATE, BASE_RTT, scheme.clone());
+            tune(&mut config);
+            Host::new(config).expect("a good config")
+        };
+        Net {
+            now: Time::ZERO,
+            hosts: (0..hosts).map(host).collect(),
+            events: Vec::new(),
+            peak: vec![0; hosts],
+            faults: Faults::default(),
+            nics: (0..hosts).map(|_| Nic::default()).collect(),
+            ports: (0..hosts).map(|_| Port::default()).collect(),
+            rate: RATE,
+            delay: DELAY,
+            agenda: BTreeMap::new(),
+            order: 0,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            messages: 0,
+        }
+    }
+
+    pub fn open(&mut self, from: usize, to: usize, size: Option<Bytes>) -> FlowId {
+        self.messages += 1;
+        let message = self.messages;
+        let spec = FlowSpec {
+            peer: addr(to),
+            peer_mac: [2, 0, 0, 0, 0, to as u8],
+            entropy_port: 49_152 + message as u16,
+            size,
+            message,
+        };
+        let flow = self.hosts[from].open(self.now, spec).expect("a new message");
+        self.pull(from);
+        flow
+    }
+
+    pub fn stop(&mut self, host: usize, flow: FlowId) {
+        self.hosts[host].stop(self.now, flow);
+        self.pull(host);
+    }
+
+    pub fn flow(&self, host: usize, flow: FlowId) -> FlowView {
+        self.hosts[host].flow(flow).expect("the flow is not finished")
+    }
+
+    pub fn pause(&mut self, host: usize, paused: u8) {
+        self.nics[host].paused = paused;
+        self.pull(host);
+    }
+
+    /// Puts a frame of the test's own making before a host.
+    pub fn inject(&mut self, host: usize, frame: &Frame) {
+        self.hosts[host].receive(self.now, &frame.head, frame.payload);
+        self.pull(host);
+    }
+
+    /// Lets everything happen up to `until`, and the clock stand there.
+    pub fn run_until(&mut self, until: Time) {
+        while let Some(entry) = self.agenda.first_entry() {
+            if entry.key().0 > until {
+                break;
+            }
+            let ((now, _), event) = entry.remove_entry();
+            assert!(now >= self.now);
+            self.now = now;
+            self.handle(event);
+        }
+        self.now = until;
+    }
+
+    /// Runs until no flow is left; fails if that takes longer than `limit`.
+    pub fn run_to_end(&mut self, limit: Time) {
+        while self.hosts.iter().any(|host| host.flows() > 0) {
+            let ((next, _), _) =
+                self.agenda.first_key_value().expect("flows are left, but nothing will happen");
+            assert!(*next <= limit, "flows are left after {limit}");
+            let next = *next;
+            self.run_until(next);
+        }
+    }
+
+    /// Flow completion times in the order flows finished.
+    pub fn fcts(&self) -> Vec<Time> {
+        let fct = |(_, event): &(usize, HostEvent)| match event {
+            HostEvent::FlowFinished { start, end, .. } => Some(*end - *start),
+            HostEvent::MessageReceived { .. } => None,
+        };
+        self.events.iter().filter_map(fct).collect()
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.order += 1;
+        self.agenda.insert((time, self.order), event);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Wakeup(host) => {
+                self.nics[host].wakeup = None;
+                self.hosts[host].wakeup(self.now);
+                self.pull(host);
+            }
+            Event::NicFree(host) => {
+                self.nics[host].busy = false;
+                self.pull(host);
+            }
+            Event::AtSwitch(from, frame) => {
+                let to = usize::from(frame.view().ip.destination().octets()[3]) - 1;
+                let port = &mut self.ports[to];
+                port.queued += frame.len().get();
+                self.peak[to] = self.peak[to].max(port.queued);
+                port.queue.push_back((from, frame));
+                self.serve(to);
+            }
+            Event::PortFree(port) => {
+                self.ports[port].busy = false;
+                self.serve(port);
+            }
+            Event::AtHost(host, frame) => {
+                self.hosts[host].receive(self.now, &frame.head, frame.payload);
+                self.pull(host);
+            }
+        }
+    }
+
+    fn pull(&mut self, host: usize) {
+        if !self.nics[host].busy {
+            let mut head = [0; MAX_HEAD];
+            let paused = self.nics[host].paused;
+            if let Transmit::Frame { head_len, payload, class, flow } =
+                self.hosts[host].transmit(self.now, paused, &mut head)
+            {
+                assert_eq!(paused & 1 << class, 0, "a frame of a paused class left");
+                let frame = Frame { head: head[..head_len].to_vec(), payload };
+                assert_eq!(internet_checksum(&frame.head[14..34]), 0);
+                if let Some(flow) = flow {
+                    self.check(host, flow, &frame);
+                }
+                self.nics[host].busy = true;
+                let free = self.now + self.rate.tx_time(frame.len());
+                self.at(free, Event::NicFree(host));
+                self.at(free + self.delay, Event::AtSwitch(host, frame));
+            }
+        }
+        while let Some(event) = self.hosts[host].poll_event() {
+            self.events.push((host, event));
+        }
+        if let Some(next) = self.hosts[host].next_wakeup()
+            && self.nics[host].wakeup.is_none_or(|at| at > next)
+        {
+            self.nics[host].wakeup = Some(next);
+            self.at(next.max(self.now), Event::Wakeup(host));
+        }
+    }
+
+    /// Window and pacing both apply, to every DATA packet.
+    fn check(&mut self, host: usize, flow: FlowId, frame: &Frame) {
+        let view = self.flow(host, flow);
+        let before = view.inflight.get() - u64::from(frame.payload);
+        assert!(before < view.window.get(), "{before} B in flight, window {}", view.window);
+        if let Some(&(at, len)) = self.nics[host].last.get(&flow) {
+            let gap = view.rate.tx_time(Bytes::new(len));
+            assert!(self.now >= at + gap, "sent {} after the last, pacing asks for {gap}", self.now - at);
+        }
+        self.nics[host].last.insert(flow, (self.now, frame.len().get()));
+    }
+
+    fn serve(&mut self, to: usize) {
+        if self.ports[to].busy {
+            return;
+        }
+        let Some((from, mut frame)) = self.ports[to].queue.pop_front() else { return };
+        self.ports[to].queued -= frame.len().get();
+        let weir = frame.view().weir;
+        if weir.flags().has(Flags::TELEMETRY) {
+            let port = if weir.kind() == Kind::Data { to } else { from };
+            frame = self.push_record(port, frame);
+        }
+        let len = frame.len();
+        let port = &mut self.ports[to];
+        port.sent += len.get();
+        port.busy = true;
+        let free = self.now + self.rate.tx_time(len);
+        self.at(free, Event::PortFree(to));
+        let arrival = free + self.delay;
+        let Faults { loss, duplicate, reorder, mark } = self.faults;
+        if self.rng.random::<f64>() < loss {
+            return;
+        }
+        if self.rng.random::<f64>() < mark {
+            let mut repr = FrameRepr::parse(&frame.view());
+            repr.ecn = weir_host::wire::Ecn::Ce;
+            frame = rebuild(&repr, &frame.view().records().to_vec());
+        }
+        if self.rng.random::<f64>() < duplicate {
+            self.at(arrival, Event::AtHost(to, frame.clone()));
+        }
+        let late = if self.rng.random::<f64>() < reorder {
+            self.rate.tx_time(Bytes::new(15_180)) * self.rng.random_range(1..=10) / 10
+        } else {
+            Time::ZERO
+        };
+        self.at(arrival + late, Event::AtHost(to, frame));
+    }
+
+    fn push_record(&self, port: usize, frame: Frame) -> Frame {
+        let view = frame.view();
+        if usize::from(view.weir.int_hops()) == MAX_HOPS {
+            return frame;
+        }
+        let Port { queued, sent, .. } = self.ports[port];
+        let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
+        let record = IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
+        let mut records = record.pack().to_be_bytes().to_vec();
+        records.extend_from_slice(view.records());
+        let mut repr = FrameRepr::parse(&view);
+        repr.weir.path_id ^= 1;
+        rebuild(&repr, &records)
+    }
+}
+
+/// A frame from its parts.
+pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
+    let mut head = vec![0; MAX_HEAD];
+    let len = repr.emit(records, &mut head).expect("it fits");
+    head.truncate(len);
+    Frame { head, payload: repr.payload_len }
+}
+
+/// Every scheme with its defaults.
+pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
+    weir_host::schemes::registry().iter().map(|make| Arc::from(make())).collect()
+}
+
+/// One scheme, tuned.
+pub fn scheme(name: &str, knobs: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
+    weir_host::schemes::from_name_and_knobs(name, knobs).expect("a good scheme")
+}
