@@ -6,8 +6,6 @@
 
 use std::net::Ipv4Addr;
 
-/// The slice that chooses a spanning tree.
-pub const TREE_SLICE: u8 = 0;
 /// UDP's protocol number, for [`FiveTuple`].
 pub const UDP: u8 = 17;
 
@@ -64,9 +62,9 @@ impl PathHash {
     pub fn member(self, slice: u8, size: u16) -> u16 {
         self.slice(slice) % size.max(1)
     }
-    /// Which of `count` spanning trees: slice 0 decides, on every switch alike.
+    /// Which of `count` spanning trees.
     pub fn tree(self, count: u8) -> u8 {
-        self.member(TREE_SLICE, u16::from(count)) as u8
+        (self.0 % u32::from(count.max(1))) as u8
     }
 }
 
@@ -90,5 +88,68 @@ mod tests {
     fn crc16_is_arc() {
         // The check value of CRC-16/ARC in the catalogue of parametrised CRCs.
         assert_eq!(crc16(b"123456789"), 0xbb3d);
+    }
+
+    #[test]
+    fn both_directions_hash_alike_and_ports_tell_flows_apart() {
+        let there = FiveTuple {
+            src: Ipv4Addr::new(10, 0, 1, 1),
+            dst: Ipv4Addr::new(10, 0, 2, 7),
+            src_port: 49152,
+            dst_port: 22341,
+            protocol: UDP,
+        };
+        assert_eq!(there.path_hash(), there.reversed().path_hash());
+        assert_ne!(there.path_hash(), FiveTuple { src_port: 49153, ..there }.path_hash());
+    }
+
+    /// Rank over GF(2) of the map from a hash to the low `bits` bits of each slice. A CRC without preset is
+    /// linear, so a full rank means that all combinations of indices are equally frequent.
+    fn rank(slices: &[u8], bits: u32) -> u32 {
+        let low = |hash: PathHash| {
+            slices.iter().fold(0u64, |all, &s| all << bits | u64::from(hash.slice(s)) & ((1 << bits) - 1))
+        };
+        let mut rows: Vec<u64> = (0..u32::BITS).map(|i| low(PathHash(1 << i))).collect();
+        let mut rank = 0;
+        while let Some(row) = rows.pop() {
+            if row != 0 {
+                rank += 1;
+                let pivot = row & row.wrapping_neg();
+                rows.iter_mut().filter(|r| **r & pivot != 0).for_each(|r| *r ^= row);
+            }
+        }
+        rank
+    }
+
+    #[test]
+    fn three_tiers_choose_independently_up_to_512_ways_each() {
+        for bits in 1..=9 {
+            assert_eq!(rank(&[0, 8, 16], bits), 3 * bits, "{bits} bits");
+        }
+    }
+
+    #[test]
+    fn a_fourth_slice_would_not_even_reach_four_members() {
+        assert_eq!(rank(&[24], 2), 1);
+    }
+
+    #[test]
+    fn a_salt_would_leave_tiers_polarised() {
+        // Flows that chose member 0 of 4 in one tier, and a second tier that salts the same bits.
+        let met: Vec<u32> = (0..4096u32)
+            .map(|i| i.wrapping_mul(0x9e37_79b1))
+            .filter(|&h| PathHash(h).member(0, 4) == 0)
+            .collect();
+        let salted = |salt: u32| {
+            let mut seen: Vec<u16> = met.iter().map(|&h| PathHash(h ^ salt).member(0, 4)).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            seen.len()
+        };
+        assert!([0, 1, 0xdead_beef, 0x1234_5678].into_iter().all(|salt| salted(salt) == 1));
+        let mut sliced: Vec<u16> = met.iter().map(|&h| PathHash(h).member(8, 4)).collect();
+        sliced.sort_unstable();
+        sliced.dedup();
+        assert_eq!(sliced, [0, 1, 2, 3]);
     }
 }

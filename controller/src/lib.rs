@@ -16,14 +16,17 @@
 //! talks to a switch: `weir_switch::control` takes the updates in process. `docs/routing.md` explains
 //! the ideas.
 
+mod compiled;
 pub mod hash;
 pub mod path;
 pub mod plan;
 pub mod profile;
 pub mod rate;
+mod residue;
 pub mod routes;
 pub mod topology;
 pub mod verify;
+mod walk;
 
 pub use path::{BaseRtt, Path, PathHop};
 pub use plan::{PlanError, PlanOptions, plan};

@@ -1,8 +1,11 @@
 //! What a packet meets on its way.
 
+use crate::compiled::Compiled;
 use crate::hash::{FiveTuple, PathHash};
 use crate::routes::{Hop, Routes};
 use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
+use crate::walk::ways;
+use std::net::Ipv4Addr;
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -106,7 +109,7 @@ impl Routes {
     }
 
     /// Where one switch sends a packet with this hash.
-    pub fn out_port(&self, switch: SwitchIx, dst: std::net::Ipv4Addr, hash: PathHash) -> Option<u16> {
+    pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
         let it = self.of(switch);
         match it.lookup(dst)?.1 {
             Hop::Deliver { port, .. } | Hop::Via { port } => Some(port),
@@ -122,28 +125,59 @@ impl Routes {
 #[derive(Clone, Debug)]
 pub struct BaseRtt {
     payload: Bytes,
-    /// From rack to rack without the hosts' links, by switch.
+    class_of: Vec<usize>,
+    /// From class to class of hosts, without the hosts' own links.
     fabric: Vec<Vec<Time>>,
 }
 
 impl BaseRtt {
-    /// `payload` is what the HPCC simulator calls its packet payload size, 1000 bytes.
+    /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
     pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
-        let _ = routes;
-        BaseRtt { payload, fabric: vec![Vec::new(); topology.switches.len()] }
+        let compiled = Compiled::new(topology, routes);
+        let count = compiled.classes.len();
+        let mut fabric = vec![vec![Time::ZERO; count]; count];
+        for (from, row) in fabric.iter_mut().enumerate() {
+            for (to, longest) in row.iter_mut().enumerate() {
+                if compiled.classes[from].switch != compiled.classes[to].switch {
+                    ways(topology, &compiled, from, to, &mut |way| {
+                        let out = |hop: &PathHop| topology.switch(hop.switch).link_at(hop.out_port);
+                        let links = way.hops.iter().filter_map(out);
+                        *longest = (*longest).max(links.map(|ix| link_cost(topology, ix, payload)).sum());
+                        true
+                    });
+                }
+            }
+        }
+        BaseRtt { payload, class_of: compiled.class_of, fabric }
     }
     /// Of one pair.
     pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
-        let (from, to) = (topology.host(src), topology.host(dst));
-        let fabric = self.fabric[from.switch.0 as usize][to.switch.0 as usize];
-        link_cost(topology, from.link, self.payload) + fabric + link_cost(topology, to.link, self.payload)
+        let cost = |host: HostIx| link_cost(topology, topology.host(host).link, self.payload);
+        let class = |host: HostIx| self.class_of[host.0 as usize];
+        cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
     }
-    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T).
+    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
     pub fn max(&self, topology: &Topology) -> Time {
-        let all = topology.host_ixs();
-        all.flat_map(|a| topology.host_ixs().map(move |b| (a, b)))
-            .filter(|(a, b)| a != b)
-            .map(|(a, b)| self.pair(topology, a, b))
+        // The two dearest host links of each class stand for all of its hosts.
+        let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
+        for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
+            let cost = link_cost(topology, host.link, self.payload);
+            let [first, second] = &mut dearest[class];
+            if cost > *first {
+                (*first, *second) = (cost, *first);
+            } else {
+                *second = cost.max(*second);
+            }
+        }
+        let across = |a: usize, b: usize| match a == b {
+            true => dearest[a][0] + dearest[a][1],
+            false => dearest[a][0] + self.fabric[a][b] + dearest[b][0],
+        };
+        let classes = 0..self.fabric.len();
+        classes
+            .clone()
+            .flat_map(|a| classes.clone().map(move |b| (a, b)))
+            .map(|(a, b)| across(a, b))
             .max()
             .unwrap_or(Time::ZERO)
     }

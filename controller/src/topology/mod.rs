@@ -187,6 +187,13 @@ impl Topology {
     pub fn switch_ixs(&self) -> impl Iterator<Item = SwitchIx> + use<> {
         (0..self.switches.len() as u32).map(SwitchIx)
     }
+    /// The name of a host or switch.
+    pub fn node_name(&self, node: Node) -> &str {
+        match node {
+            Node::Host(ix) => &self.host(ix).name,
+            Node::Switch(ix) => &self.switch(ix).name,
+        }
+    }
     /// The host of this name.
     pub fn host_named(&self, name: &str) -> Option<HostIx> {
         self.hosts.iter().position(|h| h.name == name).map(|i| HostIx(i as u32))

@@ -1,0 +1,62 @@
+//! Fabrics that several tests use.
+#![allow(dead_code)]
+
+use weir_controller::topology::{Topology, build};
+
+/// A topology from YAML.
+pub fn fabric(yaml: &str) -> Topology {
+    let spec = serde_yaml::from_str(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"));
+    build(&spec).unwrap_or_else(|e| panic!("{yaml}: {e}"))
+}
+
+/// The kinds on which ECMP must be symmetric.
+pub const CLOS: [&str; 7] = [
+    "{kind: star, hosts: 4}",
+    "{kind: dumbbell, switches: 3, senders: 2, receivers: 1}",
+    "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 2}",
+    "{kind: fat-tree, k: 2}",
+    "{kind: fat-tree, k: 4}",
+    "{kind: fat-tree, k: 6}",
+    "{kind: fat-tree, k: 8}",
+];
+
+/// A ring of six: two equal ways across, and nothing symmetric about their order.
+pub fn ring() -> Topology {
+    fabric(
+        "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
+          [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],
+           [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s6], [s6, s1]]}",
+    )
+}
+
+/// Leaves and spines with two links between each pair.
+pub fn parallel() -> Topology {
+    fabric(
+        "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], links:
+          [[h1, s1], [h2, s2], [s1, s3], [s1, s3], [s1, s4], [s1, s4], [s2, s3], [s2, s3], [s2, s4], [s2, s4]]}",
+    )
+}
+
+/// A random graph, connected: jellyfish in spirit.
+pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
+    let mut draw = move |n: u32| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as u32 % n + 1
+    };
+    let hosts: Vec<String> = (1..=switches).map(|n| format!("h{n}")).collect();
+    let names: Vec<String> = (1..=switches).map(|n| format!("s{n}")).collect();
+    let mut links: Vec<String> = (1..=switches).map(|n| format!("[h{n}, s{n}]")).collect();
+    links.extend((2..=switches).map(|n| format!("[s{n}, s{}]", draw(n - 1))));
+    for _ in 0..switches * degree / 2 {
+        let (a, b) = (draw(switches), draw(switches));
+        if a != b {
+            links.push(format!("[s{a}, s{b}]"));
+        }
+    }
+    fabric(&format!(
+        "{{kind: custom, hosts: [{}], switches: [{}], links: [{}]}}",
+        hosts.join(", "),
+        names.join(", "),
+        links.join(", ")
+    ))
+}

@@ -1,0 +1,213 @@
+//! Plans against the P4Info of the programs in `p4src/build`.
+
+mod common;
+
+use common::{fabric, ring};
+use std::collections::BTreeMap;
+use weir_controller::profile::EcnConfig;
+use weir_controller::routes::{Method, routes};
+use weir_controller::topology::Topology;
+use weir_controller::{PlanError, PlanOptions, plan};
+use weir_proto::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType, table_action, update};
+use weir_proto::p4info::{Index, Object, parse};
+use weir_proto::value::to_u64;
+
+const FNCC: &str = include_str!("../../p4src/build/fncc.p4info.txtpb");
+const HPCC: &str = include_str!("../../p4src/build/hpcc.p4info.txtpb");
+
+fn planned(topology: &Topology, options: &PlanOptions, index: &Index) -> BTreeMap<String, Vec<Update>> {
+    plan(topology, &routes(topology, Method::Auto).unwrap(), options, index).unwrap()
+}
+
+fn entry(update: &Update) -> &TableEntry {
+    match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+        Some(entity::Entity::TableEntry(entry)) => entry,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An update as text by names, the way a person would write it.
+fn text(index: &Index, update: &Update) -> String {
+    let entry = entry(update);
+    let table = index.tables.id(entry.table_id).unwrap();
+    let number = |bytes: &[u8]| to_u64(bytes).unwrap();
+    let key = entry.r#match.iter().map(|field| {
+        let name = &table.match_field_by_id(field.field_id).unwrap().name;
+        match field.field_match_type.as_ref().unwrap() {
+            FieldMatchType::Exact(m) => format!("{name}={}", number(&m.value)),
+            FieldMatchType::Lpm(m) => format!("{name}={:x}/{}", number(&m.value), m.prefix_len),
+            other => panic!("{other:?}"),
+        }
+    });
+    let key: Vec<String> = key.collect();
+    let Some(table_action::Type::Action(action)) = entry.action.as_ref().and_then(|a| a.r#type.as_ref())
+    else {
+        panic!("no action")
+    };
+    let info = index.actions.id(action.action_id).unwrap();
+    let params = action
+        .params
+        .iter()
+        .map(|p| format!("{}={}", info.param_by_id(p.param_id).unwrap().name, number(&p.value)));
+    let params: Vec<String> = params.collect();
+    let alias = &table.preamble().alias;
+    format!("{alias}[{}] {}({})", key.join(" "), info.preamble().alias, params.join(" "))
+}
+
+#[test]
+fn a_dumbbells_plan_reads_as_it_should() {
+    let index = Index::from_text(FNCC).unwrap();
+    let topology = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Gbps}");
+    let plan = planned(&topology, &PlanOptions::default(), &index);
+    let lines: Vec<String> = plan["s1"].iter().map(|u| text(&index, u)).collect();
+    assert_eq!(
+        lines,
+        [
+            "switch_identity[] identify(switch_id=1)",
+            "port_profile[profile_port=1] profile(rate_code=8 ecn_kmin=0 ecn_kmax=0 ecn_slope=0 fabric=0)",
+            "port_profile[profile_port=2] profile(rate_code=8 ecn_kmin=0 ecn_kmax=0 ecn_slope=0 fabric=1)",
+            "forward[dst_addr=a000101/32] deliver(port=1 dst_mac=2199191027969)",
+            "forward[dst_addr=a000200/24] via(port=2)",
+        ]
+    );
+    assert_eq!(plan["s1"][0].r#type, i32::from(update::Type::Modify));
+    assert!(entry(&plan["s1"][0]).is_default_action);
+    assert!(plan["s1"][1..].iter().all(|u| u.r#type == i32::from(update::Type::Insert)));
+}
+
+#[test]
+fn members_come_before_the_prefixes_that_use_them() {
+    let index = Index::from_text(HPCC).unwrap();
+    let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
+    let options = PlanOptions::default().feedback_first();
+    let lines: Vec<String> =
+        planned(&topology, &options, &index)["s1"].iter().map(|u| text(&index, u)).collect();
+    let at = |line: &str| {
+        lines.iter().position(|l| l == line).unwrap_or_else(|| panic!("{line} not in {lines:#?}"))
+    };
+    assert!(
+        at("member[group=1 index=0] member_port(port=2)")
+            < at("forward[dst_addr=a000200/24] spread(group=1 size=2 slice=0)")
+    );
+    at("member[group=1 index=1] member_port(port=3)");
+    at("traffic_class[kind=1] classify(priority=1)");
+}
+
+#[test]
+fn trees_fill_tree_route() {
+    let index = Index::from_text(HPCC).unwrap();
+    let lines: Vec<String> =
+        planned(&ring(), &PlanOptions::default(), &index)["s2"].iter().map(|u| text(&index, u)).collect();
+    assert!(lines.iter().any(|l| l.starts_with("forward[dst_addr=a000000/8] trees(count=")), "{lines:#?}");
+    assert!(
+        lines.iter().any(|l| l.starts_with("tree_route[tree=0 dst_addr=167772417] tree_via(port=")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn ecn_goes_to_every_port_scaled_to_its_rate() {
+    let index = Index::from_text(HPCC).unwrap();
+    let topology = fabric(
+        "{kind: leaf-spine, leaves: 1, spines: 1, hosts_per_leaf: 1, host_rate: 25Gbps, fabric_rate: 100Gbps}",
+    );
+    let ecn: EcnConfig = serde_yaml::from_str("{kmin: 100KB, kmax: 400KB, pmax: 0.2, per: 25Gbps}").unwrap();
+    let lines: Vec<String> =
+        planned(&topology, &PlanOptions { ecn: Some(ecn), ..Default::default() }, &index)["s1"]
+            .iter()
+            .map(|u| text(&index, u))
+            .collect();
+    let profile = |port, rest: &str| format!("port_profile[profile_port={port}] profile({rest})");
+    assert!(
+        lines.contains(&profile(1, "rate_code=9 ecn_kmin=100000 ecn_kmax=400000 ecn_slope=2863 fabric=0"))
+    );
+    assert!(
+        lines.contains(&profile(2, "rate_code=12 ecn_kmin=400000 ecn_kmax=1600000 ecn_slope=715 fabric=1"))
+    );
+}
+
+/// The P4Info without one table.
+fn without(text: &str, table: &str) -> Index {
+    let mut info = parse(text).unwrap();
+    info.tables.retain(|t| t.preamble().alias != table);
+    Index::new(info).unwrap()
+}
+
+#[test]
+fn a_table_is_missed_only_where_it_is_needed() {
+    let options = PlanOptions::default();
+    let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
+    let plan_of = |topology: &Topology, options: &PlanOptions, index: &Index| {
+        plan(topology, &routes(topology, Method::Auto).unwrap(), options, index)
+    };
+    assert!(plan_of(&line, &options, &without(HPCC, "tree_route")).is_ok());
+    assert!(plan_of(&line, &options, &without(HPCC, "port_profile")).is_ok());
+    assert!(plan_of(&line, &options, &without(HPCC, "switch_identity")).is_ok());
+    let missing = |topology: &Topology, options: &PlanOptions, table: &str| {
+        plan_of(topology, options, &without(HPCC, table)).unwrap_err().to_string()
+    };
+    assert_eq!(missing(&ring(), &options, "tree_route"), "the program has no table \"tree_route\"");
+    assert_eq!(missing(&line, &options, "forward"), "the program has no table \"forward\"");
+    assert_eq!(
+        missing(&line, &options.clone().feedback_first(), "traffic_class"),
+        "the program has no table \"traffic_class\""
+    );
+    let ecn = serde_yaml::from_str("{kmin: 1KB, kmax: 2KB, pmax: 1}").unwrap();
+    let marking = PlanOptions { ecn: Some(ecn), ..Default::default() };
+    assert_eq!(missing(&line, &marking, "port_profile"), "the program has no table \"port_profile\"");
+}
+
+#[test]
+fn a_program_that_differs_is_refused_by_name() {
+    let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
+    let with = |change: fn(&mut weir_proto::p4::config::v1::P4Info)| {
+        let mut info = parse(HPCC).unwrap();
+        change(&mut info);
+        let routes = routes(&line, Method::Auto).unwrap();
+        plan(&line, &routes, &PlanOptions::default(), &Index::new(info).unwrap()).unwrap_err().to_string()
+    };
+    let key = with(|info| {
+        let table = info.tables.iter_mut().find(|t| t.preamble().alias == "forward").unwrap();
+        table.match_fields[0].name = "hdr.ipv4.dst_addr".into();
+    });
+    assert!(key.ends_with("\" should match on (dst_addr), the program has (hdr.ipv4.dst_addr)"), "{key}");
+    let params = with(|info| {
+        let action = info.actions.iter_mut().find(|a| a.preamble().alias == "via").unwrap();
+        action.params.clear();
+    });
+    assert!(params.ends_with(".via\" should take (port), the program's takes ()"), "{params}");
+    let width = with(|info| {
+        let action = info.actions.iter_mut().find(|a| a.preamble().alias == "deliver").unwrap();
+        action.params[1].bitwidth = 16;
+    });
+    assert_eq!(width, "action \"deliver\", dst_mac: 2199191027969 does not fit 16 bits");
+    let full = with(|info| {
+        info.tables.iter_mut().find(|t| t.preamble().alias == "forward").unwrap().size = 1;
+    });
+    assert_eq!(full, "switch \"s1\" needs 2 entries in table \"forward\", which takes 1");
+}
+
+#[test]
+fn a_bad_threshold_is_refused() {
+    let index = Index::from_text(HPCC).unwrap();
+    let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
+    let ecn = serde_yaml::from_str("{kmin: 3KB, kmax: 2KB, pmax: 1}").unwrap();
+    let options = PlanOptions { ecn: Some(ecn), ..Default::default() };
+    let error = plan(&line, &routes(&line, Method::Auto).unwrap(), &options, &index).unwrap_err();
+    assert!(matches!(error, PlanError::Ecn(_)), "{error}");
+}
+
+/// 1,024 hosts on 320 switches: the whole way to updates, in a debug build on a busy machine.
+#[test]
+fn k16_is_planned_quickly() {
+    let index = Index::from_text(FNCC).unwrap();
+    let topology = fabric("{kind: fat-tree, k: 16}");
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let start = std::time::Instant::now();
+    let plan = plan(&topology, &routes, &PlanOptions::default(), &index).unwrap();
+    let took = start.elapsed();
+    assert_eq!(plan.len(), 320);
+    let count: usize = plan.values().map(Vec::len).sum();
+    eprintln!("k=16: {count} updates in {took:?}");
+    assert!(took.as_secs() < 20, "{took:?}");
+}

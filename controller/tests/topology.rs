@@ -1,0 +1,152 @@
+//! Topology files: what they become, and how bad ones are refused.
+
+use std::collections::HashSet;
+use weir_controller::topology::{CPU_PORT, Node, Place, TopologySpec, build};
+use weir_units::{Bandwidth, Time};
+
+fn spec(yaml: &str) -> TopologySpec {
+    serde_yaml::from_str(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"))
+}
+
+fn refusal(yaml: &str) -> String {
+    match serde_yaml::from_str::<TopologySpec>(yaml) {
+        Ok(spec) => build(&spec).unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn dumbbell_is_a_row_with_ports_in_link_order() {
+    let t = build(&spec("{kind: dumbbell, switches: 3, senders: 2, receivers: 1, delay: 1.5us}")).unwrap();
+    let names: Vec<&str> = t.switches.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["s1", "s2", "s3"]);
+    let ends = |i: usize| (t.links[i].a, t.links[i].b);
+    // h1-s1, h2-s1, h3-s3, s1-s2, s2-s3
+    assert_eq!((ends(0).1.port, ends(1).1.port, ends(2).1.port), (1, 2, 1));
+    assert_eq!((ends(3).0.port, ends(3).1.port), (3, 1));
+    assert_eq!((ends(4).0.port, ends(4).1.port), (2, 2));
+    assert_eq!(t.links[4].delay, Time::from_ns(1500));
+    assert_eq!(t.links[4].rate, Bandwidth::from_gbps(100));
+    assert_eq!(t.hosts[0].ip.to_string(), "10.0.1.1");
+    assert_eq!(t.hosts[1].ip.to_string(), "10.0.1.2");
+    assert_eq!(t.hosts[2].ip.to_string(), "10.0.3.1");
+    assert_eq!(t.hosts[2].mac, [2, 0, 10, 0, 3, 1]);
+    assert_eq!(t.switches[0].rack.unwrap().to_string(), "10.0.1.0/24");
+    assert_eq!(t.switches[1].rack, None);
+    assert_eq!(t.switches.iter().map(|s| s.tier).collect::<Vec<_>>(), [0, 1, 0]);
+}
+
+#[test]
+fn fat_tree_has_its_counts_and_tiers() {
+    let t = build(&spec("{kind: fat-tree, k: 16}")).unwrap();
+    assert_eq!((t.hosts.len(), t.switches.len(), t.links.len()), (1024, 320, 3 * 1024));
+    let tier = |tier| t.switches.iter().filter(|s| s.tier == tier).count();
+    assert_eq!((tier(0), tier(1), tier(2)), (128, 128, 64));
+    assert!(t.switches.iter().all(|s| s.ports().count() == 16));
+    let addresses: HashSet<_> = t.hosts.iter().map(|h| h.ip).collect();
+    assert_eq!(addresses.len(), 1024);
+    assert_eq!(t.hosts[1023].ip.to_string(), "10.0.128.8");
+    assert!(t.switches.iter().enumerate().all(|(i, s)| usize::from(s.wire_id) == i + 1));
+}
+
+#[test]
+fn a_large_rack_widens_every_prefix_and_no_host_sits_on_the_cpu_port() {
+    let t = build(&spec("{kind: star, hosts: 500}")).unwrap();
+    assert_eq!(t.switches[0].rack.unwrap().to_string(), "10.0.2.0/23");
+    assert!(t.hosts.iter().all(|h| t.switches[0].rack.unwrap().contains(h.ip) && h.switch_port != CPU_PORT));
+    assert_eq!(t.hosts[254].switch_port, 256);
+    assert_eq!(t.hosts[499].ip.to_string(), "10.0.3.244");
+    assert_eq!(
+        t.peer(t.hosts[254].switch, 256).unwrap().1.node,
+        Node::Host(weir_controller::topology::HostIx(254))
+    );
+}
+
+#[test]
+fn custom_links_take_both_forms_and_keep_parallel_ones() {
+    let t = build(&spec(
+        "{kind: custom, hosts: [a, b], switches: [x, y], rate: 10Gbps, delay: 2us, links: [[a, x], [y, b], [x, y],
+          {a: x, b: y, rate: 25Gbps, delay: 1us}]}",
+    ))
+    .unwrap();
+    assert_eq!(t.neighbours(t.switch_named("x").unwrap()).count(), 2);
+    assert_eq!((t.links[2].rate, t.links[2].delay), (Bandwidth::from_gbps(10), Time::from_us(2)));
+    assert_eq!((t.links[3].rate, t.links[3].delay), (Bandwidth::from_gbps(25), Time::from_us(1)));
+    assert_eq!(t.host(t.host_named("b").unwrap()).switch, t.switch_named("y").unwrap());
+}
+
+#[test]
+fn a_spec_reads_back_as_itself() {
+    for yaml in [
+        "{kind: dumbbell, switches: 3, senders: 2, receivers: 1}",
+        "{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 8, host_rate: 25Gbps}",
+        "{kind: custom, hosts: [h1], switches: [s1], links: [[h1, s1]]}",
+        "{kind: fat-tree, k: 4}",
+        "{kind: star, hosts: 4}",
+    ] {
+        let one = spec(yaml);
+        assert_eq!(spec(&serde_yaml::to_string(&one).unwrap()), one);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_place() {
+    let custom = |links: &str| {
+        refusal(&format!("{{kind: custom, hosts: [h1, h2], switches: [s1, s2], links: {links}}}"))
+    };
+    assert_eq!(custom("[[h1, s1], [h2, s1], [h9, s1]]"), "link 3: host \"h9\" is not declared");
+    assert_eq!(custom("[[h1, s7]]"), "link 1: switch \"s7\" is not declared");
+    assert_eq!(custom("[[s1, s1]]"), "link 1: \"s1\" is linked to itself");
+    assert_eq!(
+        custom("[[h1, h2]]"),
+        "link 1: \"h1\" and \"h2\" are both hosts; a host is linked to a switch"
+    );
+    assert_eq!(
+        custom("[[h1, s1], [s2, h1]]"),
+        "link 2: host \"h1\" already has a link; a host has exactly one (one NIC)"
+    );
+    assert_eq!(custom("[[h1, s1]]"), "host \"h2\" has no link");
+    assert_eq!(custom("[[h1, s1], [h2, s2]]"), "no path between \"h1\" and \"h2\"");
+    assert_eq!(custom("[{a: h1, b: s1, rate: 0bps}]"), "link 1: rate is zero");
+    assert!(custom("[{a: h1, b: s1, rate: 30Gbps}]").starts_with(
+        "link 1: rate 30Gbps has no code in telemetry, take one of 1Mbps, 5Mbps, 10Mbps, 20Mbps, 50Mbps, 100Mbps, 1Gbps"
+    ));
+    assert!(custom("[{a: h1, b: s1, rate: 100}]").contains("rate \"100\" has no unit"));
+    assert!(custom("[{a: h1, b: s1, delay: -1us}]").contains("is negative"));
+    assert!(custom("[{a: h1, b: s1, colour: red}]").contains("unknown field `colour`"));
+    assert!(custom("[[h1, s1, s2]]").contains("a link: [h1, s1] or {a: h1"));
+    assert!(custom("[[h1]]").contains("a link: [h1, s1] or {a: h1"));
+    let names =
+        |hosts: &str| refusal(&format!("{{kind: custom, hosts: [{hosts}], switches: [s1], links: []}}"));
+    assert_eq!(names("h1, h1"), "hosts: \"h1\" is declared twice; names of hosts and switches must differ");
+    assert_eq!(names("s1"), "switches: \"s1\" is declared twice; names of hosts and switches must differ");
+    assert_eq!(names(""), "there is no host");
+    assert!(names("'../x'").contains("is not a usable name"));
+}
+
+#[test]
+fn counts_have_limits_that_are_checked_before_anything_is_built() {
+    assert_eq!(refusal("{kind: star, hosts: 0}"), "hosts: 0 is out of range, take 1 to 500");
+    assert_eq!(
+        refusal("{kind: star, hosts: 1000000000000}"),
+        "hosts: 1000000000000 is out of range, take 1 to 500"
+    );
+    assert_eq!(
+        refusal("{kind: dumbbell, switches: 1, senders: 400, receivers: 101}"),
+        "link 501: switch \"s1\" needs more than 500 ports"
+    );
+    assert_eq!(refusal("{kind: fat-tree, k: 5}"), "k: a fat-tree needs an even k, not 5");
+    assert_eq!(refusal("{kind: fat-tree, k: 58}"), "k: 58 is out of range, take 2 to 56");
+    assert!(refusal("{kind: star, hosts: -1}").contains("-1"));
+    assert!(refusal("{kind: star, hosts: 2, senders: 1}").contains("unknown field `senders`"));
+    assert!(refusal("{kind: moebius, hosts: 2}").contains("unknown variant `moebius`"));
+    let many: Vec<String> = (1..=4096).map(|n| format!("s{n}")).collect();
+    let text = format!("{{kind: custom, hosts: [h1], switches: [{}], links: []}}", many.join(", "));
+    assert_eq!(refusal(&text), "4096 switches, at most 4095 can have an identity of 12 bits");
+}
+
+#[test]
+fn an_error_has_its_place_as_data() {
+    let error = build(&spec("{kind: custom, hosts: [h1], switches: [s1], links: [[h1, s9]]}")).unwrap_err();
+    assert_eq!(error.place, Place::Link(1));
+}
