@@ -7,6 +7,8 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub mod frames;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -207,6 +209,8 @@ impl Net {
 
     fn handle(&mut self, event: Event) {
         match event {
+            // One that was overtaken by an earlier one is not in the NIC's book any more.
+            Event::Wakeup(host) if self.nics[host].wakeup != Some(self.now) => {}
             Event::Wakeup(host) => {
                 self.nics[host].wakeup = None;
                 self.hosts[host].wakeup(self.now);
@@ -260,8 +264,9 @@ impl Net {
         if let Some(next) = self.hosts[host].next_wakeup()
             && self.nics[host].wakeup.is_none_or(|at| at > next)
         {
+            let next = next.max(self.now);
             self.nics[host].wakeup = Some(next);
-            self.at(next.max(self.now), Event::Wakeup(host));
+            self.at(next, Event::Wakeup(host));
         }
     }
 

@@ -1,0 +1,97 @@
+//! Single hosts and frames of the test's own making.
+
+#![allow(dead_code)]
+
+use super::{BASE_RTT, Frame, RATE, addr, rebuild};
+use std::sync::Arc;
+use weir_host::scheme::SchemeConfig;
+use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, WeirRepr};
+use weir_host::{FlowId, FlowSpec, Host, HostConfig, Transmit};
+use weir_units::{Bytes, Time};
+
+pub const PORT: u16 = 50_000;
+
+/// The host under test is host 0; host 1 is its peer.
+pub fn host(scheme: &Arc<dyn SchemeConfig>, tune: impl FnOnce(&mut HostConfig)) -> Host {
+    let mut config = HostConfig::new(addr(0), RATE, BASE_RTT, scheme.clone());
+    tune(&mut config);
+    Host::new(config).expect("a good config")
+}
+
+pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
+    let spec = FlowSpec {
+        peer: addr(1),
+        peer_mac: [2; 6],
+        entropy_port: PORT,
+        size: Some(Bytes::new(size)),
+        message,
+    };
+    host.open(now, spec).expect("a new message")
+}
+
+/// A packet from the peer, as plain as can be.
+pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
+    FrameRepr {
+        source_mac: [3; 6],
+        destination_mac: [2; 6],
+        source: addr(1),
+        destination: addr(0),
+        ecn: Ecn::NotEct,
+        entropy_port: PORT,
+        weir: WeirRepr {
+            kind,
+            flags: weir_host::wire::Flags::NONE,
+            tokens: 0,
+            subflow: 0,
+            concurrency: 0,
+            int_hops: 0,
+            path_id: 0,
+            message,
+            seq,
+            stamp: 0,
+            grant: 0,
+        },
+        payload_len: if kind == Kind::Data { 1000 } else { 0 },
+    }
+}
+
+pub fn give(host: &mut Host, now: Time, repr: &FrameRepr, records: &[u8]) {
+    let frame = rebuild(repr, records);
+    host.receive(now, &frame.head, frame.payload);
+}
+
+/// What the NIC gets now, if anything.
+pub fn take(host: &mut Host, now: Time) -> Option<FrameRepr> {
+    take_frame(host, now).map(|frame| FrameRepr::parse(&frame.view()))
+}
+
+pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
+    let mut head = vec![0; MAX_HEAD];
+    match host.transmit(now, 0, &mut head) {
+        Transmit::Frame { head_len, payload, .. } => {
+            head.truncate(head_len);
+            FrameView::new(&head, payload).expect("hosts make good frames");
+            Some(Frame { head, payload })
+        }
+        Transmit::Nothing => None,
+    }
+}
+
+/// All DATA that may leave one after the other, the clock following the pacing; with the time of
+/// the last.
+pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
+    let mut all = Vec::new();
+    loop {
+        match take(host, now) {
+            Some(frame) => all.push(frame),
+            None => match host.next_wakeup() {
+                // Pacing releases are near, timeouts far.
+                Some(next) if next < now + Time::from_us(100) => {
+                    now = now.max(next);
+                    host.wakeup(now);
+                }
+                _ => return (all, now),
+            },
+        }
+    }
+}
