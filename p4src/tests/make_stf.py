@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Writes the STF tests beside it: <program>/<control>-<case>.stf, for every program it applies to.
+
+  make_stf.py           write them
+  make_stf.py --check   fail if a file differs from what would be written
+
+The expected bytes come from wire.py, a second implementation; the files are what is run and read.
+"""
+
+import pathlib
+import sys
+
+import cases_fncc
+import cases_hpcc
+import cases_queue
+import cases_shared
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def tests():
+    """(path, text) of every test."""
+    for program in ("hpcc", "fncc"):
+        own = {"hpcc": cases_hpcc, "fncc": cases_fncc}[program]
+        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *own.cases()]:
+            yield HERE / program / f"{name}.stf", stf.text()
+
+
+def main():
+    wanted = dict(tests())
+    stale = [path for path in HERE.glob("*/*.stf") if path not in wanted]
+    if "--check" in sys.argv[1:]:
+        wrong = stale + [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+        for path in sorted(wrong):
+            print(f"{path.relative_to(HERE)}: not what make_stf.py writes; run p4src/tests/make_stf.py", file=sys.stderr)
+        return 1 if wrong else 0
+    for path in stale:
+        path.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

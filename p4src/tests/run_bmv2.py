@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Runs STF tests on BMv2's simple_switch: the judge of what the programs do.
+
+  run_bmv2.py [--switch simple_switch] [--cli simple_switch_CLI] [--log DIR] hpcc/*.stf fncc/*.stf
+
+The program is the name of the directory that a test is in. Packets go in and out through simple_switch's
+nanomsg socket (--packet-in), tables, registers and counters through simple_switch_CLI. No root, no
+interfaces; simple_switch must be built with nanomsg, and libnanomsg be installed. Beyond p4c's STF:
+
+  register_check NAME INDEX VALUE     the register must hold this now
+  queue_rate PPS [PORT [PRIORITY]]    packets per second, as set_queue_rate in simple_switch_CLI
+  queue_depth PACKETS [PORT]          as set_queue_depth there
+  time 1.5s                           this long passes (really: nothing else moves BMv2's clock)
+
+A test that says "embedded switch only" is skipped.
+"""
+
+import argparse
+import ctypes
+import ctypes.util
+import json
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "build"
+SETTLE_S = 0.15          # for packets on their way through the threads of simple_switch
+START_S = 20
+
+
+class Failure(Exception):
+    """What a test found wrong."""
+
+
+def statements(path):
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        text = line.split("#")[0].strip()
+        if text:
+            yield number, text
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Wire:
+    """The socket by which simple_switch takes and gives packets: {type, port, length} and the frame."""
+
+    AF_SP, NN_PAIR, NN_SOL_SOCKET, NN_RCVTIMEO = 1, 16, 0, 5
+    PACKET_IN, PACKET_OUT = 3, 4
+    HEADER = struct.Struct("=iii")
+
+    def __init__(self, address):
+        self.library = ctypes.CDLL(ctypes.util.find_library("nanomsg"), use_errno=True)
+        self.socket = self.library.nn_socket(self.AF_SP, self.NN_PAIR)
+        if self.socket < 0 or self.library.nn_connect(self.socket, address.encode()) < 0:
+            raise Failure(f"cannot connect to {address}")
+        self.buffer = ctypes.create_string_buffer(65536)
+        self.frames = {}
+
+    def send(self, port, frame):
+        message = self.HEADER.pack(self.PACKET_IN, port, len(frame)) + frame
+        if self.library.nn_send(self.socket, message, len(message), 0) < 0:
+            raise Failure("simple_switch does not take packets")
+
+    def collect(self, seconds):
+        """Takes what comes until nothing has come for `seconds`. Frames are kept by port, as hexadecimal."""
+        wait = ctypes.c_int(int(seconds * 1000))
+        self.library.nn_setsockopt(self.socket, self.NN_SOL_SOCKET, self.NN_RCVTIMEO, ctypes.byref(wait), 4)
+        while (size := self.library.nn_recv(self.socket, self.buffer, len(self.buffer), 0)) >= 0:
+            kind, port, _ = self.HEADER.unpack_from(self.buffer.raw)
+            if kind == self.PACKET_OUT:
+                self.frames.setdefault(port, []).append(self.buffer.raw[self.HEADER.size : size].hex())
+
+    def close(self):
+        self.library.nn_close(self.socket)
+
+
+class Cli:
+    """A simple_switch_CLI that is spoken to line by line."""
+
+    PROMPT = "RuntimeCmd: "
+
+    def __init__(self, command, thrift_port):
+        self.process = subprocess.Popen([command, "--thrift-port", str(thrift_port)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=0)
+        self.answer()
+
+    def answer(self):
+        text = ""
+        while not text.endswith(self.PROMPT):
+            more = self.process.stdout.read(1)
+            if not more:
+                raise Failure(f"simple_switch_CLI ended: {text}")
+            text += more
+        return text[: -len(self.PROMPT)]
+
+    def __call__(self, line):
+        self.process.stdin.write(line + "\n")
+        text = self.answer()
+        if re.search(r"Invalid|Error|Unknown|unknown|exception|Could not", text):
+            raise Failure(f"simple_switch_CLI refused `{line}`: {text.strip()}")
+        return text
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(5)
+
+
+class Program:
+    """Names of a compiled program: what an STF entry means to simple_switch_CLI."""
+
+    def __init__(self, path):
+        document = json.loads(path.read_text())
+        self.tables = {table["name"]: table for pipeline in document["pipelines"] for table in pipeline["tables"]}
+        self.actions = {action["id"]: action for action in document["actions"]}
+
+    def table(self, name):
+        return next(table for full, table in self.tables.items() if full == name or full.endswith("." + name))
+
+    def action(self, table, name):
+        actions = [self.actions[number] for number in table["action_ids"]]
+        return next(action for action in actions if action["name"] == name or action["name"].endswith("." + name))
+
+    def call(self, table, text):
+        name, arguments = re.fullmatch(r"(\w+)\((.*)\)", text).groups()
+        action = self.action(table, name)
+        values = dict(re.findall(r"(\w+)\s*:\s*(\w+)", arguments))
+        return action["name"], " ".join(values[parameter["name"]] for parameter in action["runtime_data"])
+
+    def add(self, text):
+        name, keys, action = re.fullmatch(r"add (\w+) (.*?) (\w+\(.*\))", text).groups()
+        table = self.table(name)
+        values = dict(re.findall(r"(\w+):([\w/]+)", keys))
+        action, arguments = self.call(table, action)
+        match = " ".join(values[key["name"]] for key in table["key"])
+        return f"table_add {table['name']} {action} {match} => {arguments}"
+
+    def set_default(self, text):
+        name, action = re.fullmatch(r"setdefault (\w+) (\w+\(.*\))", text).groups()
+        table = self.table(name)
+        action, arguments = self.call(table, action)
+        return f"table_set_default {table['name']} {action} {arguments}"
+
+
+def matches(expected, got):
+    exact = expected.endswith("$")
+    expected = expected.rstrip("$").lower()
+    if len(got) < len(expected) or (exact and len(got) != len(expected)):
+        return False
+    return all(e in ("*", g) for e, g in zip(expected, got))
+
+
+class Run:
+    def __init__(self, path, options, folder):
+        self.options, self.folder = options, pathlib.Path(folder)
+        self.lines = list(statements(path))
+        self.json = PROGRAMS / f"{path.parent.name}.json"
+        self.program = Program(self.json)
+        self.name = f"{path.parent.name}-{path.stem}"
+        self.expected = {}
+
+    def start(self):
+        thrift_port, address = free_port(), f"ipc://{self.folder}/packets"
+        command = [self.options.switch, "--packet-in", address, "--thrift-port", str(thrift_port)]
+        command += ["--device-id", str(thrift_port)]
+        if self.options.log:
+            command += ["--log-file", str(pathlib.Path(self.options.log).resolve() / self.name), "--log-flush"]
+        else:
+            command += ["--log-level", "off"]
+        command += [str(self.json), "--", "--priority-queues", "8"]
+        self.switch = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", thrift_port), 1).close()
+                break
+            except OSError:
+                if self.switch.poll() is not None or time.monotonic() > deadline:
+                    raise Failure("simple_switch did not start") from None
+                time.sleep(0.05)
+        self.cli = Cli(self.options.cli, thrift_port)
+        self.wire = Wire(address)
+
+    def number(self, text, pattern):
+        return int(re.search(pattern, text).group(1))
+
+    def step(self, text):
+        word = text.split()[0]
+        if word == "packet":
+            _, port, data = text.split(None, 2)
+            self.wire.send(int(port), bytes.fromhex(data.replace(" ", "")))
+            self.dirty = True
+            return
+        if word == "expect":
+            _, port, data = text.split(None, 2)
+            self.expected.setdefault(int(port), []).append(data.replace(" ", ""))
+            return
+        if self.dirty:
+            self.wire.collect(SETTLE_S)
+            self.dirty = False
+        if word == "add":
+            self.cli(self.program.add(text))
+        elif word == "setdefault":
+            self.cli(self.program.set_default(text))
+        elif word == "wait":
+            self.wire.collect(SETTLE_S)
+        elif word in ("register_write", "register_reset"):
+            self.cli(text)
+        elif word in ("queue_rate", "queue_depth"):
+            self.cli(f"set_{text}")
+        elif word == "time":
+            amount, unit = re.fullmatch(r"time ([\d.]+)(s|ms)", text).groups()
+            end = time.monotonic() + float(amount) * {"s": 1, "ms": 1e-3}[unit]
+            while (left := end - time.monotonic()) > 0:
+                self.wire.collect(min(left, SETTLE_S))
+        elif word == "register_check":
+            _, name, index, value = text.split()
+            got = self.number(self.cli(f"register_read {name} {index}"), r"= (-?\d+)") % 2**64
+            if got != int(value, 0):
+                raise Failure(f"{name}[{index}] is {got}, not {value}")
+        elif word == "check_counter":
+            name, index, value = re.fullmatch(r"check_counter (\w+)\((\d+)\) packets == (\d+)", text).groups()
+            got = self.number(self.cli(f"counter_read {name} {index}"), r"(\d+) packets")
+            if got != int(value):
+                raise Failure(f"{name}({index}) is {got}, not {value}")
+        else:
+            raise Failure(f"unknown statement: {text}")
+
+    def outputs(self):
+        for port in sorted({*self.expected, *self.wire.frames}):
+            got, expected = self.wire.frames.get(port, []), self.expected.get(port, [])
+            for number, (want, frame) in enumerate(zip(expected, got), start=1):
+                if not matches(want, frame):
+                    raise Failure(f"port {port}, packet {number}:\n  expected {want}\n  got      {frame}")
+            if len(got) != len(expected):
+                raise Failure(f"port {port}: expected {len(expected)} packets, got {len(got)}: {got[len(expected):]}")
+
+    def run(self):
+        self.dirty = False
+        self.start()
+        try:
+            for number, text in self.lines:
+                try:
+                    self.step(text)
+                except Failure as failure:
+                    raise Failure(f"line {number}: {failure}") from None
+            self.wire.collect(SETTLE_S)
+            self.cli.close()
+            self.wire.close()
+        finally:
+            self.switch.terminate()
+            self.switch.wait()
+        self.outputs()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--switch", default="simple_switch")
+    parser.add_argument("--cli", default="simple_switch_CLI")
+    parser.add_argument("--log", help="directory for simple_switch's logs")
+    parser.add_argument("tests", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    failed = skipped = 0
+    for path in options.tests:
+        if "embedded switch only" in path.read_text():
+            skipped += 1
+            continue
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                Run(path.resolve(), options, folder).run()
+        except Failure as failure:
+            failed += 1
+            print(f"FAIL {path}: {failure}")
+    print(f"{len(options.tests) - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

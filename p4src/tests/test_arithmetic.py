@@ -1,0 +1,109 @@
+"""The fixed points of the programs, against plain arithmetic; and that the committed files are in step."""
+
+import itertools
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import unittest
+
+import stf
+import wire
+
+HERE = pathlib.Path(__file__).resolve().parent
+P4SRC = HERE.parent
+WORD = 2**32
+
+
+def constant(text, name):
+    """The number in the P4 source: that which is tested is that which is compiled."""
+    return int(re.search(name, (P4SRC / text).read_text()).group(1))
+
+
+class QueueUnits(unittest.TestCase):
+    """QUEUE_UNITS of controls/int_push.p4: bytes / 80, at most 65535."""
+
+    FACTOR = constant("controls/int_push.p4", r">> 4\) \* (\d+)\)")
+    SHIFT = constant("controls/int_push.p4", r"\* \d+\) >> (\d+)\)")
+    ABOVE = WORD - 1 - (65536 * 80 - 1)
+
+    def units(self, bytes_):
+        least = min(bytes_ + self.ABOVE, WORD - 1) - self.ABOVE
+        product = (least >> 4) * self.FACTOR
+        self.assertLess(product, 2**64)
+        return product >> self.SHIFT & 0xFFFF
+
+    def test_exact_for_every_value_that_does_not_saturate(self):
+        for sixteenth in range(65536 * 5):
+            # all 16 values of x with the same x >> 4 give the same result, and x / 80 changes at none of them
+            self.assertEqual(self.units(sixteenth << 4), sixteenth // 5)
+
+    def test_edges_of_units_and_saturation(self):
+        edges = {0, 1, 79, 80, 81, 5242799, 5242800, 5242879, 5242880, 5242881, 2**31 - 1, 2**31, WORD - 80, WORD - 1}
+        for bytes_ in edges:
+            self.assertEqual(self.units(bytes_), min(bytes_ // 80, 65535), bytes_)
+
+    def test_the_factor_would_be_exact_for_all_32_bits(self):
+        error = 5 * self.FACTOR - 2**self.SHIFT
+        self.assertTrue(0 < error * (WORD >> 4) < 2**self.SHIFT)
+
+
+class TxUnits(unittest.TestCase):
+    """TX_UNITS: the record's 20 bits pass the wrap of the 32-bit register evenly."""
+
+    def test_differences_are_right_across_both_wraps(self):
+        for start, sent in itertools.product((0, 2**27 - 1, WORD - 128, WORD - 1), (0, 128, 1500, 2**26)):
+            before, after = start % WORD, (start + sent) % WORD
+            difference = (wire.tx_units(after) - wire.tx_units(before)) % 2**20
+            self.assertIn(difference - sent // 128, (0, 1), (start, sent))
+
+
+class Hashes(unittest.TestCase):
+    """wire.py's hashes are the published ones; the path hash is symmetric and its slices are apart."""
+
+    def test_crc16_check_value(self):
+        self.assertEqual(wire.crc16(b"123456789"), 0xBB3D)
+
+    def test_both_directions_hash_alike(self):
+        a, b = wire.IP["h1"], wire.IP["far"]
+        self.assertEqual(wire.path_hash(a, b, 17, 4791, 22341), wire.path_hash(b, a, 17, 22341, 4791))
+        self.assertEqual(wire.path_hash(a, b, 1), wire.path_hash(b, a, 1))
+        self.assertNotEqual(wire.path_hash(a, b, 17, 4791, 22341), wire.path_hash(a, b, 6, 4791, 22341))
+
+    def test_tiers_are_independent(self):
+        """Flows that chose the same member in one tier spread evenly over the members of the next."""
+        size, flows = 4, 16000
+        hosts = [0x0A000000 | pod << 16 | edge << 8 | host for pod, edge, host in itertools.product(range(4), range(4), range(2, 6))]
+        pairs = [(a, b) for a, b in itertools.permutations(hosts, 2)]
+        words = [wire.path_hash(*pairs[n % len(pairs)], 17, 1024 + n * 7 % 64000, 22341) for n in range(flows)]
+        for first, second in ((0, 8), (0, 16), (8, 16)):
+            table = [[0] * size for _ in range(size)]
+            for word in words:
+                table[wire.member_index(word, first, size)][wire.member_index(word, second, size)] += 1
+            expected = flows / size**2
+            for count in itertools.chain(*table):
+                self.assertAlmostEqual(count / expected, 1, delta=0.25, msg=f"slices {first}, {second}: {table}")
+
+    def test_a_salt_would_not_part_the_tiers(self):
+        """Why there are slices: a CRC is linear, so all a salt does is to exclusive-or a constant."""
+        crc = lambda word, salt: wire.crc16(struct.pack("!II", salt, word))
+        moved = {crc(word, 1) ^ crc(word, 2) for word in range(1000)}
+        self.assertEqual(len(moved), 1)
+
+
+class InStep(unittest.TestCase):
+    """What is written twice is the same in both places."""
+
+    def test_reasons_and_events(self):
+        text = (P4SRC / "include/reasons.p4").read_text()
+        for prefix, table in (("DROP", stf.REASONS), ("EVENT", stf.EVENTS)):
+            found = re.findall(rf"const \w+ {prefix}_(\w+)\s*= (\d+);", text)
+            self.assertEqual({name.lower(): int(number) for name, number in found if name != "NONE"}, table)
+
+    def test_stf_files(self):
+        self.assertEqual(subprocess.run([sys.executable, HERE / "make_stf.py", "--check"], check=False).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+"""The wire of Weir, written a second time for the tests: bytes, checksums and hashes in plain Python.
+
+Nothing here is derived from the P4 sources. A frame is a list of (name, bytes) parts, so that an STF
+file can show it field by field.
+"""
+
+import struct
+import zlib
+
+WEIR_PORT = 22341
+DATA, ACK, NACK, CNP, PROBE = 0, 1, 2, 3, 4
+TELEMETRY = 0x04
+UDP, TCP, ICMP = 17, 6, 1
+NOT_ECT, CE = 0, 3
+ECT0_AND_ECT1 = (2, 1)
+
+MAC = {"h1": "020000000001", "h2": "020000000002", "s": "0200000000ff"}
+IP = {"h1": 0x0A000001, "h2": 0x0A000002, "h3": 0x0A000003, "far": 0x0A010005}
+
+
+def csum16(data):
+    """The Internet checksum (RFC 1071) of an even number of bytes."""
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def crc16(data):
+    """CRC-16/ARC: what v1model calls crc16."""
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0xA001 if crc & 1 else 0)
+    return crc
+
+
+def path_hash(src, dst, protocol, sport=None, dport=None):
+    """The direction-independent hash of controls/path_hash.p4."""
+    fields = struct.pack("!II", (src + dst) & 0xFFFFFFFF, src ^ dst)
+    if sport is not None:
+        fields += struct.pack("!HH", (sport + dport) & 0xFFFF, sport ^ dport)
+    return zlib.crc32(fields + bytes([protocol]))
+
+
+def member_index(hash_word, slice_, size):
+    """Which member of an ECMP group: controls/forwarding.p4."""
+    return crc16(struct.pack("!I", hash_word >> slice_)) % size
+
+
+def ethernet(dst="s", src="h1", ether_type=0x0800):
+    return [("ethernet", bytes.fromhex(MAC[dst] + MAC[src]) + struct.pack("!H", ether_type))]
+
+
+def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, ident=0, flags=0, offset=0, **wrong):
+    """An IPv4 header for `payload` bytes. `wrong` replaces what would be right:
+    version, ihl, total_len, checksum."""
+    ihl = wrong.get("ihl", 5)
+    head = struct.pack(
+        "!BBHHHBBHII",
+        wrong.get("version", 4) << 4 | ihl,
+        ecn,
+        wrong.get("total_len", 20 + payload),
+        ident,
+        flags << 13 | offset,
+        ttl,
+        protocol,
+        0,
+        IP.get(src, src),
+        IP.get(dst, dst),
+    )
+    checksum = wrong.get("checksum", csum16(head))
+    return [("ipv4", head[:10] + struct.pack("!H", checksum) + head[12:])]
+
+
+def udp(sport, dport, payload, length=None):
+    return [("udp", struct.pack("!HHHH", sport, dport, 8 + payload if length is None else length, 0))]
+
+
+def weir(kind=DATA, flags=0, int_hops=0, path_id=0, version=1, concurrency=0, message=7, seq=0x1000, stamp=0x55, grant=0):
+    head = struct.pack(
+        "!BBBBHHIIII",
+        version << 4 | kind,
+        flags,
+        0,
+        0,
+        concurrency,
+        int_hops << 12 | path_id,
+        message,
+        seq,
+        stamp,
+        grant,
+    )
+    return [("weir", head)]
+
+
+def record(rate_code, tx, queue, timestamp=None):
+    """An INT record in hexadecimal. Without a timestamp its six digits are don't-cares."""
+    stamp = "******" if timestamp is None else f"{timestamp & 0xFFFFFF:06x}"
+    return f"{rate_code:01x}{stamp}{tx & 0xFFFFF:05x}{queue:04x}"
+
+
+def tx_units(tx_bytes):
+    return (tx_bytes >> 7) & 0xFFFFF
+
+
+def queue_units(queue_bytes):
+    return min(queue_bytes // 80, 65535)
+
+
+def weir_frame(src="h1", dst="h2", sport=4791, dport=WEIR_PORT, payload=b"\xab\xcd\xef\x01", records="", padding=b"",
+               eth_dst="s", eth_src="h1", ttl=64, ecn=NOT_ECT, ip=None, **header):
+    """A whole Weir packet. `records` is hexadecimal: what is between the Weir header and the payload."""
+    size = 24 + len(records) // 2 + len(payload)
+    parts = ethernet(eth_dst, eth_src)
+    parts += ipv4(src, dst, UDP, 8 + size, ttl=ttl, ecn=ecn, **(ip or {}))
+    parts += udp(sport, dport, size)
+    parts += weir(**header)
+    if records:
+        parts.append(("records", records))
+    if payload:
+        parts.append(("payload", payload))
+    if padding:
+        parts.append(("padding", padding))
+    return parts
+
+
+def plain_frame(protocol, body, src="h1", dst="h2", eth_dst="s", eth_src="h1", **ip):
+    """An IPv4 packet that is not Weir's; `body` is what follows the IPv4 header."""
+    return ethernet(eth_dst, eth_src) + ipv4(src, dst, protocol, len(body), **ip) + [("body", body)]
+
+
+def hex_of(part):
+    name, value = part
+    if isinstance(value, str):
+        return value
+    text = value.hex()
+    cuts = {
+        "ethernet": [12, 24],
+        "ipv4": [4, 8, 16, 20, 24, 32],
+        "udp": [8],
+        "weir": [4, 12, 16, 24, 32, 40],
+    }.get(name, [])
+    bounds = [0, *[cut for cut in cuts if cut < len(text)], len(text)]
+    return " ".join(text[a:b] for a, b in zip(bounds, bounds[1:]))
+
+
+def length(parts):
+    return sum(len(value) // 2 if isinstance(value, str) else len(value) for _, value in parts)
+
+
+def text(parts):
+    """The frame as STF shows it: fields apart by a blank, headers by two."""
+    return "  ".join(hex_of(part) for part in parts)
