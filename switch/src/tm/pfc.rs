@@ -3,23 +3,21 @@
 
 use super::config::{PfcConfig, PfcMode, TmConfig};
 
-/// What one (ingress port, priority) uses.
+/// What one (ingress port, priority) uses, beside what it may use: they are read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Use {
     /// Bytes in the reserve and the shared pool.
     pub pooled: u64,
     /// Bytes in the headroom.
     pub headroom: u64,
-    /// The neighbour was told to stop.
-    pub paused: bool,
-}
-
-/// The share of one port, or that it has none.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    lossless: bool,
-    headroom: u64,
+    /// Bytes the headroom holds.
+    limit: u64,
+    /// The free pool shifted right by this is its threshold.
     alpha_shift: u8,
+    /// It is counted at all.
+    lossless: bool,
+    /// The neighbour was told to stop.
+    paused: bool,
 }
 
 /// All lossless state of a switch.
@@ -27,7 +25,6 @@ struct Share {
 pub(super) struct Pfc {
     config: PfcConfig,
     priorities: usize,
-    shares: Vec<Share>,
     /// By port slot and priority.
     uses: Vec<Use>,
     /// What the dynamic threshold divides: the buffer without all headroom and reserve.
@@ -44,22 +41,21 @@ impl Pfc {
             PfcMode::Dynamic { reserve } => reserve.get(),
             PfcMode::Fixed { .. } => 0,
         };
-        let shares: Vec<Share> = config
-            .ports
-            .iter()
-            .map(|port| {
-                let share = port.pfc.unwrap_or_default();
-                let (headroom, alpha_shift) = (share.headroom.get(), share.alpha_shift);
-                Share { lossless: port.pfc.is_some(), headroom, alpha_shift }
+        let lossless = config.ports.iter().filter_map(|port| port.pfc);
+        let aside: u64 = lossless.map(|share| share.headroom.get() + reserve).sum();
+        let uses = config.ports.iter().flat_map(|port| {
+            let share = port.pfc.unwrap_or_default();
+            (0..config.priorities).map(move |priority| Use {
+                limit: share.headroom.get(),
+                alpha_shift: share.alpha_shift,
+                lossless: port.pfc.is_some() && pfc.exempt & (1 << priority) == 0,
+                ..Use::default()
             })
-            .collect();
-        let aside: u64 = shares.iter().filter(|s| s.lossless).map(|s| s.headroom + reserve).sum();
-        let priorities = usize::from(config.priorities);
+        });
         Some(Pfc {
             config: pfc,
-            priorities,
-            uses: vec![Use::default(); shares.len() * priorities],
-            shares,
+            priorities: usize::from(config.priorities),
+            uses: uses.collect(),
             pool: config.buffer.get().saturating_sub(aside),
             shared: 0,
         })
@@ -67,8 +63,8 @@ impl Pfc {
 
     /// The use that a packet of this ingress port and priority is charged to, if it is lossless.
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
-        let counted = self.shares.get(slot)?.lossless && self.config.exempt & (1 << priority) == 0;
-        counted.then_some((slot * self.priorities + usize::from(priority)) as u32)
+        let charge = slot * self.priorities + usize::from(priority);
+        self.uses.get(charge)?.lossless.then_some(charge as u32)
     }
 
     /// Whether a dynamic pool decides on admission, instead of the whole buffer.
@@ -77,9 +73,9 @@ impl Pfc {
     }
 
     /// How much of the shared pool this use may have now.
-    fn threshold(&self, charge: u32) -> u64 {
-        let shift = self.shares[charge as usize / self.priorities].alpha_shift;
-        self.pool.saturating_sub(self.shared).checked_shr(u32::from(shift)).unwrap_or(0)
+    fn threshold(&self, entry: &Use) -> u64 {
+        let free = self.pool.saturating_sub(self.shared);
+        free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
     }
 
     /// Takes `len` bytes in; `false` if neither the share nor the headroom has room for them.
@@ -90,11 +86,10 @@ impl Pfc {
             self.uses[charge as usize].pooled += len;
             return true;
         };
-        let threshold = self.threshold(charge);
-        let headroom = self.shares[charge as usize / self.priorities].headroom;
+        let threshold = self.threshold(&self.uses[charge as usize]);
         let entry = &mut self.uses[charge as usize];
         let reserve = reserve.get();
-        if len + entry.headroom > headroom && len + entry.pooled.saturating_sub(reserve) > threshold {
+        if len + entry.headroom > entry.limit && len + entry.pooled.saturating_sub(reserve) > threshold {
             return false;
         }
         let grown = entry.pooled + len;
@@ -130,7 +125,7 @@ impl Pfc {
         let over = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
             PfcMode::Dynamic { reserve } => {
-                entry.headroom > 0 || entry.pooled.saturating_sub(reserve.get()) >= self.threshold(charge)
+                entry.headroom > 0 || entry.pooled.saturating_sub(reserve.get()) >= self.threshold(&entry)
             }
         };
         let pause = over && !entry.paused;
@@ -149,7 +144,7 @@ impl Pfc {
             PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
             PfcMode::Dynamic { reserve } => {
                 let shared = entry.pooled.saturating_sub(reserve.get());
-                entry.headroom == 0 && (shared == 0 || shared + offset <= self.threshold(charge))
+                entry.headroom == 0 && (shared == 0 || shared + offset <= self.threshold(&entry))
             }
         };
         self.uses[charge as usize].paused = !resume;
@@ -199,8 +194,8 @@ mod tests {
     #[test]
     fn initial_thresholds_are_those_of_the_simulator() {
         let pfc = tor();
-        assert_eq!(pfc.threshold(0), 3_725_872);
-        assert_eq!(pfc.threshold(35), 14_903_488);
+        assert_eq!(pfc.threshold(&pfc.of(0, 0)), 3_725_872);
+        assert_eq!(pfc.threshold(&pfc.of(35, 0)), 14_903_488);
     }
 
     #[test]
@@ -228,7 +223,10 @@ mod tests {
         }
         assert_eq!(pfc.of(0, 0).headroom, 0);
         let shared = pfc.of(0, 0).pooled - 4096;
-        assert!(shared + 3072 <= pfc.threshold(0) && shared + 4072 + 125 > pfc.threshold(0));
+        assert!(
+            shared + 3072 <= pfc.threshold(&pfc.of(0, 0))
+                && shared + 4072 + 125 > pfc.threshold(&pfc.of(0, 0))
+        );
     }
 
     #[test]

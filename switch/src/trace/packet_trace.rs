@@ -172,8 +172,11 @@ fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
     fields.collect()
 }
 
-fn header_fields(_program: &Program, _header: HeaderId) -> Vec<(&str, Option<u32>)> {
-    Vec::new()
+/// The names of a header's fields with their widths; none for a variable one.
+fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)> {
+    let Some(instance) = program.layout.headers.get(usize::from(header.0)) else { return Vec::new() };
+    let fields = program.layout.types[instance.ty].fields.iter();
+    fields.map(|field| (field.name.as_str(), (!field.varbit).then_some(field.bits))).collect()
 }
 
 /// `len` bits of `bytes` from bit `at`, right-aligned; what lies beyond the end is zero.
