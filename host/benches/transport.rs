@@ -1,1 +1,116 @@
-fn main() {}
+//! What one DATA packet costs: emitted, received, acknowledged, the ACK emitted, received and its
+//! scheme run. Telemetry of three hops is written into the frames as switches would.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use weir_host::scheme::TelemetryOn;
+use weir_host::schemes::from_name_and_knobs;
+use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN, IntRecord, MAX_HEAD, RateCode, internet_checksum};
+use weir_host::{FlowSpec, Host, HostConfig, Transmit};
+use weir_units::{Bandwidth, Bytes, Time};
+
+const RATE: Bandwidth = Bandwidth::from_gbps(100);
+const T: Time = Time::from_us(12);
+const HOPS: usize = 3;
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+struct Pair {
+    sender: Host,
+    receiver: Host,
+    now: Time,
+    telemetry: TelemetryOn,
+    sent: u64,
+    head: [u8; MAX_HEAD],
+}
+
+impl Pair {
+    fn new(scheme: &str, flows: u32) -> Pair {
+        let scheme = from_name_and_knobs::<&str, &str>(scheme, &[]).expect("it is in the registry");
+        let host = |addr| Host::new(HostConfig::new(addr, RATE, T, scheme.clone())).expect("a good config");
+        let mut pair = Pair {
+            sender: host(SENDER),
+            receiver: host(RECEIVER),
+            now: Time::ZERO,
+            telemetry: scheme.needs().telemetry,
+            sent: 0,
+            head: [0; MAX_HEAD],
+        };
+        for message in 0..flows {
+            let entropy_port = 49_152 + (message % 16_384) as u16;
+            let spec = FlowSpec { peer: RECEIVER, peer_mac: [2; 6], entropy_port, size: None, message };
+            pair.sender.open(Time::ZERO, spec).expect("a new message");
+        }
+        pair
+    }
+
+    /// Puts three records behind the head, of links in use to nine tenths.
+    fn grow(&mut self, len: usize) -> usize {
+        let rate = RateCode::from_bandwidth(RATE).expect("100 Gbit/s has a code");
+        let record =
+            IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(self.sent * 9 / 10), Bytes::ZERO);
+        for hop in 0..HOPS {
+            let at = HEADERS_LEN + hop * INT_RECORD_LEN;
+            self.head[at..at + INT_RECORD_LEN].copy_from_slice(&record.pack().to_be_bytes());
+        }
+        self.head[48] = (HOPS as u8) << 4;
+        for at in [16, 38] {
+            let grown =
+                u16::from_be_bytes([self.head[at], self.head[at + 1]]) + (HOPS * INT_RECORD_LEN) as u16;
+            self.head[at..at + 2].copy_from_slice(&grown.to_be_bytes());
+        }
+        self.head[24..26].copy_from_slice(&[0, 0]);
+        let sum = internet_checksum(&self.head[14..34]);
+        self.head[24..26].copy_from_slice(&sum.to_be_bytes());
+        len + HOPS * INT_RECORD_LEN
+    }
+
+    /// One DATA packet there and its ACK back.
+    fn round(&mut self) {
+        loop {
+            if let Transmit::Frame { mut head_len, payload, .. } =
+                self.sender.transmit(self.now, 0, &mut self.head)
+            {
+                self.sent += head_len as u64 + u64::from(payload);
+                if self.telemetry == TelemetryOn::Data {
+                    head_len = self.grow(head_len);
+                }
+                self.receiver.receive(self.now, &self.head[..head_len], payload);
+                break;
+            }
+            self.now = self.sender.next_wakeup().expect("pacing releases the next packet").max(self.now);
+            self.sender.wakeup(self.now);
+        }
+        if let Transmit::Frame { mut head_len, .. } = self.receiver.transmit(self.now, 0, &mut self.head) {
+            if self.telemetry == TelemetryOn::Acks {
+                head_len = self.grow(head_len);
+            }
+            self.sender.receive(self.now, &self.head[..head_len], 0);
+        }
+        // The link's next slot.
+        self.now += Time::from_ns(122);
+    }
+}
+
+fn transport(c: &mut Criterion) {
+    let mut group = c.benchmark_group("data_packet_and_ack");
+    group.throughput(Throughput::Elements(1));
+    for scheme in ["hpcc", "fncc"] {
+        for flows in [1, 5_000] {
+            let mut pair = Pair::new(scheme, flows);
+            for _ in 0..2 * flows {
+                pair.round();
+            }
+            group.bench_function(format!("{scheme}/{flows}_flows"), |b| {
+                b.iter(|| black_box(&mut pair).round())
+            });
+            let stats = pair.sender.stats();
+            assert_eq!((stats.drops.total(), stats.retransmits, stats.telemetry.total()), (0, 0, 0));
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, transport);
+criterion_main!(benches);

@@ -8,6 +8,7 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 pub mod frames;
+pub mod probe;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -30,6 +30,8 @@ pub(super) struct Sample {
     pub hop: usize,
     /// `u'`.
     pub u: f64,
+    /// The part of it that is queued.
+    pub queued: f64,
     /// `min(tau, T) / T`.
     pub tau: f64,
 }
@@ -132,17 +134,18 @@ impl Path {
                 checks.backwards += 1;
                 continue;
             }
-            // Both terms of u' share 1/(B*T): qlen and what is sent in T at the measured rate.
+            // u' is inflight bytes over B*T: what is queued, and what is sent in T at txRate.
             let ticks = f64::from(ticks);
             let bytes = f64::from(new.bytes_since(&recorded.hop));
             if (bytes - SLACK) * recorded.per_bdp * self.t_ticks > OVERSPEED * ticks {
                 checks.too_fast += 1;
                 continue;
             }
-            let queue = f64::from(new.queue.min(recorded.hop.queue));
+            let queued = f64::from(new.queue.min(recorded.hop.queue)) * recorded.per_bdp;
             measured.samples[measured.len] = Sample {
                 hop: i,
-                u: (queue + bytes * self.t_ticks / ticks) * recorded.per_bdp,
+                u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,
+                queued,
                 tau: (ticks / self.t_ticks).min(1.0),
             };
             measured.len += 1;

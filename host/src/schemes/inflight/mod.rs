@@ -90,7 +90,9 @@ pub(super) enum Adjust {
 
 /// The most congested hop of an ACK.
 pub(super) struct Worst {
-    /// Its instantaneous `u'`.
+    /// Its instantaneous `u'`, with a txRate of at most the link's. A switch counts whole frames,
+    /// so that over a short time txRate seems up to a frame too high. The average `U` must keep that,
+    /// because the next sample is too low by as much; a threshold on one sample must not.
     pub u: f64,
     /// Whether it is the hop before the receiver.
     pub is_last_hop: bool,
@@ -164,8 +166,8 @@ impl Inflight {
             self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.law.w_init, f64::min);
         } else {
             self.reference.average(worst);
-            let about =
-                Worst { u: worst.u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
+            let u = worst.queued + (worst.u - worst.queued).min(1.0);
+            let about = Worst { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
             match adjust(&about) {
                 Adjust::Keep => self.reference.compute_wind(&self.law, commit),
                 Adjust::Reference(wc) => {

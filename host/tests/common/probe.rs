@@ -1,0 +1,69 @@
+//! One sender half, fed by hand.
+
+#![allow(dead_code)]
+
+use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
+use weir_host::telemetry::{Clock, Hop, Telemetry, TelemetryChecks};
+use weir_units::{Bandwidth, Bytes, Time};
+
+pub struct Probe {
+    pub sender: Box<dyn Sender>,
+    pub checks: TelemetryChecks,
+    pub now: Time,
+    pub concurrency: u16,
+    pub path_id: u16,
+    seq: u64,
+    snd_nxt: u64,
+}
+
+pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
+    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), clock: Clock::Ns }
+}
+
+/// A record of a port at `gbps`.
+pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
+    Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue }
+}
+
+impl Probe {
+    pub fn new(scheme: &dyn SchemeConfig, params: &FlowParams) -> Probe {
+        Probe {
+            sender: scheme.sender(params),
+            checks: TelemetryChecks::default(),
+            now: Time::from_ms(1),
+            concurrency: 1,
+            path_id: 0,
+            seq: 0,
+            snd_nxt: 100_000,
+        }
+    }
+
+    /// The ACK of the first packet sent since the last commit.
+    pub fn commit(&mut self, hops: &[Hop]) -> Decision {
+        self.seq = self.snd_nxt + 1000;
+        self.snd_nxt = self.seq + 100_000;
+        self.ack(hops)
+    }
+
+    /// Another ACK of the same round trip.
+    pub fn ack(&mut self, hops: &[Hop]) -> Decision {
+        self.now += Time::from_us(1);
+        let decision = self.sender.on_ack(
+            &AckEvent {
+                now: self.now,
+                seq: self.seq,
+                acked: Bytes::new(1000),
+                snd_nxt: self.snd_nxt,
+                rtt: Some(Time::from_us(10)),
+                ecn_echo: false,
+                concurrency: self.concurrency,
+                grant: 0,
+                path_id: self.path_id,
+                telemetry: &Telemetry::new(hops),
+            },
+            &mut self.checks,
+        );
+        assert_eq!(decision, self.sender.decision());
+        decision
+    }
+}
