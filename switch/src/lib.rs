@@ -4,6 +4,11 @@
 //! - [`program`] loads BMv2 JSON and checks it whole: names become slots and indices, expressions flat code.
 //! - [`pipeline`] runs the program on a [`packet::Packet`]: parser, ingress; later egress, deparser. It knows nothing
 //!   of queues or of P4Runtime.
+//! - [`tm`] is the traffic manager behind ingress: queues, priorities, limits, PFC. It knows nothing of P4.
+//! - [`engine`] joins both, with multicast, clones, resubmit and recirculate, into a [`Switch`]; a driver tells it what
+//!   arrived and when a port can send.
+//! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's way through it, [`drops`] names every reason
+//!   to drop one.
 //!
 //! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
 
