@@ -1,2 +1,8 @@
-//! The command line of Weir and the report.
+//! The command line of Weir: [`commands`], and the [`report`] that a run leaves behind.
+//!
+//! A command reads its input, asks the libraries to do the work and prints what came of it; nothing
+//! is computed here that another program could want. Nothing depends on this crate.
+
+pub mod commands;
+pub mod console;
 pub mod report;

@@ -103,19 +103,26 @@ fn metric_row(metric: &Metric) -> Markup {
 }
 
 fn published(run: &Run, summary: &Summary) -> Markup {
+    // A note may be there to be read only: without any of our values the column goes.
+    let measured = run.paper.iter().any(|note| note.ours.is_some());
     html! {
         @if !run.paper.is_empty() {
             section {
                 h2 { "Beside the paper" }
                 div.scroll {
                     table.published {
-                        thead { tr { th scope="col" { "what" } th scope="col" { "the paper says" } th scope="col" { "we measured" } } }
+                        thead { tr {
+                            th scope="col" { "what" } th scope="col" { "the paper says" }
+                            @if measured { th scope="col" { "we measured" } }
+                            th scope="col" { "source" }
+                        } }
                         tbody {
                             @for note in &run.paper {
                                 tr {
                                     th scope="row" { (note.what) }
                                     td { (note.value) }
-                                    td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) }
+                                    @if measured { td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
+                                    td.source { (note.source) }
                                 }
                             }
                         }

@@ -11,21 +11,33 @@ pub struct PaperValue {
     pub what: String,
     /// What the paper says, in its words.
     pub value: String,
-    /// Ours: a path into `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`, or the
-    /// quotient of two, `fncc.first_slowdown_us / hpcc.first_slowdown_us`.
+    /// Where it says so: figure or section; may be empty.
+    pub source: String,
+    /// Ours: a path into `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`; the
+    /// quotient of two, `A / B`; or by how much one differs from the other, `A vs B`, in percent.
     pub ours: Option<String>,
 }
 
-/// Our value as text; `None` when the note names none, or nothing of the summary.
+/// Our value as text, with the unit that the end of its path names; `None` when the note asks for
+/// none, or for nothing that the summary has.
 pub fn ours(note: &PaperValue, summary: &Summary) -> Option<String> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
     let number = |path: &str| find(&schemes, path.trim())?.as_f64();
-    let formula = note.ours.as_deref()?;
-    let value = match formula.split_once(" / ") {
-        Some((above, below)) => number(above)? / number(below)?,
-        None => number(formula)?,
-    };
-    value.is_finite().then(|| format::significant(value))
+    let finite = |value: f64| value.is_finite().then_some(value);
+    let formula = note.ours.as_deref()?.trim();
+    if let Some((one, other)) = formula.split_once(" / ") {
+        return finite(number(one)? / number(other)?).map(format::significant);
+    }
+    if let Some((one, other)) = formula.split_once(" vs ") {
+        let percent = finite(100.0 * (number(one)? / number(other)? - 1.0))?;
+        return Some(format!("{percent:+.1} %"));
+    }
+    let value = number(formula)?;
+    Some(match formula {
+        _ if formula.ends_with("_us") => format!("{} us", format::decimal(value, 1)),
+        _ if formula.ends_with("_bytes") => format::bytes(value),
+        _ => format::significant(value),
+    })
 }
 
 /// Follows a path of keys joined by dots. A key may have dots in it (`hpcc eta=0.95`), so every key
@@ -59,11 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn finds_numbers_and_quotients() {
-        assert_eq!(value("fncc.first_slowdown_us").as_deref(), Some("304"));
-        assert_eq!(value("hpcc eta=0.95.queues.s1:3.peak_bytes").as_deref(), Some("180,000"));
+    fn finds_numbers_quotients_and_changes() {
+        assert_eq!(value("fncc.first_slowdown_us").as_deref(), Some("304.0 us"));
+        assert_eq!(value("hpcc eta=0.95.queues.s1:3.peak_bytes").as_deref(), Some("180 KB"));
         let quotient = value("fncc.queues.s1:3.peak_bytes / hpcc eta=0.95.queues.s1:3.peak_bytes");
         assert_eq!(quotient.as_deref(), Some("0.667"));
+        let change = value("fncc.queues.s1:3.peak_bytes vs hpcc eta=0.95.queues.s1:3.peak_bytes");
+        assert_eq!(change.as_deref(), Some("-33.3 %"));
     }
 
     #[test]

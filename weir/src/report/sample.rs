@@ -22,11 +22,13 @@ pub fn run() -> Run {
             PaperValue {
                 what: "peak queue at the first hop, fncc over hpcc".into(),
                 value: "0.625".into(),
+                source: "FNCC §5.4.2".into(),
                 ours: Some("fncc.queues.s1:3.peak_bytes / hpcc eta=0.95.queues.s1:3.peak_bytes".into()),
             },
             PaperValue {
                 what: "first slowdown, fncc (us)".into(),
                 value: "300".into(),
+                source: "FNCC §5.1".into(),
                 ours: Some("fncc.first_slowdown_us".into()),
             },
         ],

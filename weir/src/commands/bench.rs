@@ -1,0 +1,159 @@
+//! `weir bench`
+
+mod programs;
+
+use crate::console::{Console, Failure};
+use crate::report::format;
+use comfy_table::{CellAlignment, Table, presets};
+use programs::Cost;
+use serde_json::json;
+use std::io::Write;
+use std::ops::ControlFlow;
+use weir_sim::experiment::Experiment;
+use weir_sim::{Observer, Progress};
+
+/// Measure speed: packet-hops per second, ns per packet, memory
+///
+/// Runs the quickstart experiment (a 100 Gbit/s dumbbell of three switches) several times under each
+/// scheme, on one core with the P4 programs in the loop, and sends packets through each program
+/// alone. A packet-hop is one packet through one switch, ingress and egress.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How often to run each scheme
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+
+    /// Print JSON, for machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// The experiment that is measured: the one everybody runs first.
+const QUICKSTART: &str = include_str!("../../../experiments/quickstart.yaml");
+
+/// Speed of one scheme in virtual time.
+struct Speed {
+    scheme: String,
+    packet_hops: u64,
+    /// Packet-hops per second of each run, ascending.
+    per_second: Vec<f64>,
+}
+
+impl Speed {
+    fn median(&self) -> f64 {
+        self.per_second[self.per_second.len() / 2]
+    }
+    fn best(&self) -> f64 {
+        self.per_second[self.per_second.len() - 1]
+    }
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
+    let costs = programs::costs(&quickstart()?)?;
+    let memory = peak_memory_bytes();
+    if args.json {
+        return print_json(&speeds, &costs, memory, console);
+    }
+    print(args.runs, &speeds, &costs, memory, console)
+}
+
+fn quickstart() -> Result<Experiment, Failure> {
+    Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[], None).map_err(Failure::work)
+}
+
+fn schemes() -> Result<Vec<String>, Failure> {
+    Ok(quickstart()?.schemes.iter().map(|scheme| scheme.label.clone()).collect())
+}
+
+/// Lets a run go through.
+struct Nobody;
+
+impl Observer for Nobody {
+    fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
+    let mut experiment = quickstart()?;
+    experiment.retain_schemes(&[scheme.to_owned()]).map_err(Failure::work)?;
+    let mut speed = Speed { scheme: scheme.to_owned(), packet_hops: 0, per_second: Vec::new() };
+    for _ in 0..runs {
+        let summary = weir_sim::run(&experiment, &mut Nobody).map_err(Failure::work)?.summary;
+        speed.packet_hops = summary.packet_hops;
+        speed.per_second.push(summary.packet_hops as f64 / summary.wall_s.max(1e-9));
+    }
+    speed.per_second.sort_by(f64::total_cmp);
+    Ok(speed)
+}
+
+/// The most memory this process ever had, as Linux counts it; `None` elsewhere.
+fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+fn print(
+    runs: u32,
+    speeds: &[Speed],
+    costs: &[Cost],
+    memory: Option<u64>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let out = &mut console.out;
+    writeln!(out, "Packet-hops per second on the 100 Gbit/s dumbbell, {runs} runs, one core")?;
+    let rows = speeds.iter().map(|s| {
+        [
+            s.scheme.clone(),
+            format::count(s.median() as u64),
+            format::count(s.best() as u64),
+            format::count(s.packet_hops),
+        ]
+    });
+    writeln!(out, "{}\n", columns(["scheme", "median", "best", "packet-hops"], rows))?;
+    writeln!(out, "Nanoseconds per packet through one switch: ingress, queue, egress")?;
+    let rows = costs.iter().map(|c| [c.program.to_owned(), c.packet.to_owned(), format::decimal(c.ns, 0)]);
+    writeln!(out, "{}\n", columns(["program", "packet", "ns"], rows))?;
+    if let Some(bytes) = memory {
+        writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
+    }
+    Ok(())
+}
+
+fn columns<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(head);
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((2, 0));
+        let numbers = !matches!(head[column.index], "scheme" | "program" | "packet");
+        column.set_cell_alignment(if numbers { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    table.trim_fmt()
+}
+
+fn print_json(
+    speeds: &[Speed],
+    costs: &[Cost],
+    memory: Option<u64>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let speeds = speeds.iter().map(|s| {
+        json!({
+            "scheme": s.scheme, "packet_hops": s.packet_hops,
+            "median_packet_hops_per_s": s.median().round(), "best_packet_hops_per_s": s.best().round(),
+        })
+    });
+    let costs = costs.iter().map(|c| json!({ "program": c.program, "packet": c.packet, "ns": c.ns.round() }));
+    let all = json!({
+        "sim": speeds.collect::<Vec<_>>(),
+        "programs": costs.collect::<Vec<_>>(),
+        "peak_memory_bytes": memory,
+    });
+    writeln!(console.out, "{all:#}")?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What one packet costs in one switch, with the tables that the controller fills.
+
+use crate::console::Failure;
+use std::hint::black_box;
+use std::time::Instant;
+use weir_controller::routes;
+use weir_controller::topology::{Host, SwitchIx, Topology};
+use weir_host::scheme::TelemetryOn;
+use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
+use weir_sim::artifacts::Artifact;
+use weir_sim::assemble::assemble;
+use weir_sim::experiment::Experiment;
+use weir_switch::pipeline::Digest;
+use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
+use weir_units::Time;
+
+/// What a packet costs.
+pub struct Cost {
+    /// Name of the program.
+    pub program: &'static str,
+    /// Which packet.
+    pub packet: &'static str,
+    /// Nanoseconds from arrival to departure.
+    pub ns: f64,
+}
+
+/// Packets of one round, and rounds: the best round counts, the others had company on the machine.
+const PACKETS: u32 = 100_000;
+const ROUNDS: u32 = 7;
+/// A full frame leaves a 100 Gbit/s port about every so often.
+const GAP: Time = Time::from_ns(122);
+/// Telemetry records that an ACK has gathered or carries back when it comes to the first switch.
+const RECORDS: usize = 2;
+
+/// Data and ACK through the first switch of `experiment`, for every scheme's program.
+pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
+    let topology = &experiment.topology;
+    let routes = routes::routes(topology, experiment.spec.routing).map_err(Failure::work)?;
+    let (Some(from), Some(to)) = (topology.hosts.first(), topology.hosts.last()) else {
+        return Ok(Vec::new());
+    };
+    let first = SwitchIx(0);
+    let mut costs = Vec::new();
+    for scheme in &experiment.schemes {
+        let needs = scheme.config.needs().telemetry;
+        let program = Artifact::for_telemetry(needs).name;
+        if costs.iter().any(|cost: &Cost| cost.program == program) {
+            continue;
+        }
+        let mut network = assemble(experiment, scheme, &routes).map_err(Failure::work)?.network;
+        let switch = &mut network.switches[0].switch;
+        let flags = if needs == TelemetryOn::Data { Flags::TELEMETRY } else { Flags::default() };
+        let data = frame(Kind::Data, flags, from, to, experiment.spec.mtu.get() as u32);
+        let ack = frame(Kind::Ack, Flags::default(), to, from, 0);
+        let (near, far) = ports(topology, first, from)?;
+        for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
+            let ns = cost(switch, &frame?, port_in, port_out)?;
+            costs.push(Cost { program, packet, ns });
+        }
+    }
+    Ok(costs)
+}
+
+/// A head as a host writes it, and the length of its payload.
+type Frame = (Vec<u8>, u32);
+
+fn frame(kind: Kind, flags: Flags, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
+    let records = if kind == Kind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };
+    let mut head = vec![0; weir_host::wire::MAX_HEAD];
+    let payload_len = mtu.saturating_sub(weir_host::wire::HEADERS_LEN as u32);
+    let weir = WeirRepr {
+        kind,
+        flags,
+        tokens: 0,
+        subflow: 0,
+        concurrency: 1,
+        int_hops: 0,
+        path_id: 0,
+        message: 1,
+        seq: 0,
+        stamp: 0,
+        grant: 0,
+    };
+    let repr = FrameRepr {
+        source_mac: from.mac,
+        destination_mac: to.mac,
+        source: from.ip,
+        destination: to.ip,
+        ecn: Ecn::NotEct,
+        entropy_port: 50_000,
+        weir,
+        payload_len,
+    };
+    let len =
+        repr.emit(&records, &mut head).ok_or_else(|| Failure::work("bench: the frame cannot be written"))?;
+    head.truncate(len);
+    Ok((head, payload_len))
+}
+
+/// The ports of `switch` towards `host` and towards the next switch.
+fn ports(topology: &Topology, switch: SwitchIx, host: &Host) -> Result<(u16, u16), Failure> {
+    let towards = |name: &str| {
+        topology.switch(switch).ports().map(|(port, _)| port).find(|&port| {
+            topology.peer(switch, port).is_some_and(|(_, peer)| topology.node_name(peer.node) == name)
+        })
+    };
+    let next = topology.switches.get(1).and_then(|next| towards(&next.name));
+    towards(&host.name).zip(next).ok_or_else(|| Failure::work("bench: the first switch has no way on"))
+}
+
+struct Sink {
+    pool: PacketPool,
+}
+
+impl SwitchOutput for Sink {
+    fn ready(&mut self, _: u16) {}
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, packet: Box<Packet>) {
+        self.pool.put(packet);
+    }
+    fn digest(&mut self, _: Digest) {}
+}
+
+fn cost(switch: &mut Switch, (head, payload): &Frame, port_in: u16, port_out: u16) -> Result<f64, Failure> {
+    let mut sink = Sink { pool: PacketPool::new() };
+    let mut now = Time::ZERO;
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for _ in 0..PACKETS {
+            now = now + GAP;
+            let mut packet = sink.pool.get();
+            packet.write_head(*payload, |room| {
+                room[..head.len()].copy_from_slice(head);
+                head.len()
+            });
+            switch.receive(now, port_in, packet, &mut sink);
+            match switch.transmit(now, port_out, &mut sink) {
+                Some(sent) => sink.pool.put(black_box(sent)),
+                None => return Err(Failure::work("bench: the switch does not forward the packet")),
+            }
+        }
+        best = best.min(began.elapsed().as_nanos() as f64 / f64::from(PACKETS));
+    }
+    Ok(best)
+}

@@ -1,0 +1,87 @@
+//! One file for each command.
+
+mod bench;
+mod progress;
+mod run;
+mod schemes;
+mod stf;
+
+use crate::console::{Console, Failure};
+use clap::{Parser, Subcommand};
+use std::path::Path;
+use std::sync::Arc;
+use weir_switch::Program;
+
+/// Congestion control for data centre fabrics, switch and host, in virtual time.
+///
+/// Real P4 programs run packet by packet on an embedded switch, real host transport and congestion
+/// control at the ends, at any link rate, and the same file and seed give the same bytes.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  weir run experiments/quickstart.yaml    FNCC against HPCC, with a report
+  weir run --help                         everything about experiment files
+  weir schemes fncc                       FNCC's knobs and their sources
+  weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
+
+Exit status: 0 done; 1 the work failed; 2 the input is wrong;
+130 interrupted, what was done is kept.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Stf(stf::Args),
+    Schemes(schemes::Args),
+    Bench(bench::Args),
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
+        match &self.command {
+            Command::Run(args) => run::run(args, console),
+            Command::Stf(args) => stf::run(args, console),
+            Command::Schemes(args) => schemes::run(args, console),
+            Command::Bench(args) => bench::run(args, console),
+        }
+    }
+}
+
+/// Reads a text file; the message names it.
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// Loads a compiled P4 program; the message names the file and the place in it.
+fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
+    let text = read(path)?;
+    Program::from_json(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_reads_well() {
+        let mut cli = Cli::command().term_width(80);
+        cli.build();
+        insta::assert_snapshot!("help", cli.render_long_help());
+        for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {
+            let name = format!("help_{}", command.get_name());
+            insta::assert_snapshot!(name, command.render_long_help());
+        }
+    }
+}

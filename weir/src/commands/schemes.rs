@@ -1,0 +1,58 @@
+//! `weir schemes`
+
+use crate::console::{Console, Failure};
+use std::io::Write;
+use weir_host::scheme::{SchemeConfig, TelemetryOn};
+use weir_host::schemes;
+
+/// List the congestion control schemes, or the knobs of one
+///
+/// Knobs are set in an experiment file: `schemes: [{scheme: fncc, set: {lhcs: off}}]`. Each default
+/// names where it comes from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir schemes\n  weir schemes fncc")]
+pub struct Args {
+    /// Scheme whose knobs to show
+    name: Option<String>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.name {
+        None => list(console),
+        Some(name) => {
+            let scheme = schemes::from_name_and_knobs::<&str, &str>(name, &[]).map_err(Failure::input)?;
+            show(scheme.as_ref(), console)
+        }
+    }
+}
+
+fn list(console: &mut Console) -> Result<(), Failure> {
+    let all: Vec<_> = schemes::registry().iter().map(|make| make()).collect();
+    let width = all.iter().map(|scheme| scheme.name().len()).max().unwrap_or(0);
+    for scheme in &all {
+        writeln!(console.out, "{:width$}  {}", scheme.name(), scheme.about())?;
+    }
+    Ok(())
+}
+
+fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure> {
+    let out = &mut console.out;
+    let needs = scheme.needs();
+    let telemetry = match needs.telemetry {
+        TelemetryOn::Nothing => "no telemetry",
+        TelemetryOn::Data => "telemetry on data packets",
+        TelemetryOn::Acks => "telemetry on ACKs",
+    };
+    writeln!(out, "{}: {}", scheme.name(), scheme.about())?;
+    writeln!(out, "Wants {telemetry}{}.", if needs.ecn { " and ECN marks" } else { "" })?;
+    for knob in scheme.knobs() {
+        let symbol = if knob.symbol == "-" { String::new() } else { format!("  ({})", knob.symbol) };
+        let unit = if knob.unit == "-" { String::new() } else { format!(" {}", knob.unit) };
+        writeln!(out, "\n  {} = {}{unit}{symbol}", knob.name, knob.default)?;
+        writeln!(out, "      {}", knob.help)?;
+        writeln!(out, "      takes    {}", knob.range)?;
+        writeln!(out, "      default  {}", knob.source)?;
+    }
+    Ok(())
+}

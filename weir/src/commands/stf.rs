@@ -1,0 +1,64 @@
+//! `weir stf`
+
+use super::{load_program, read};
+use crate::console::{Console, Failure};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_switch::stf::{self, Outcome};
+
+/// Run packet tests (STF) on a compiled P4 program
+///
+/// A test says which packets go in, which come out, and which table entries there are, in the
+/// language of p4c's STF tests. It runs on the embedded switch: no root, no BMv2.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
+  weir stf build/basic.json basic.stf
+
+Exit status: 0 all passed; 1 a test failed; 2 the program or a test cannot be read.")]
+pub struct Args {
+    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    #[arg(value_name = "PROGRAM.json")]
+    program: PathBuf,
+
+    /// Tests
+    #[arg(required = true, value_name = "TEST.stf")]
+    tests: Vec<PathBuf>,
+
+    /// Print failures and the totals, not each test
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let program = load_program(&args.program)?;
+    let mut failed = 0;
+    for test in &args.tests {
+        let name = test.display().to_string();
+        let outcome = stf::run(Arc::clone(&program), &read(test)?, &name).map_err(Failure::input)?;
+        failed += usize::from(!outcome.passed());
+        if !args.quiet || !outcome.passed() {
+            print(&name, &outcome, console)?;
+        }
+    }
+    let passed = args.tests.len() - failed;
+    writeln!(console.out, "{}: {passed} passed, {failed} failed", args.program.display())?;
+    if failed > 0 {
+        Err(Failure::Work(format!("{failed} of {} tests failed", args.tests.len())))
+    } else {
+        Ok(())
+    }
+}
+
+fn print(name: &str, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+    let text = outcome.to_string();
+    let verdict = if outcome.passed() { "ok    " } else { "FAILED" };
+    writeln!(console.out, "{verdict} {name}")?;
+    for line in text.lines().filter(|_| !outcome.passed() || !outcome.notes.is_empty()) {
+        writeln!(console.out, "       {line}")?;
+    }
+    Ok(())
+}
