@@ -97,3 +97,24 @@ impl<T> Slab<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_to_the_peak_and_no_further() {
+        let (mut slab, mut fifos) = (Slab::new(), [Fifo::default(); 2]);
+        let waiting = |item| Waiting { item, len: 1, since: Time::ZERO, depth: 0, charged: None };
+        for round in 0..1_000u32 {
+            for n in 0..3 {
+                slab.push(&mut fifos[(n % 2) as usize], waiting(round + n));
+            }
+            for n in 0..3 {
+                assert_eq!(slab.pop(&mut fifos[(n % 2) as usize]).map(|w| w.item), Some(round + n));
+            }
+        }
+        assert_eq!(slab.nodes.len(), 3);
+        assert!(slab.pop(&mut fifos[0]).is_none());
+    }
+}
