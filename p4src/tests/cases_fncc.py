@@ -8,7 +8,7 @@ RATE_OUT, RATE_BACK = 12, 8          # 100 Gbit/s where data leaves, 10 Gbit/s w
 
 def start(title, ack_priority=None):
     """h2 is behind port 2, h1 behind port 1: data leaves by 2, its ACK comes in by 2 and leaves by 1."""
-    stf = Stf(title)
+    stf = Stf(title, paced=True)
     stf.via("h2", 2)
     stf.via("h1", 1)
     stf.profile(2, RATE_OUT)
@@ -142,16 +142,16 @@ def all_int_waiting():
     stf.expect(2, weir_frame(kind=NACK, path_id=1, ttl=63))
     sizes = [900, 500]
     lengths = [length(weir_frame(kind=DATA, payload=bytes(size))) for size in sizes]
-    for number, size in enumerate(sizes):
+    for size in sizes:
         stf.packet(1, weir_frame(kind=DATA, payload=bytes(size)))
         stf.expect(2, weir_frame(kind=DATA, payload=bytes(size), path_id=1, ttl=63))
-        stf.line("wait")
-        stf.note(f"{sum(lengths[: number + 1])} bytes wait: reported though nothing has left since")
-        stf.packet(2, ack())
-        stf.expect(1, answered(tx=length(first), queue=sum(lengths[: number + 1])))
+    stf.line("wait")
+    stf.note(f"{sum(lengths)} bytes wait: reported though nothing has left since they came")
+    stf.packet(2, ack())
+    stf.expect(1, answered(tx=length(first), queue=sum(lengths)))
     sent = length(first)
     for number in range(len(sizes)):
-        stf.line("time 1500ms" if number == 0 else "time 1s")
+        stf.line("time 1100ms" if number == 0 else "time 1s")
         sent += lengths[number]
         stf.note(f"{number + 1} left: {sent} bytes sent, {sum(lengths[number + 1:])} waiting")
         stf.packet(2, ack())

@@ -8,7 +8,7 @@ ASKING = dict(flags=TELEMETRY)
 
 
 def start(title, priority=None):
-    stf = Stf(title)
+    stf = Stf(title, paced=True)
     stf.via("h2", 2)
     stf.profile(2, RATE)
     stf.identify(0x001)

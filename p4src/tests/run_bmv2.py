@@ -203,7 +203,7 @@ class Run:
             _, port, data = text.split(None, 2)
             self.expected.setdefault(int(port), []).append(data.replace(" ", ""))
             return
-        if self.dirty:
+        if self.dirty and word != "time":
             self.wire.collect(SETTLE_S)
             self.dirty = False
         if word == "add":

@@ -18,7 +18,10 @@ LAYOUT = """\
 
 
 class Stf:
-    def __init__(self, title):
+    """One test. With `paced`, each frame has left before the next comes in: real switches are not that quick."""
+
+    def __init__(self, title, paced=False):
+        self.paced = paced
         self.lines = [f"# {line}" if line else "#" for line in title.strip().splitlines()]
         self.lines += [LAYOUT, ""]
 
@@ -62,6 +65,8 @@ class Stf:
 
     def expect(self, port, parts):
         self.lines.append(f"expect {port} {wire.text(parts)} $")
+        if self.paced:
+            self.lines.append("wait")
 
     # State ------------------------------------------------------------------------------------
 
@@ -86,6 +91,7 @@ class Stf:
         self.line("time 2s")
         self.packet(1, first)
         self.line("wait")
+        self.paced = False
 
     def text(self):
         return "\n".join(self.lines) + "\n"
