@@ -7,11 +7,13 @@
 //! - [`tm`] is the traffic manager behind ingress: queues, priorities, limits, PFC. It knows nothing of P4.
 //! - [`engine`] joins both, with multicast, clones, resubmit and recirculate, into a [`Switch`]; a driver tells it what
 //!   arrived and when a port can send.
+//! - [`control`] is P4Runtime's view of a switch: entities written to and read from it, in process.
 //! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's way through it, [`drops`] names every reason
 //!   to drop one.
 //!
 //! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
 
+pub mod control;
 pub mod drops;
 pub mod engine;
 pub mod packet;

@@ -1,0 +1,83 @@
+//! Actions: P4Runtime's by ids, the pipeline's by name and in order.
+
+use super::ControlError;
+use super::value::fit;
+use crate::pipeline::ActionCall;
+use weir_proto::google::rpc::Code;
+use weir_proto::p4::config::v1::action_ref::Scope;
+use weir_proto::p4::config::v1::{ActionProfile, ActionRef};
+use weir_proto::p4::v1::Action;
+use weir_proto::p4::v1::action::Param;
+use weir_proto::p4info::{Index, Object};
+use weir_proto::value::canonical;
+
+/// Where an action is to be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    Entry,
+    Default,
+}
+
+/// The pipeline's form of an action that one of `allowed` permits.
+pub fn to_call(
+    index: &Index,
+    allowed: &[ActionRef],
+    action: &Action,
+    place: Use,
+) -> Result<ActionCall, ControlError> {
+    let id = action.action_id;
+    let info = index
+        .actions
+        .id(id)
+        .ok_or_else(|| ControlError::invalid(format!("there is no action {id:#010x}")))?;
+    let name = &info.preamble().name;
+    let permit = allowed
+        .iter()
+        .find(|permit| permit.id == id)
+        .ok_or_else(|| ControlError::invalid(format!("action {name} is not one of the table's")))?;
+    let elsewhere = match place {
+        Use::Entry => Scope::DefaultOnly,
+        Use::Default => Scope::TableOnly,
+    };
+    if permit.scope() == elsewhere {
+        return Err(ControlError::denied(format!(
+            "action {name} is {} in this table",
+            elsewhere.as_str_name()
+        )));
+    }
+    for (i, given) in action.params.iter().enumerate() {
+        if info.param_by_id(given.param_id).is_none() {
+            return Err(ControlError::invalid(format!("action {name} has no parameter {}", given.param_id)));
+        }
+        if action.params[..i].iter().any(|other| other.param_id == given.param_id) {
+            return Err(ControlError::invalid(format!(
+                "action {name}: parameter {} is given twice",
+                given.param_id
+            )));
+        }
+    }
+    let args = info.params.iter().map(|param| {
+        let place = format_args!("action {name}, parameter {}", param.name).to_string();
+        let given = action.params.iter().find(|given| given.param_id == param.id);
+        let given = given.ok_or_else(|| ControlError::invalid("is missing").at(&place))?;
+        fit(&given.value, param.bitwidth).map_err(|e| e.at(&place))
+    });
+    let args: Result<Vec<Vec<u8>>, ControlError> = args.collect();
+    Ok(ActionCall::Action { name: name.clone(), args: args? })
+}
+
+/// P4Runtime's form of an action.
+pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, ControlError> {
+    let info = index.actions.named(name).map_err(|e| {
+        ControlError::new(Code::Internal, format!("the program's P4Info is not of its JSON: {e}"))
+    })?;
+    let params = info.params.iter().zip(args);
+    let params = params.map(|(param, value)| Param { param_id: param.id, value: canonical(value) });
+    Ok(Action { action_id: info.preamble().id, params: params.collect() })
+}
+
+/// The actions that members of a profile may have: those of its tables.
+pub fn of_profile(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
+    let tables = profile.table_ids.iter().filter_map(|&id| index.tables.id(id));
+    tables.flat_map(|table| table.action_refs.iter().cloned()).collect()
+}

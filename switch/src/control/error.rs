@@ -1,0 +1,64 @@
+use crate::engine::ReplicationError;
+use crate::pipeline::TableError;
+use thiserror::Error;
+use weir_proto::google::rpc::Code;
+
+/// Why an update or a read was refused, with the canonical code that P4Runtime gives it. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: {message}", code.as_str_name())]
+pub struct ControlError {
+    /// `google.rpc.Code`.
+    pub code: Code,
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl ControlError {
+    /// With any code.
+    pub fn new(code: Code, message: impl Into<String>) -> ControlError {
+        ControlError { code, message: message.into() }
+    }
+    pub(super) fn invalid(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::InvalidArgument, message)
+    }
+    pub(super) fn denied(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::PermissionDenied, message)
+    }
+    pub(super) fn not_found(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::NotFound, message)
+    }
+    pub(super) fn exists(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::AlreadyExists, message)
+    }
+    pub(super) fn in_use(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::FailedPrecondition, message)
+    }
+    pub(super) fn unimplemented(message: impl Into<String>) -> ControlError {
+        ControlError::new(Code::Unimplemented, message)
+    }
+    /// The same with a place in front.
+    pub(super) fn at(self, place: impl std::fmt::Display) -> ControlError {
+        ControlError { message: format!("{place}: {}", self.message), ..self }
+    }
+}
+
+impl From<TableError> for ControlError {
+    fn from(error: TableError) -> ControlError {
+        let code = match &error {
+            TableError::Unknown { .. } | TableError::NoSuchHandle { .. } => Code::NotFound,
+            TableError::Duplicate { .. } => Code::AlreadyExists,
+            TableError::Full { .. } => Code::ResourceExhausted,
+            TableError::Immutable { .. } => Code::PermissionDenied,
+            TableError::OutOfBounds { .. } => Code::OutOfRange,
+            TableError::InUse { .. } => Code::FailedPrecondition,
+            TableError::TooWide { .. } | TableError::Invalid(_) => Code::InvalidArgument,
+        };
+        ControlError::new(code, error.to_string())
+    }
+}
+
+impl From<ReplicationError> for ControlError {
+    fn from(error: ReplicationError) -> ControlError {
+        ControlError::invalid(error.to_string())
+    }
+}

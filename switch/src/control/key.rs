@@ -1,0 +1,171 @@
+//! Match keys: P4Runtime's field matches and the pipeline's.
+
+use super::ControlError;
+use super::value::{fit, ones, prefix_mask, within};
+use crate::pipeline::KeyMatch;
+use weir_proto::p4::config::v1::match_field::{Match, MatchType};
+use weir_proto::p4::config::v1::{MatchField, Table};
+use weir_proto::p4::v1::FieldMatch;
+use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use weir_proto::p4info::Object;
+use weir_proto::value::canonical;
+
+/// The match type of a field; `None` for one that only some other architecture has.
+fn kind(field: &MatchField) -> Option<MatchType> {
+    match field.r#match {
+        Some(Match::MatchType(kind)) => MatchType::try_from(kind).ok(),
+        _ => None,
+    }
+}
+
+/// Whether entries of the table have priorities.
+pub fn has_priorities(table: &Table) -> bool {
+    let ordered = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
+    table.match_fields.iter().any(|field| kind(field).is_some_and(|kind| ordered.contains(&kind)))
+}
+
+/// The pipeline's key of an entry: one match for each field, in the table's order.
+pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, ControlError> {
+    let name = &table.preamble().name;
+    for (i, given) in matches.iter().enumerate() {
+        if table.match_field_by_id(given.field_id).is_none() {
+            return Err(ControlError::invalid(format!("table {name} has no match field {}", given.field_id)));
+        }
+        if matches[..i].iter().any(|other| other.field_id == given.field_id) {
+            return Err(ControlError::invalid(format!(
+                "table {name}: field {} is given twice",
+                given.field_id
+            )));
+        }
+    }
+    let key = table.match_fields.iter().map(|field| {
+        let given = matches.iter().find(|given| given.field_id == field.id);
+        match given {
+            Some(given) => to_match(field, given),
+            None if kind(field) == Some(MatchType::Exact) => {
+                Err(ControlError::invalid("an exact field cannot be left out"))
+            }
+            None => Ok(KeyMatch::Any),
+        }
+        .map_err(|e| e.at(format_args!("table {name}, field {}", field.name)))
+    });
+    key.collect()
+}
+
+fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlError> {
+    let given = given.field_match_type.as_ref().ok_or_else(|| ControlError::invalid("no match is given"))?;
+    let bits = field.bitwidth;
+    match (kind(field), given) {
+        (Some(MatchType::Exact), FieldMatchType::Exact(m)) => Ok(KeyMatch::Exact(fit(&m.value, bits)?)),
+        (Some(MatchType::Optional), FieldMatchType::Optional(m)) => Ok(KeyMatch::Exact(fit(&m.value, bits)?)),
+        (Some(MatchType::Lpm), FieldMatchType::Lpm(m)) => {
+            let value = fit(&m.value, bits)?;
+            if !(1..=bits).contains(&m.prefix_len) {
+                return Err(ControlError::invalid(format!(
+                    "prefix length {} is not between 1 and {bits}; leave the field out to match anything",
+                    m.prefix_len
+                )));
+            }
+            if !within(&value, &prefix_mask(bits, m.prefix_len)) {
+                return Err(ControlError::invalid("the value has bits behind its prefix"));
+            }
+            Ok(KeyMatch::Lpm { value, prefix_len: m.prefix_len as u16 })
+        }
+        (Some(MatchType::Ternary), FieldMatchType::Ternary(m)) => {
+            let (value, mask) = (fit(&m.value, bits)?, fit(&m.mask, bits)?);
+            if mask.iter().all(|&byte| byte == 0) {
+                return Err(ControlError::invalid("the mask is zero; leave the field out to match anything"));
+            }
+            if !within(&value, &mask) {
+                return Err(ControlError::invalid("the value has bits outside its mask"));
+            }
+            Ok(KeyMatch::Ternary { value, mask })
+        }
+        (Some(MatchType::Range), FieldMatchType::Range(m)) => {
+            let (low, high) = (fit(&m.low, bits)?, fit(&m.high, bits)?);
+            if low > high {
+                return Err(ControlError::invalid("the range ends before it begins"));
+            }
+            if low.iter().all(|&byte| byte == 0) && high == ones(bits) {
+                return Err(ControlError::invalid(
+                    "the range is everything; leave the field out to match anything",
+                ));
+            }
+            Ok(KeyMatch::Range { low, high })
+        }
+        (Some(kind), _) => {
+            Err(ControlError::invalid(format!("the field is matched as {}", kind.as_str_name())))
+        }
+        (None, _) => Err(ControlError::unimplemented("its match kind is not supported")),
+    }
+}
+
+/// P4Runtime's form of a key: canonical values, and nothing for a field that matches anything.
+pub fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
+    table
+        .match_fields
+        .iter()
+        .zip(key)
+        .filter_map(|(field, part)| {
+            let field_match_type = Some(from_match(field, part)?);
+            Some(FieldMatch { field_id: field.id, field_match_type })
+        })
+        .collect()
+}
+
+fn from_match(field: &MatchField, part: &KeyMatch) -> Option<FieldMatchType> {
+    let bits = field.bitwidth;
+    let lpm = |value: &[u8], prefix_len: i32| {
+        (prefix_len > 0).then(|| FieldMatchType::Lpm(Lpm { value: canonical(value), prefix_len }))
+    };
+    Some(match (kind(field)?, part) {
+        (_, KeyMatch::Any) => return None,
+        (MatchType::Exact, KeyMatch::Exact(value)) => {
+            FieldMatchType::Exact(Exact { value: canonical(value) })
+        }
+        (MatchType::Lpm, KeyMatch::Lpm { value, prefix_len }) => lpm(value, i32::from(*prefix_len))?,
+        (MatchType::Lpm, KeyMatch::Exact(value)) => lpm(value, bits)?,
+        // BMv2 compiles an LPM field beside a ternary one to a ternary table.
+        (MatchType::Lpm, KeyMatch::Ternary { value, mask }) => {
+            lpm(value, mask.iter().map(|byte| byte.count_ones() as i32).sum())?
+        }
+        (MatchType::Ternary, KeyMatch::Ternary { value, mask }) => {
+            if mask.iter().all(|&byte| byte == 0) {
+                return None;
+            }
+            FieldMatchType::Ternary(Ternary { value: canonical(value), mask: canonical(mask) })
+        }
+        (MatchType::Ternary, KeyMatch::Exact(value)) => {
+            FieldMatchType::Ternary(Ternary { value: canonical(value), mask: canonical(&ones(bits)) })
+        }
+        (MatchType::Range, KeyMatch::Range { low, high }) => {
+            if low.iter().all(|&byte| byte == 0) && *high == ones(bits) {
+                return None;
+            }
+            FieldMatchType::Range(Range { low: canonical(low), high: canonical(high) })
+        }
+        (MatchType::Optional, KeyMatch::Exact(value)) => {
+            FieldMatchType::Optional(Optional { value: canonical(value) })
+        }
+        (MatchType::Optional, KeyMatch::Ternary { value, mask }) => {
+            if mask.iter().all(|&byte| byte == 0) {
+                return None;
+            }
+            FieldMatchType::Optional(Optional { value: canonical(value) })
+        }
+        _ => return None,
+    })
+}
+
+/// Takes leading zeros off the values of a match.
+pub fn canonicalise(field: &mut FieldMatch) {
+    let values = match &mut field.field_match_type {
+        Some(FieldMatchType::Exact(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Optional(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Lpm(m)) => vec![&mut m.value],
+        Some(FieldMatchType::Ternary(m)) => vec![&mut m.value, &mut m.mask],
+        Some(FieldMatchType::Range(m)) => vec![&mut m.low, &mut m.high],
+        Some(FieldMatchType::Other(_)) | None => Vec::new(),
+    };
+    values.into_iter().for_each(|value| *value = canonical(value));
+}

@@ -1,0 +1,144 @@
+//! P4Runtime's entities on a switch, in process: what `sim` applies directly and a gRPC server applies for its
+//! clients.
+//!
+//! [`Control`] keeps what a switch does not know: the ids that a controller gave to members and groups, its
+//! metadata, its one-shot action sets as it wrote them. Everything else is read from the switch. An update is
+//! checked whole before anything changes, and refused with the canonical code of the P4Runtime specification
+//! (v1.5); where that is of two minds (values that are too wide) the code is BMv2's.
+//!
+//! Not here: sessions, roles and pipeline configs (a server's business), digests' settings and parser value
+//! sets, which are answered with UNIMPLEMENTED.
+
+mod action;
+mod cells;
+mod error;
+mod key;
+mod profile;
+mod replication;
+mod table;
+mod table_read;
+mod value;
+
+pub use error::ControlError;
+
+use crate::Switch;
+use crate::program::TableId;
+use profile::Profile;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use table::Extra;
+use thiserror::Error;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::{Entity, MulticastGroupEntry, Update, update};
+use weir_proto::p4info::{Index, Object};
+
+/// The P4Runtime view of one switch.
+#[derive(Clone, Debug)]
+pub struct Control {
+    index: Arc<Index>,
+    /// P4Runtime's table id -> the pipeline's.
+    tables: BTreeMap<u32, TableId>,
+    /// What entries have beside what the pipeline keeps; most have nothing.
+    extras: BTreeMap<table::Place, Extra>,
+    profiles: BTreeMap<u32, Profile>,
+    /// Multicast groups as they were written, for their metadata.
+    multicast: BTreeMap<u16, MulticastGroupEntry>,
+}
+
+impl Control {
+    /// For a switch that runs the program of this P4Info. Refuses a P4Info of another program.
+    pub fn new(index: Arc<Index>, switch: &Switch) -> Result<Control, ControlError> {
+        let other = |e| ControlError::invalid(format!("the P4Info is not of the switch's program: {e}"));
+        let mut tables = BTreeMap::new();
+        for table in &index.tables {
+            let preamble = table.preamble();
+            let id = switch.pipeline().table_by_name(&preamble.name).map_err(|e| other(e.to_string()))?;
+            tables.insert(preamble.id, id);
+        }
+        let profiles = index.action_profiles.iter().map(|p| (p.preamble().id, Profile::default())).collect();
+        let (extras, multicast) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Control { index, tables, extras, profiles, multicast })
+    }
+
+    /// The program's P4Info.
+    pub fn p4info(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    /// Applies one update, or refuses it and changes nothing.
+    pub fn apply(&mut self, switch: &mut Switch, update: &Update) -> Result<(), ControlError> {
+        let kind = update.r#type();
+        if kind == update::Type::Unspecified {
+            return Err(ControlError::invalid("the update has no type"));
+        }
+        let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        match entity.ok_or_else(|| ControlError::invalid("the update has no entity"))? {
+            Kind::TableEntry(entry) => self.write_table_entry(switch, kind, entry),
+            Kind::ActionProfileMember(member) => self.write_member(switch, kind, member),
+            Kind::ActionProfileGroup(group) => self.write_group(switch, kind, group),
+            Kind::CounterEntry(entry) => self.write_counter(switch, kind, entry),
+            Kind::DirectCounterEntry(entry) => self.write_direct_counter(switch, kind, entry),
+            Kind::MeterEntry(entry) => self.write_meter(switch, kind, entry),
+            Kind::DirectMeterEntry(entry) => self.write_direct_meter(switch, kind, entry),
+            Kind::RegisterEntry(entry) => self.write_register(switch, kind, entry),
+            Kind::PacketReplicationEngineEntry(entry) => self.write_replication(switch, kind, entry),
+            Kind::ValueSetEntry(_) => Err(ControlError::unimplemented("value sets are not supported")),
+            Kind::DigestEntry(_) => Err(ControlError::unimplemented("digest settings are not supported")),
+            Kind::ExternEntry(_) => {
+                Err(ControlError::unimplemented("the program's architecture has no such extern"))
+            }
+        }
+    }
+
+    /// Applies updates in order and stops at the first that is refused.
+    pub fn apply_all(&mut self, switch: &mut Switch, updates: &[Update]) -> Result<(), BatchError> {
+        let mut numbered = (1..).zip(updates);
+        numbered.try_for_each(|(number, update)| {
+            self.apply(switch, update).map_err(|error| BatchError { number, error })
+        })
+    }
+
+    /// The entities that match a request; fields left unset match anything (P4Runtime §11).
+    pub fn read(&self, switch: &Switch, request: &Entity) -> Result<Vec<Entity>, ControlError> {
+        let request =
+            request.entity.as_ref().ok_or_else(|| ControlError::invalid("the request has no entity"))?;
+        match request {
+            Kind::TableEntry(entry) => wrap(self.read_table_entries(switch, entry)?, Kind::TableEntry),
+            Kind::ActionProfileMember(member) => {
+                wrap(self.read_members(switch, member)?, Kind::ActionProfileMember)
+            }
+            Kind::ActionProfileGroup(group) => wrap(self.read_groups(group)?, Kind::ActionProfileGroup),
+            Kind::CounterEntry(entry) => wrap(self.read_counters(switch, entry)?, Kind::CounterEntry),
+            Kind::DirectCounterEntry(entry) => {
+                wrap(self.read_direct_counters(switch, entry)?, Kind::DirectCounterEntry)
+            }
+            Kind::MeterEntry(entry) => wrap(self.read_meters(switch, entry)?, Kind::MeterEntry),
+            Kind::DirectMeterEntry(entry) => {
+                wrap(self.read_direct_meters(switch, entry)?, Kind::DirectMeterEntry)
+            }
+            Kind::RegisterEntry(entry) => wrap(self.read_registers(switch, entry)?, Kind::RegisterEntry),
+            Kind::PacketReplicationEngineEntry(entry) => {
+                wrap(self.read_replication(switch, entry)?, Kind::PacketReplicationEngineEntry)
+            }
+            Kind::ValueSetEntry(_) => Err(ControlError::unimplemented("value sets are not supported")),
+            Kind::DigestEntry(_) => Err(ControlError::unimplemented("digest settings are not supported")),
+            Kind::ExternEntry(_) => {
+                Err(ControlError::unimplemented("the program's architecture has no such extern"))
+            }
+        }
+    }
+}
+
+fn wrap<T>(found: Vec<T>, kind: fn(T) -> Kind) -> Result<Vec<Entity>, ControlError> {
+    Ok(found.into_iter().map(|it| Entity { entity: Some(kind(it)) }).collect())
+}
+
+/// Which update of several was refused. Those before it are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("update {number}: {error}")]
+pub struct BatchError {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Why.
+    pub error: ControlError,
+}

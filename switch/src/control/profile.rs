@@ -1,0 +1,417 @@
+//! Action profiles and selectors: members, groups and one-shot sets.
+//!
+//! A controller names members and groups by ids of its own; the pipeline gives handles. A one-shot set is a group
+//! with members of its own that nothing else can name.
+
+use super::action::{Use, from_call, of_profile, to_call};
+use super::{Control, ControlError};
+use crate::Switch;
+use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, TableError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weir_proto::google::rpc::Code;
+use weir_proto::p4::config::v1::action_profile::SelectorSizeSemantics;
+use weir_proto::p4::config::v1::{ActionProfile, Table};
+use weir_proto::p4::v1::action_profile_action::WatchKind as ActionWatch;
+use weir_proto::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
+use weir_proto::p4::v1::action_profile_group::member::WatchKind;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{ActionProfileActionSet, ActionProfileGroup, ActionProfileMember};
+use weir_proto::p4info::{Index, Object};
+
+/// The most places that all weights of a group may take: the pipeline keeps a member once per weight.
+const MOST_PLACES: usize = 1 << 16;
+
+/// What a controller put into one action profile.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    members: BTreeMap<u32, MemberHandle>,
+    groups: BTreeMap<u32, Group>,
+    /// One-shot sets in use. They exclude members and groups by id, and the other way round.
+    one_shots: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    handle: GroupHandle,
+    /// As it was written.
+    entry: ActionProfileGroup,
+}
+
+/// A one-shot set and what was made for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneShot {
+    /// As it was written.
+    pub set: ActionProfileActionSet,
+    pub group: GroupHandle,
+    members: Vec<MemberHandle>,
+}
+
+impl Control {
+    fn profile(&self, id: u32) -> Result<(&Profile, &ActionProfile), ControlError> {
+        let missing = || ControlError::invalid(format!("there is no action profile {id:#010x}"));
+        let info = self.index.action_profiles.id(id).ok_or_else(missing)?;
+        Ok((self.profiles.get(&id).ok_or_else(missing)?, info))
+    }
+
+    /// What an entry refers to by member id.
+    pub(super) fn member(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
+        let handle = self.profile(profile)?.0.members.get(&id);
+        handle.map(|&handle| ActionCall::Member(handle)).ok_or_else(|| no_member(id))
+    }
+
+    /// What an entry refers to by group id.
+    pub(super) fn group(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
+        let group = self.profile(profile)?.0.groups.get(&id);
+        group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| no_group(id))
+    }
+
+    /// The controller's id of a member.
+    pub(super) fn member_id(&self, profile: u32, handle: MemberHandle) -> Result<u32, ControlError> {
+        let (profile, _) = self.profile(profile)?;
+        let found = profile.members.iter().find(|(_, known)| **known == handle).map(|(&id, _)| id);
+        found.ok_or_else(|| {
+            ControlError::new(Code::Internal, format!("member {handle} was not made by P4Runtime"))
+        })
+    }
+
+    /// The controller's id of a group.
+    pub(super) fn group_id(&self, profile: u32, handle: GroupHandle) -> Result<u32, ControlError> {
+        let (profile, _) = self.profile(profile)?;
+        let found = profile.groups.iter().find(|(_, known)| known.handle == handle).map(|(&id, _)| id);
+        found.ok_or_else(|| {
+            ControlError::new(Code::Internal, format!("group {handle} was not made by P4Runtime"))
+        })
+    }
+
+    pub(super) fn write_member(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        member: &ActionProfileMember,
+    ) -> Result<(), ControlError> {
+        let (profile, info) = self.profile(member.action_profile_id)?;
+        let (name, id) = (info.preamble().name.clone(), member.member_id);
+        if id == 0 {
+            return Err(ControlError::invalid("member 0 means any member; number them from 1"));
+        }
+        let known = profile.members.get(&id).copied();
+        let action = || {
+            let action =
+                member.action.as_ref().ok_or_else(|| ControlError::invalid("the member has no action"))?;
+            to_call(&self.index, &of_profile(&self.index, info), action, Use::Entry)
+        };
+        let pipeline = switch.pipeline_mut();
+        match (kind, known) {
+            (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has member {id}"))),
+            (Type::Insert, None) => {
+                self.by_id(member.action_profile_id)?;
+                let full = info.size > 0 && profile.members.len() as u64 >= info.size as u64;
+                let call = action()?;
+                if full {
+                    let message = format!("{name} is full: it takes {} members", info.size);
+                    return Err(ControlError::new(Code::ResourceExhausted, message));
+                }
+                let handle = pipeline.member_add(&name, &call)?;
+                self.profiles.entry(member.action_profile_id).or_default().members.insert(id, handle);
+            }
+            (_, None) => return Err(no_member(id)),
+            (Type::Modify, Some(handle)) => pipeline.member_modify(&name, handle, &action()?)?,
+            (_, Some(handle)) => {
+                let user = profile.groups.iter().find(|(_, group)| has(&group.entry, id));
+                if let Some((group, _)) = user {
+                    return Err(ControlError::in_use(format!("{name}: member {id} is in group {group}")));
+                }
+                pipeline.member_delete(&name, handle)?;
+                self.profiles.entry(member.action_profile_id).or_default().members.remove(&id);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_group(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        group: &ActionProfileGroup,
+    ) -> Result<(), ControlError> {
+        let (profile, info) = self.profile(group.action_profile_id)?;
+        let (name, id) = (info.preamble().name.clone(), group.group_id);
+        if !info.with_selector {
+            return Err(ControlError::invalid(format!("{name} is no selector, it has no groups")));
+        }
+        if id == 0 {
+            return Err(ControlError::invalid("group 0 means any group; number them from 1"));
+        }
+        let pipeline = switch.pipeline_mut();
+        let known = profile.groups.get(&id);
+        let handle = match (kind, known) {
+            (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has group {id}"))),
+            (Type::Insert, None) => {
+                self.by_id(group.action_profile_id)?;
+                pipeline.group_add(&name, &places(profile, info, group)?)?
+            }
+            (_, None) => return Err(no_group(id)),
+            (Type::Modify, Some(known)) => {
+                if group.max_size != known.entry.max_size {
+                    return Err(ControlError::invalid(format!(
+                        "{name}: max_size of group {id} cannot change"
+                    )));
+                }
+                pipeline.group_modify(&name, known.handle, &places(profile, info, group)?)?;
+                known.handle
+            }
+            (_, Some(known)) => {
+                pipeline.group_delete(&name, known.handle)?;
+                self.profiles.entry(group.action_profile_id).or_default().groups.remove(&id);
+                return Ok(());
+            }
+        };
+        let groups = &mut self.profiles.entry(group.action_profile_id).or_default().groups;
+        groups.insert(id, Group { handle, entry: group.clone() });
+        Ok(())
+    }
+
+    /// Refuses members and groups by id where one-shot sets are in use.
+    fn by_id(&self, profile: u32) -> Result<(), ControlError> {
+        match self.profile(profile)? {
+            (Profile { one_shots: 1.., .. }, info) => Err(mixed(info)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the members and the group of a one-shot set.
+    pub(super) fn make_one_shot(
+        &mut self,
+        switch: &mut Switch,
+        table: &Table,
+        set: &ActionProfileActionSet,
+    ) -> Result<OneShot, ControlError> {
+        let index = Arc::clone(&self.index);
+        let (profile, info) = self.profile(table.implementation_id)?;
+        if !profile.members.is_empty() || !profile.groups.is_empty() {
+            return Err(mixed(info));
+        }
+        let (name, id) = (info.preamble().name.clone(), info.preamble().id);
+        let calls = check_set(&index, table, info, set)?;
+        let pipeline = switch.pipeline_mut();
+        let mut members = Vec::new();
+        let mut make = || -> Result<GroupHandle, TableError> {
+            let mut places = Vec::new();
+            for (call, weight) in &calls {
+                let member = pipeline.member_add(&name, call)?;
+                members.push(member);
+                places.extend(std::iter::repeat_n(member, *weight));
+            }
+            pipeline.group_add(&name, &places)
+        };
+        match make() {
+            Ok(group) => {
+                self.profiles.entry(id).or_default().one_shots += 1;
+                Ok(OneShot { set: set.clone(), group, members })
+            }
+            Err(error) => {
+                // Members of this call's own that nothing refers to: taking them out cannot fail.
+                for member in members {
+                    let _ = pipeline.member_delete(&name, member);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes out what was made for a set that no entry refers to any more.
+    pub(super) fn drop_one_shot(
+        &mut self,
+        switch: &mut Switch,
+        profile: u32,
+        one_shot: Option<OneShot>,
+    ) -> Result<(), ControlError> {
+        let Some(one_shot) = one_shot else { return Ok(()) };
+        let name = self.profile(profile)?.1.preamble().name.clone();
+        let pipeline = switch.pipeline_mut();
+        pipeline.group_delete(&name, one_shot.group)?;
+        for member in one_shot.members {
+            pipeline.member_delete(&name, member)?;
+        }
+        self.profiles.entry(profile).or_default().one_shots -= 1;
+        Ok(())
+    }
+
+    pub(super) fn read_members(
+        &self,
+        switch: &Switch,
+        request: &ActionProfileMember,
+    ) -> Result<Vec<ActionProfileMember>, ControlError> {
+        let mut found = Vec::new();
+        for profile_id in self.wanted(request.action_profile_id)? {
+            let (profile, info) = self.profile(profile_id)?;
+            let made: BTreeMap<_, _> =
+                switch.pipeline().members(&info.preamble().name)?.into_iter().collect();
+            for (&member_id, handle) in &profile.members {
+                let Some(ActionCall::Action { name, args }) = made.get(handle) else { continue };
+                if request.member_id == 0 || request.member_id == member_id {
+                    let action = Some(from_call(&self.index, name, args)?);
+                    found.push(ActionProfileMember { action_profile_id: profile_id, member_id, action });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn read_groups(
+        &self,
+        request: &ActionProfileGroup,
+    ) -> Result<Vec<ActionProfileGroup>, ControlError> {
+        let mut found = Vec::new();
+        for profile in self.wanted(request.action_profile_id)? {
+            let groups = self.profile(profile)?.0.groups.values();
+            found.extend(groups.map(|group| group.entry.clone()));
+        }
+        found.retain(|group| request.group_id == 0 || request.group_id == group.group_id);
+        Ok(found)
+    }
+
+    /// The profile asked for, or all.
+    fn wanted(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
+        match profile {
+            0 => Ok(self.profiles.keys().copied().collect()),
+            id => self.profile(id).map(|_| vec![id]),
+        }
+    }
+}
+
+fn no_member(id: u32) -> ControlError {
+    ControlError::not_found(format!("there is no member {id}"))
+}
+
+fn no_group(id: u32) -> ControlError {
+    ControlError::not_found(format!("there is no group {id}"))
+}
+
+fn mixed(info: &ActionProfile) -> ControlError {
+    let name = &info.preamble().name;
+    ControlError::invalid(format!("{name}: one-shot sets and members by id cannot be mixed"))
+}
+
+fn has(group: &ActionProfileGroup, member: u32) -> bool {
+    group.members.iter().any(|it| it.member_id == member)
+}
+
+/// The members of a group, each as often as its weight says.
+fn places(
+    profile: &Profile,
+    info: &ActionProfile,
+    group: &ActionProfileGroup,
+) -> Result<Vec<MemberHandle>, ControlError> {
+    let (most, max_size) = (info.max_group_size, group.max_size);
+    if max_size < 0 || (most > 0 && !(1..=most).contains(&max_size)) {
+        let name = &info.preamble().name;
+        return Err(ControlError::invalid(format!(
+            "{name}: max_size {max_size} is not between 1 and {most}"
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    let mut weights = Vec::new();
+    for member in &group.members {
+        if !seen.insert(member.member_id) {
+            return Err(ControlError::invalid(format!(
+                "member {} is there twice, give it a weight",
+                member.member_id
+            )));
+        }
+        #[allow(deprecated)] // older clients still send it
+        match &member.watch_kind {
+            Some(WatchKind::Watch(port)) => no_watch(*port == 0)?,
+            Some(WatchKind::WatchPort(port)) => no_watch(port.is_empty())?,
+            None => {}
+        }
+        weights.push(member.weight);
+    }
+    let weights = check_weights(info, &weights, max_size)?;
+    let mut places = Vec::new();
+    for (member, weight) in group.members.iter().zip(weights) {
+        let handle = profile.members.get(&member.member_id).ok_or_else(|| no_member(member.member_id))?;
+        places.extend(std::iter::repeat_n(*handle, weight));
+    }
+    Ok(places)
+}
+
+/// The actions of a one-shot set with their weights.
+fn check_set(
+    index: &Index,
+    table: &Table,
+    info: &ActionProfile,
+    set: &ActionProfileActionSet,
+) -> Result<Vec<(ActionCall, usize)>, ControlError> {
+    if !info.with_selector {
+        return Err(ControlError::invalid(format!(
+            "{} is no selector, it has no groups",
+            info.preamble().name
+        )));
+    }
+    let defaults = set.action_selection_mode() == ActionSelectionMode::DefaultModeDeterminedByActionSelector
+        && set.size_semantics() == SizeSemantics::DefaultSizeDeterminedByActionSelector;
+    if !defaults || set.group_action.is_some() {
+        return Err(ControlError::unimplemented(
+            "settings of a single group and group actions are not supported",
+        ));
+    }
+    let weights: Vec<i32> = set.action_profile_actions.iter().map(|it| it.weight).collect();
+    let weights = check_weights(info, &weights, info.max_group_size)?;
+    let calls = set.action_profile_actions.iter().zip(weights).map(|(it, weight)| {
+        #[allow(deprecated)] // as above
+        match &it.watch_kind {
+            Some(ActionWatch::Watch(port)) => no_watch(*port == 0)?,
+            Some(ActionWatch::WatchPort(port)) => no_watch(port.is_empty())?,
+            None => {}
+        }
+        let action =
+            it.action.as_ref().ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
+        Ok((to_call(index, &table.action_refs, action, Use::Entry)?, weight))
+    });
+    calls.collect()
+}
+
+/// The switch does not know which ports are up.
+fn no_watch(unset: bool) -> Result<(), ControlError> {
+    match unset {
+        true => Ok(()),
+        false => Err(ControlError::unimplemented("watch ports are not supported, leave them out")),
+    }
+}
+
+/// Weights as counts, checked against what the selector takes; `max_size` 0 bounds nothing.
+fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result<Vec<usize>, ControlError> {
+    let name = &info.preamble().name;
+    let bad = |message: String| Err(ControlError::invalid(format!("{name}: {message}")));
+    if info.weights_disallowed {
+        if weights.iter().any(|&weight| weight != 0) {
+            return bad("weights are not allowed here".into());
+        }
+        return Ok(vec![1; weights.len()]);
+    }
+    if let Some(weight) = weights.iter().find(|&&weight| weight < 1) {
+        return bad(format!("weight {weight} is below 1"));
+    }
+    let sum: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
+    let size = match &info.selector_size_semantics {
+        Some(SelectorSizeSemantics::SumOfMembers(of)) => {
+            let most = of.max_member_weight;
+            if let Some(weight) = weights.iter().find(|&&weight| most > 0 && weight > most) {
+                return bad(format!("weight {weight} is above {most}"));
+            }
+            weights.len() as i64
+        }
+        _ => sum,
+    };
+    if max_size > 0 && size > i64::from(max_size) {
+        return bad(format!("the group has size {size}, at most {max_size} is allowed"));
+    }
+    if sum > MOST_PLACES as i64 {
+        let message =
+            format!("{name}: the weights of a group add up to {sum}, at most {MOST_PLACES} is supported");
+        return Err(ControlError::new(Code::ResourceExhausted, message));
+    }
+    Ok(weights.iter().map(|&weight| weight as usize).collect())
+}

@@ -1,0 +1,159 @@
+//! The packet replication engine: multicast groups and clone sessions.
+
+use super::value::port;
+use super::{Control, ControlError};
+use crate::Switch;
+use crate::engine::{CloneSession, Replica};
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Kind;
+use weir_proto::p4::v1::replica::PortKind;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry};
+use weir_proto::value::from_uint;
+
+/// The most a class of service can be: `standard_metadata.priority` has three bits.
+const MOST_CLASS: u32 = 7;
+
+impl Control {
+    pub(super) fn write_replication(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &PacketReplicationEngineEntry,
+    ) -> Result<(), ControlError> {
+        match &entry.r#type {
+            Some(Kind::MulticastGroupEntry(group)) => self.write_multicast(switch, kind, group),
+            Some(Kind::CloneSessionEntry(session)) => write_clone(switch, kind, session),
+            None => Err(ControlError::invalid("neither a multicast group nor a clone session is named")),
+        }
+    }
+
+    fn write_multicast(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        group: &MulticastGroupEntry,
+    ) -> Result<(), ControlError> {
+        let id = number(group.multicast_group_id, "multicast group")?;
+        exists(kind, switch.multicast_groups().contains_key(&id), format_args!("multicast group {id}"))?;
+        if kind == Type::Delete {
+            switch.delete_multicast_group(id);
+            self.multicast.remove(&id);
+        } else {
+            switch.set_multicast_group(id, replicas(&group.replicas)?)?;
+            self.multicast.insert(id, group.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_replication(
+        &self,
+        switch: &Switch,
+        request: &PacketReplicationEngineEntry,
+    ) -> Result<Vec<PacketReplicationEngineEntry>, ControlError> {
+        let wrap = |kind| PacketReplicationEngineEntry { r#type: Some(kind) };
+        Ok(match &request.r#type {
+            Some(Kind::MulticastGroupEntry(request)) => {
+                let wanted = |id: u16| [0, u32::from(id)].contains(&request.multicast_group_id);
+                let groups = switch.multicast_groups().iter().filter(|(id, _)| wanted(**id));
+                groups
+                    .map(|(&id, replicas)| {
+                        wrap(Kind::MulticastGroupEntry(self.multicast_entry(id, replicas)))
+                    })
+                    .collect()
+            }
+            Some(Kind::CloneSessionEntry(request)) => {
+                let wanted = |id: u16| [0, u32::from(id)].contains(&request.session_id);
+                let sessions = switch.clone_sessions().iter().filter(|(id, _)| wanted(**id));
+                sessions
+                    .map(|(&id, session)| wrap(Kind::CloneSessionEntry(clone_entry(id, session))))
+                    .collect()
+            }
+            None => {
+                return Err(ControlError::invalid("neither a multicast group nor a clone session is named"));
+            }
+        })
+    }
+
+    fn multicast_entry(&self, id: u16, replicas: &[Replica]) -> MulticastGroupEntry {
+        let metadata = self.multicast.get(&id).map(|written| written.metadata.clone()).unwrap_or_default();
+        let replicas = replicas.iter().map(replica).collect();
+        MulticastGroupEntry { multicast_group_id: id.into(), replicas, metadata }
+    }
+}
+
+fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<(), ControlError> {
+    let id = number(entry.session_id, "clone session")?;
+    exists(kind, switch.clone_sessions().contains_key(&id), format_args!("clone session {id}"))?;
+    if kind == Type::Delete {
+        switch.delete_clone_session(id);
+        return Ok(());
+    }
+    if entry.class_of_service > MOST_CLASS {
+        return Err(ControlError::invalid(format!(
+            "class of service {} is above {MOST_CLASS}",
+            entry.class_of_service
+        )));
+    }
+    let length = u32::try_from(entry.packet_length_bytes).map_err(|_| {
+        ControlError::invalid(format!("packet length {} is negative", entry.packet_length_bytes))
+    })?;
+    let session = CloneSession {
+        group: None,
+        replicas: replicas(&entry.replicas)?,
+        // Class 0 is what a client that does not care sends: the program's choice stands, as in BMv2.
+        priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
+        truncate: (length > 0).then_some(length),
+    };
+    Ok(switch.set_clone_session(id, session)?)
+}
+
+fn clone_entry(id: u16, session: &CloneSession) -> CloneSessionEntry {
+    CloneSessionEntry {
+        session_id: id.into(),
+        replicas: session.replicas.iter().map(replica).collect(),
+        class_of_service: session.priority.unwrap_or(0).into(),
+        packet_length_bytes: session.truncate.and_then(|length| i32::try_from(length).ok()).unwrap_or(0),
+    }
+}
+
+/// Groups and sessions have numbers of 16 bits in v1model; 0 is the wildcard of reads.
+fn number(id: u32, what: &str) -> Result<u16, ControlError> {
+    match u16::try_from(id) {
+        Ok(0) => Err(ControlError::invalid(format!("{what} 0 means any; number them from 1"))),
+        Ok(id) => Ok(id),
+        Err(_) => Err(ControlError::invalid(format!("{what} {id} does not fit 16 bits"))),
+    }
+}
+
+/// INSERT needs it absent, everything else needs it there.
+fn exists(kind: Type, there: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
+    match (kind, there) {
+        (Type::Insert, true) => Err(ControlError::exists(format!("{what} exists"))),
+        (Type::Modify | Type::Delete, false) => Err(ControlError::not_found(format!("there is no {what}"))),
+        _ => Ok(()),
+    }
+}
+
+fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
+    let one = |entry: &v1::Replica| {
+        if !entry.backup_replicas.is_empty() {
+            return Err(ControlError::unimplemented("backup replicas are not supported"));
+        }
+        #[allow(deprecated)] // older clients still send it
+        let port = match &entry.port_kind {
+            Some(PortKind::Port(value)) => port(value)?,
+            Some(PortKind::EgressPort(number)) => port(&number.to_be_bytes())?,
+            None => return Err(ControlError::invalid("a replica has no port")),
+        };
+        let instance = u16::try_from(entry.instance).map_err(|_| {
+            ControlError::invalid(format!("instance {} does not fit 16 bits", entry.instance))
+        })?;
+        Ok(Replica { port, instance })
+    };
+    entries.iter().map(one).collect()
+}
+
+fn replica(replica: &Replica) -> v1::Replica {
+    let port_kind = Some(PortKind::Port(from_uint(replica.port.into())));
+    v1::Replica { port_kind, instance: replica.instance.into(), backup_replicas: Vec::new() }
+}

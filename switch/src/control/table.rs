@@ -1,0 +1,337 @@
+//! Table entries and default actions.
+
+use super::action::{Use, to_call};
+use super::cells::{counter_value, meter_rates};
+use super::key::{has_priorities, to_key};
+use super::profile::OneShot;
+use super::{Control, ControlError};
+use crate::Switch;
+use crate::pipeline::{ActionCall, CounterValue, EntryHandle, KeyMatch, MeterRates, TableError};
+use crate::program::TableId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_proto::p4::config::v1::table::IdleTimeoutBehavior;
+use weir_proto::p4::config::v1::{DirectMeter, Table};
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{TableAction, TableEntry};
+use weir_proto::p4info::{Index, Object};
+use weir_units::Time;
+
+/// An entry of a table; no handle: its default action.
+pub type Place = (u32, Option<EntryHandle>);
+
+/// What a controller wrote of an entry that the pipeline does not keep.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extra {
+    pub controller_metadata: u64,
+    pub metadata: Vec<u8>,
+    pub idle_timeout_ns: i64,
+    pub one_shot: Option<OneShot>,
+}
+
+/// What a write sets beside the action.
+struct Beside {
+    counter: Option<CounterValue>,
+    /// Set if the table has a direct meter.
+    meter: Option<Option<MeterRates>>,
+    /// Set if the table has idle timeouts.
+    timeout_ticks: Option<u64>,
+}
+
+/// An entry that is in its table.
+#[derive(Clone, Copy)]
+struct Target {
+    table: u32,
+    id: TableId,
+    handle: EntryHandle,
+}
+
+impl Control {
+    /// The P4Info and the pipeline's id of a table.
+    pub(super) fn table(&self, id: u32) -> Result<(&Table, TableId), ControlError> {
+        known(&self.index, &self.tables, id)
+    }
+
+    /// The entry that a message's match and priority name.
+    pub(super) fn find(
+        &self,
+        switch: &Switch,
+        entry: &TableEntry,
+    ) -> Result<(TableId, EntryHandle), ControlError> {
+        let (table, id) = self.table(entry.table_id)?;
+        let key = checked_key(table, entry)?;
+        let found = switch.pipeline().table_find(id, &key, entry.priority)?;
+        let missing =
+            || ControlError::not_found(format!("table {} has no such entry", table.preamble().name));
+        Ok((id, found.ok_or_else(missing)?))
+    }
+
+    pub(super) fn write_table_entry(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &TableEntry,
+    ) -> Result<(), ControlError> {
+        let index = Arc::clone(&self.index);
+        let (table, id) = known(&index, &self.tables, entry.table_id)?;
+        let name = &table.preamble().name;
+        if entry.is_const {
+            return Err(ControlError::invalid("is_const cannot be set by a controller"));
+        }
+        if entry.is_default_action {
+            return self.write_default(switch, kind, entry, table, id);
+        }
+        if table.is_const_table && (kind != Type::Modify || entry.action.is_some()) {
+            return Err(ControlError::denied(format!("the entries of table {name} are const")));
+        }
+        if table.match_fields.is_empty() {
+            return Err(ControlError::invalid(format!(
+                "table {name} has no key, it takes a default action only"
+            )));
+        }
+        match kind {
+            Type::Insert => self.insert(switch, entry, table, id),
+            Type::Modify => self.modify(switch, entry, table),
+            _ => self.delete(switch, entry, table),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        switch: &mut Switch,
+        entry: &TableEntry,
+        table: &Table,
+        id: TableId,
+    ) -> Result<(), ControlError> {
+        let key = checked_key(table, entry)?;
+        let action = entry.action.as_ref().ok_or_else(|| ControlError::invalid("the entry has no action"))?;
+        let beside = self.beside(switch, table, entry)?;
+        if switch.pipeline().table_find(id, &key, entry.priority)?.is_some() {
+            let name = &table.preamble().name;
+            return Err(ControlError::exists(format!(
+                "table {name} has this entry; MODIFY changes its action"
+            )));
+        }
+        let (call, one_shot) = self.table_action(switch, table, action)?;
+        let added = switch.pipeline_mut().table_add(id, &key, entry.priority, &call);
+        let set = added.and_then(|handle| {
+            let target = Target { table: entry.table_id, id, handle };
+            set_beside(switch, target, beside).inspect_err(|_| {
+                // The entry is this call's own, so taking it out again cannot fail.
+                let _ = switch.pipeline_mut().table_delete(id, handle);
+            })?;
+            Ok(target)
+        });
+        match set {
+            Ok(target) => self.remember((target.table, Some(target.handle)), entry, one_shot),
+            Err(error) => {
+                self.drop_one_shot(switch, table.implementation_id, one_shot)?;
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn modify(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
+        let (id, handle) = self.find(switch, entry)?;
+        let target = Target { table: entry.table_id, id, handle };
+        let place = (entry.table_id, Some(handle));
+        let beside = self.beside(switch, table, entry)?;
+        let old = self.extras.get(&place).and_then(|extra| extra.one_shot.clone());
+        let Some(action) = &entry.action else {
+            set_beside(switch, target, beside)?;
+            self.remember(place, entry, old);
+            return Ok(());
+        };
+        let (call, one_shot) = self.table_action(switch, table, action)?;
+        if let Err(error) = switch.pipeline_mut().table_modify(id, handle, &call) {
+            self.drop_one_shot(switch, table.implementation_id, one_shot)?;
+            return Err(error.into());
+        }
+        set_beside(switch, target, beside)?;
+        self.remember(place, entry, one_shot);
+        self.drop_one_shot(switch, table.implementation_id, old)
+    }
+
+    fn delete(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
+        let (id, handle) = self.find(switch, entry)?;
+        switch.pipeline_mut().table_delete(id, handle)?;
+        let extra = self.extras.remove(&(entry.table_id, Some(handle)));
+        self.drop_one_shot(switch, table.implementation_id, extra.and_then(|extra| extra.one_shot))
+    }
+
+    fn remember(&mut self, place: Place, entry: &TableEntry, one_shot: Option<OneShot>) {
+        #[allow(deprecated)] // it is to be returned as it came
+        let controller_metadata = entry.controller_metadata;
+        let (metadata, idle_timeout_ns) = (entry.metadata.clone(), entry.idle_timeout_ns);
+        let extra = Extra { controller_metadata, metadata, idle_timeout_ns, one_shot };
+        if extra == Extra::default() {
+            self.extras.remove(&place);
+        } else {
+            self.extras.insert(place, extra);
+        }
+    }
+
+    fn write_default(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &TableEntry,
+        table: &Table,
+        id: TableId,
+    ) -> Result<(), ControlError> {
+        let name = &table.preamble().name;
+        if kind != Type::Modify {
+            return Err(ControlError::invalid("a default action can only be modified"));
+        }
+        if !entry.r#match.is_empty() || entry.priority != 0 {
+            return Err(ControlError::invalid("a default action has neither match nor priority"));
+        }
+        if entry.idle_timeout_ns != 0 || entry.time_since_last_hit.is_some() {
+            return Err(ControlError::invalid("a default action has no idle timeout"));
+        }
+        if entry.counter_data.is_some() || entry.meter_config.is_some() || entry.meter_counter_data.is_some()
+        {
+            return Err(ControlError::unimplemented(
+                "direct resources of a default action are not supported",
+            ));
+        }
+        if table.const_default_action_id != 0 || table.implementation_id != 0 {
+            return Err(ControlError::denied(format!("the default action of table {name} is const")));
+        }
+        match entry.action.as_ref().map(|action| action.r#type.as_ref()) {
+            None => switch.pipeline_mut().table_reset_default(id)?,
+            Some(Some(ActionType::Action(action))) => {
+                let call = to_call(&self.index, &table.action_refs, action, Use::Default)?;
+                switch.pipeline_mut().table_set_default(id, &call)?;
+            }
+            Some(_) => return Err(ControlError::invalid("a default action is an action")),
+        }
+        let place = (entry.table_id, None);
+        match entry.action {
+            Some(_) => self.remember(place, entry, None),
+            None => drop(self.extras.remove(&place)),
+        }
+        Ok(())
+    }
+
+    /// The pipeline's form of an entry's action; for a one-shot set its members and group are made.
+    fn table_action(
+        &mut self,
+        switch: &mut Switch,
+        table: &Table,
+        action: &TableAction,
+    ) -> Result<(ActionCall, Option<OneShot>), ControlError> {
+        let name = &table.preamble().name;
+        let action = action.r#type.as_ref().ok_or_else(|| ControlError::invalid("the action is not set"))?;
+        let profile = table.implementation_id;
+        match (action, profile) {
+            (ActionType::Action(action), 0) => {
+                Ok((to_call(&self.index, &table.action_refs, action, Use::Entry)?, None))
+            }
+            (_, 0) => {
+                Err(ControlError::invalid(format!("table {name} has no action profile, give an action")))
+            }
+            (ActionType::Action(_), _) => Err(ControlError::invalid(format!(
+                "table {name} has an action profile, give a member or a group"
+            ))),
+            (&ActionType::ActionProfileMemberId(id), _) => Ok((self.member(profile, id)?, None)),
+            (&ActionType::ActionProfileGroupId(id), _) => Ok((self.group(profile, id)?, None)),
+            (ActionType::ActionProfileActionSet(set), _) => {
+                let one_shot = self.make_one_shot(switch, table, set)?;
+                Ok((ActionCall::Group(one_shot.group), Some(one_shot)))
+            }
+        }
+    }
+
+    /// What the entry says of direct resources and timeout, checked against what the table has.
+    fn beside(&self, switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Beside, ControlError> {
+        let name = &table.preamble().name;
+        if entry.meter_counter_data.is_some() {
+            return Err(ControlError::unimplemented("meters do not count their colours"));
+        }
+        let counter = entry.counter_data.as_ref().map(counter_value).transpose()?;
+        if counter.is_some() && !self.has_direct_counter(table) {
+            return Err(ControlError::invalid(format!("table {name} has no direct counter")));
+        }
+        let meter = match (self.direct_meter(table), &entry.meter_config) {
+            (None, Some(_)) => {
+                return Err(ControlError::invalid(format!("table {name} has no direct meter")));
+            }
+            (None, None) => None,
+            (Some(_), None) => Some(None),
+            (Some(meter), Some(config)) => Some(Some(meter_rates(meter.spec.as_ref(), config)?)),
+        };
+        Ok(Beside { counter, meter, timeout_ticks: idle_ticks(switch, table, entry)? })
+    }
+
+    pub(super) fn has_direct_counter(&self, table: &Table) -> bool {
+        table.direct_resource_ids.iter().any(|&id| self.index.direct_counters.id(id).is_some())
+    }
+
+    pub(super) fn direct_meter(&self, table: &Table) -> Option<&DirectMeter> {
+        table.direct_resource_ids.iter().find_map(|&id| self.index.direct_meters.id(id))
+    }
+}
+
+fn set_beside(switch: &mut Switch, target: Target, beside: Beside) -> Result<(), TableError> {
+    let Target { id, handle, .. } = target;
+    let pipeline = switch.pipeline_mut();
+    if let Some(value) = beside.counter {
+        pipeline.direct_counter_write(id, handle, value)?;
+    }
+    if let Some(rates) = beside.meter {
+        pipeline.direct_meter_set_rates(id, handle, rates)?;
+    }
+    if let Some(ticks) = beside.timeout_ticks {
+        pipeline.table_set_timeout(id, handle, ticks)?;
+    }
+    Ok(())
+}
+
+fn known<'a>(
+    index: &'a Index,
+    tables: &BTreeMap<u32, TableId>,
+    id: u32,
+) -> Result<(&'a Table, TableId), ControlError> {
+    let found = index.tables.id(id).zip(tables.get(&id).copied());
+    found.ok_or_else(|| ControlError::invalid(format!("there is no table {id:#010x}")))
+}
+
+/// The key of an entry, and its priority checked.
+pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
+    let name = &table.preamble().name;
+    match (has_priorities(table), entry.priority) {
+        (true, ..=0) => {
+            return Err(ControlError::invalid(format!("entries of table {name} need a priority from 1")));
+        }
+        (false, 1.. | ..=-1) => {
+            return Err(ControlError::invalid(format!(
+                "entries of table {name} have no priority, leave it 0"
+            )));
+        }
+        _ => {}
+    }
+    to_key(table, &entry.r#match)
+}
+
+/// The timeout in the switch's ticks, at least one; `None` if the table has no timeouts.
+fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Option<u64>, ControlError> {
+    if entry.time_since_last_hit.is_some() {
+        return Err(ControlError::invalid("time_since_last_hit cannot be written"));
+    }
+    /// 213 days, what picoseconds hold: as good as never.
+    const LONGEST_NS: u64 = Time::MAX.as_ns();
+    let supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
+    let ns =
+        u64::try_from(entry.idle_timeout_ns).map_err(|_| ControlError::invalid("a negative idle timeout"))?;
+    match (supported, ns) {
+        (false, 0) => Ok(None),
+        (false, _) => {
+            Err(ControlError::invalid(format!("table {} has no idle timeout", table.preamble().name)))
+        }
+        (true, 0) => Ok(Some(0)),
+        (true, ns) => Ok(Some(switch.clock().ticks(Time::from_ns(ns.min(LONGEST_NS))).max(1))),
+    }
+}

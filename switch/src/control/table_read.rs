@@ -1,0 +1,180 @@
+//! Reading table entries back, in the form in which they are written (P4Runtime's read-write symmetry).
+
+use super::action::from_call;
+use super::cells::{counter_data, meter_config};
+use super::key::{from_key, to_key};
+use super::table::Place;
+use super::{Control, ControlError};
+use crate::Switch;
+use crate::pipeline::{self, ActionCall};
+use crate::program::TableId;
+use weir_proto::p4::config::v1::Table;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::{CounterData, TableAction, TableEntry};
+use weir_proto::p4info::Object;
+
+impl Control {
+    pub(super) fn read_table_entries(
+        &self,
+        switch: &Switch,
+        request: &TableEntry,
+    ) -> Result<Vec<TableEntry>, ControlError> {
+        if request.time_since_last_hit.is_some() {
+            return Err(ControlError::unimplemented("the time since the last hit is not kept"));
+        }
+        if request.meter_counter_data.is_some() {
+            return Err(ControlError::unimplemented("meters do not count their colours"));
+        }
+        if request.table_id == 0 {
+            let only = TableEntry {
+                counter_data: request.counter_data,
+                meter_config: request.meter_config,
+                is_default_action: request.is_default_action,
+                ..TableEntry::default()
+            };
+            if *request != only {
+                return Err(ControlError::invalid("a read of all tables takes no other filter"));
+            }
+        }
+        let tables = self
+            .index
+            .tables
+            .iter()
+            .filter(|table| request.table_id == 0 || request.table_id == table.preamble().id);
+        let mut found = Vec::new();
+        for table in tables {
+            let (_, id) = self.table(table.preamble().id)?;
+            match request.is_default_action {
+                true => found.extend(self.read_default(switch, table, id)?),
+                false => self.read_table(switch, table, id, request, &mut found)?,
+            }
+        }
+        if found.is_empty() && request.table_id != 0 {
+            self.table(request.table_id)?;
+        }
+        found.retain(|entry| keeps(request, entry));
+        Ok(found)
+    }
+
+    fn read_table(
+        &self,
+        switch: &Switch,
+        table: &Table,
+        id: TableId,
+        request: &TableEntry,
+        found: &mut Vec<TableEntry>,
+    ) -> Result<(), ControlError> {
+        if !request.r#match.is_empty() {
+            to_key(table, &request.r#match)?;
+        }
+        for entry in switch.pipeline().table_entries(id) {
+            let mut answer = self.entry(table, &entry)?;
+            if request.counter_data.is_some() && self.has_direct_counter(table) {
+                answer.counter_data = Some(self.direct_counter(switch, id, &entry)?);
+            }
+            if request.meter_config.is_some() && self.direct_meter(table).is_some() {
+                let rates = switch.pipeline().direct_meter_rates(id, entry.handle)?;
+                answer.meter_config = rates.map(meter_config);
+            }
+            found.push(answer);
+        }
+        Ok(())
+    }
+
+    fn direct_counter(
+        &self,
+        switch: &Switch,
+        id: TableId,
+        entry: &pipeline::TableEntry,
+    ) -> Result<CounterData, ControlError> {
+        Ok(counter_data(switch.pipeline().direct_counter_read(id, entry.handle)?))
+    }
+
+    /// An entry of the pipeline in P4Runtime's words, without its direct resources.
+    pub(super) fn entry(
+        &self,
+        table: &Table,
+        entry: &pipeline::TableEntry,
+    ) -> Result<TableEntry, ControlError> {
+        let place = (table.preamble().id, Some(entry.handle));
+        let mut answer = TableEntry {
+            table_id: table.preamble().id,
+            r#match: from_key(table, &entry.key),
+            priority: entry.priority,
+            action: Some(self.action(table, place, &entry.action)?),
+            is_const: entry.is_const,
+            ..TableEntry::default()
+        };
+        self.recall(place, &mut answer);
+        Ok(answer)
+    }
+
+    fn read_default(
+        &self,
+        switch: &Switch,
+        table: &Table,
+        id: TableId,
+    ) -> Result<Option<TableEntry>, ControlError> {
+        let Some(call) = switch.pipeline().table_default(id) else { return Ok(None) };
+        let place = (table.preamble().id, None);
+        let mut answer = TableEntry {
+            table_id: table.preamble().id,
+            is_default_action: true,
+            action: Some(self.action(table, place, &call)?),
+            ..TableEntry::default()
+        };
+        self.recall(place, &mut answer);
+        Ok(Some(answer))
+    }
+
+    fn recall(&self, place: Place, answer: &mut TableEntry) {
+        if let Some(extra) = self.extras.get(&place) {
+            #[allow(deprecated)] // as it came
+            {
+                answer.controller_metadata = extra.controller_metadata;
+            }
+            answer.metadata = extra.metadata.clone();
+            answer.idle_timeout_ns = extra.idle_timeout_ns;
+        }
+    }
+
+    fn action(&self, table: &Table, place: Place, call: &ActionCall) -> Result<TableAction, ControlError> {
+        let profile = table.implementation_id;
+        let one_shot = self.extras.get(&place).and_then(|extra| extra.one_shot.as_ref());
+        let action = match (one_shot, call) {
+            (Some(one_shot), _) => ActionType::ActionProfileActionSet(one_shot.set.clone()),
+            (None, ActionCall::Action { name, args }) => {
+                ActionType::Action(from_call(&self.index, name, args)?)
+            }
+            (None, ActionCall::Member(handle)) => {
+                ActionType::ActionProfileMemberId(self.member_id(profile, *handle)?)
+            }
+            (None, ActionCall::Group(handle)) => {
+                ActionType::ActionProfileGroupId(self.group_id(profile, *handle)?)
+            }
+        };
+        Ok(TableAction { r#type: Some(action) })
+    }
+}
+
+/// Whether an entry passes the request's filters (P4Runtime §9.1.8).
+fn keeps(request: &TableEntry, entry: &TableEntry) -> bool {
+    let action = |it: &TableEntry| match it.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+        Some(ActionType::Action(action)) => Some(action.action_id),
+        _ => None,
+    };
+    #[allow(deprecated)] // a filter like the others
+    let cookie = request.controller_metadata == 0 || request.controller_metadata == entry.controller_metadata;
+    cookie
+        && (request.r#match.is_empty() || same_match(request, entry))
+        && (request.priority == 0 || request.priority == entry.priority)
+        && (request.metadata.is_empty() || request.metadata == entry.metadata)
+        && (action(request).is_none() || action(request) == action(entry))
+}
+
+/// Fields may come in any order, and values with leading zeros.
+fn same_match(request: &TableEntry, entry: &TableEntry) -> bool {
+    let mut wanted = request.r#match.clone();
+    wanted.iter_mut().for_each(super::key::canonicalise);
+    wanted.len() == entry.r#match.len() && wanted.iter().all(|field| entry.r#match.contains(field))
+}

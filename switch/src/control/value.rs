@@ -1,0 +1,92 @@
+//! Values of fields: byte strings checked against their width (P4Runtime §8.4).
+
+use super::ControlError;
+use weir_proto::value::{bit_length, to_u64};
+
+/// The value in as many bytes as its field has. Any number of leading zeros is taken, an empty string is not.
+pub fn fit(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
+    let bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
+    let bits =
+        bits.ok_or_else(|| ControlError::unimplemented("fields of translated types are not supported"))?;
+    if value.is_empty() {
+        return Err(ControlError::invalid("the value is an empty byte string"));
+    }
+    if bit_length(value) > bits {
+        return Err(ControlError::invalid(format!("{} does not fit {bits} bits", hex(value))));
+    }
+    let bytes = bits.div_ceil(8) as usize;
+    let tail = &value[value.len().saturating_sub(bytes)..];
+    let mut all = vec![0; bytes - tail.len()];
+    all.extend_from_slice(tail);
+    Ok(all)
+}
+
+/// The largest value of a field.
+pub fn ones(bits: i32) -> Vec<u8> {
+    let bits = bits.unsigned_abs();
+    let mut all = vec![0xff; bits.div_ceil(8) as usize];
+    if let (Some(first), rest @ 1..) = (all.first_mut(), bits % 8) {
+        *first = (1 << rest) - 1;
+    }
+    all
+}
+
+/// The mask of a prefix.
+pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
+    let mut mask = ones(bits);
+    // Clear the host bits, counted from the end.
+    for bit in 0..(bits - len).unsigned_abs() as usize {
+        let last = mask.len() - 1;
+        mask[last - bit / 8] &= !(1 << (bit % 8));
+    }
+    mask
+}
+
+/// Whether the value has no bit outside the mask; both of the same length.
+pub fn within(value: &[u8], mask: &[u8]) -> bool {
+    value.iter().zip(mask).all(|(v, m)| v & !m == 0)
+}
+
+/// A port of v1model: 9 bits.
+pub fn port(value: &[u8]) -> Result<u16, ControlError> {
+    const PORT_BITS: u32 = 9;
+    to_u64(value)
+        .filter(|_| !value.is_empty() && bit_length(value) <= PORT_BITS)
+        .map(|port| port as u16)
+        .ok_or_else(|| ControlError::invalid(format!("{} is not a port of {PORT_BITS} bits", hex(value))))
+}
+
+/// For messages.
+pub fn hex(value: &[u8]) -> String {
+    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("0x{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_by_bits_not_by_length() {
+        assert_eq!(fit(&[0, 0, 1, 0xff], 9).unwrap(), [1, 0xff]);
+        assert_eq!(fit(&[5], 48).unwrap(), [0, 0, 0, 0, 0, 5]);
+        assert_eq!(fit(&[2, 0], 9).unwrap_err().message, "0x0200 does not fit 9 bits");
+        assert_eq!(fit(&[], 9).unwrap_err().message, "the value is an empty byte string");
+    }
+
+    #[test]
+    fn masks_have_the_fields_width() {
+        assert_eq!(ones(9), [1, 0xff]);
+        assert_eq!(ones(16), [0xff, 0xff]);
+        assert_eq!(prefix_mask(32, 24), [0xff, 0xff, 0xff, 0]);
+        assert_eq!(prefix_mask(9, 1), [1, 0]);
+        assert_eq!(prefix_mask(12, 5), [0b1111, 0b1000_0000]);
+        assert!(within(&[1, 0], &[1, 0xff]) && !within(&[1, 1], &[1, 0]));
+    }
+
+    #[test]
+    fn ports_have_nine_bits() {
+        assert_eq!(port(&[0, 0, 1, 0xfe]), Ok(510));
+        assert!(port(&[2, 0]).is_err() && port(&[]).is_err());
+    }
+}
