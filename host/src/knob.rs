@@ -10,7 +10,7 @@ pub struct Knob {
     pub name: &'static str,
     /// Its unit, or `-`.
     pub unit: &'static str,
-    /// Its default, as [`SchemeConfig::set`](crate::scheme::SchemeConfig::set) reads it.
+    /// Its default, as [`SchemeConfig::set`] reads it.
     pub default: &'static str,
     /// What values it takes.
     pub range: &'static str,

@@ -271,6 +271,9 @@ impl Inbound {
     fn touch(&mut self, now: Time, slot: u32) {
         let Some(flow) = self.flows.at_mut(slot) else { return };
         flow.last_seen = now;
+        if flow.is_active && self.active.newest() == Some(slot) {
+            return;
+        }
         let list = if flow.is_active { &mut self.active } else { &mut self.idle };
         list.remove(&mut self.links, slot);
         flow.is_active = true;

@@ -29,6 +29,10 @@ impl List {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
+    pub fn newest(&self) -> Option<u32> {
+        (self.newest != NONE).then_some(self.newest)
+    }
+
     /// Appends `slot`, which is in no list.
     pub fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
         let links_needed = slot as usize + 1;

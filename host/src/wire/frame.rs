@@ -43,6 +43,7 @@ pub struct FrameView<'a> {
 impl<'a> FrameView<'a> {
     /// Reads `bytes` with `virtual_payload` zeros behind them. Headers and telemetry must be in
     /// `bytes`; of the payload any part may be virtual.
+    #[inline]
     pub fn new(bytes: &'a [u8], virtual_payload: u32) -> Result<Self, DropReason> {
         let ethernet = EthernetView::new(bytes).ok_or(DropReason::Truncated)?;
         if ethernet.ethertype() != ETHERTYPE_IPV4 {

@@ -48,6 +48,7 @@ pub struct Ipv4View<'a> {
 impl<'a> Ipv4View<'a> {
     /// Checks version, header length, checksum, fragmentation, and that the total length is there:
     /// in `bytes`, or in `virtual_tail` zeros that follow them. Padding behind is cut off.
+    #[inline]
     pub fn new(bytes: &'a [u8], virtual_tail: u32) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;
         match header[0] {

@@ -90,6 +90,7 @@ pub struct WeirView<'a> {
 
 impl<'a> WeirView<'a> {
     /// Checks length, version, kind and the number of hops.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<WEIR_LEN>().ok_or(DropReason::Truncated)?;
         if header[0] >> 4 != VERSION {

@@ -308,7 +308,7 @@ impl Net {
         if self.rng.random::<f64>() < mark {
             let mut repr = FrameRepr::parse(&frame.view());
             repr.ecn = weir_host::wire::Ecn::Ce;
-            frame = rebuild(&repr, &frame.view().records().to_vec());
+            frame = rebuild(&repr, frame.view().records());
         }
         if self.rng.random::<f64>() < duplicate {
             self.at(arrival, Event::AtHost(to, frame.clone()));
