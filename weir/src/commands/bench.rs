@@ -8,9 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
 use serde_json::json;
 use std::io::Write;
-use std::ops::ControlFlow;
 use weir_sim::experiment::Experiment;
-use weir_sim::{Observer, Progress};
 
 /// Measure speed: packet-hops per second, ns per packet, memory
 ///
@@ -67,21 +65,12 @@ fn schemes() -> Result<Vec<String>, Failure> {
     Ok(quickstart()?.schemes.iter().map(|scheme| scheme.label.clone()).collect())
 }
 
-/// Lets a run go through.
-struct Nobody;
-
-impl Observer for Nobody {
-    fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
 fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
     let mut experiment = quickstart()?;
     experiment.retain_schemes(&[scheme.to_owned()]).map_err(Failure::work)?;
     let mut speed = Speed { scheme: scheme.to_owned(), packet_hops: 0, per_second: Vec::new() };
     for _ in 0..runs {
-        let summary = weir_sim::run(&experiment, &mut Nobody).map_err(Failure::work)?.summary;
+        let summary = weir_sim::run(&experiment, &mut ()).map_err(Failure::work)?.summary;
         speed.packet_hops = summary.packet_hops;
         speed.per_second.push(summary.packet_hops as f64 / summary.wall_s.max(1e-9));
     }

@@ -5,6 +5,7 @@ use crate::console::{Console, Failure};
 use crate::report::{self, PaperValue, Run, RunDir, Tables, format, metrics, table};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use weir_sim::RunError;
 use weir_sim::experiment::{CsvFile, Experiment};
 use weir_sim::results::Results;
 use weir_units::Bandwidth;
@@ -91,7 +92,7 @@ fn run_one(
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let results = weir_sim::run(experiment, watch).map_err(Failure::work)?;
+    let results = weir_sim::run(experiment, watch).map_err(blame)?;
     let described = describe(experiment);
     let dir = place.write(|dir| report::write(dir, &described, &results)).map_err(Failure::work)?;
     let page = dir.join("report.html");
@@ -103,6 +104,16 @@ fn run_one(
     match results.summary.partial {
         true => Err(Failure::Interrupted(format!("{} has what was simulated until then", dir.display()))),
         false => Ok(()),
+    }
+}
+
+/// Routes, tables and hosts follow from the experiment; programs and switches are ours.
+fn blame(error: RunError) -> Failure {
+    match error {
+        RunError::Routes(_) | RunError::Plan(_) | RunError::Host { .. } | RunError::TooLarge(_) => {
+            Failure::input(error)
+        }
+        RunError::Artifact(_) | RunError::Switch { .. } => Failure::work(error),
     }
 }
 

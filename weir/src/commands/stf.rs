@@ -5,7 +5,7 @@ use crate::console::{Console, Failure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_switch::stf::{self, Outcome};
+use weir_switch::stf::{self, FailureKind, Outcome};
 
 /// Run packet tests (STF) on a compiled P4 program
 ///
@@ -41,7 +41,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let outcome = stf::run(Arc::clone(&program), &read(test)?, &name).map_err(Failure::input)?;
         failed += usize::from(!outcome.passed());
         if !args.quiet || !outcome.passed() {
-            print(&name, &outcome, console)?;
+            print(args, &name, &outcome, console)?;
         }
     }
     let passed = args.tests.len() - failed;
@@ -53,12 +53,29 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-fn print(name: &str, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
-    let text = outcome.to_string();
+fn print(args: &Args, name: &str, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
     let verdict = if outcome.passed() { "ok    " } else { "FAILED" };
     writeln!(console.out, "{verdict} {name}")?;
-    for line in text.lines().filter(|_| !outcome.passed() || !outcome.notes.is_empty()) {
-        writeln!(console.out, "       {line}")?;
+    for note in &outcome.notes {
+        writeln!(console.out, "       {note}")?;
+    }
+    for failure in &outcome.failures {
+        for line in failure.to_string().lines() {
+            writeln!(console.out, "       {line}")?;
+        }
+        if let Some(packet) = culprit(failure, outcome) {
+            let program = args.program.display();
+            writeln!(console.out, "       see: weir trace {program} --stf {name} --packet {packet}")?;
+        }
     }
     Ok(())
+}
+
+/// The packet, counted from 1, whose way explains a failure: the last one sent in before it.
+fn culprit(failure: &stf::Failure, outcome: &Outcome) -> Option<usize> {
+    let until = match &failure.kind {
+        FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => received.cause,
+        FailureKind::Missing { .. } | FailureKind::Value(_) => failure.line,
+    };
+    outcome.traces.iter().rposition(|(line, _)| *line <= until).map(|index| index + 1)
 }

@@ -131,7 +131,7 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
             "%",
             1,
             of(&|s| port.and_then(|port| s.utilisation.get(port)).map(|u| 100.0 * u)),
-            "bytes sent over bytes possible, bottleneck port, from the first flow's start to the end",
+            "bytes sent over what the link could have sent in the whole run, bottleneck port",
         ),
         less(
             "first slowdown",

@@ -46,7 +46,10 @@ pub struct Run {
 
 /// Writes all files of a run into `dir`.
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
-    fs::write(dir.join("run.yaml"), &run.yaml)?;
+    fs::write(
+        dir.join("run.yaml"),
+        format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", run.yaml),
+    )?;
     fs::write(dir.join("summary.json"), summary_json(results)?)?;
     csv::write(dir, run.tables, results)?;
     let sections = figures::sections(results);

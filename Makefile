@@ -1,0 +1,37 @@
+# `make help` lists what there is to do.
+
+EXP  ?= experiments/quickstart.yaml
+ARGS ?=
+P4C       ?= p4c-bm2-ss
+P4C_FLAGS ?=
+
+CARGO  ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+WEIR   := $(TARGET)/release/weir
+
+.PHONY: run test bench p4 stop clean help build
+
+run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"
+	@$(WEIR) run $(EXP) $(ARGS)
+
+test: ## Run everything that checks: format, lints, tests, packet tests, experiments
+	@.ci/test
+
+bench: build ## Measure: packet-hops per second, ns per packet, memory; then the criterion benches
+	@$(WEIR) bench $(ARGS)
+	@$(CARGO) bench --workspace --benches
+
+p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I /x/p4include"
+	@$(MAKE) --no-print-directory -C p4src P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
+
+stop: ## Remove what a run that was killed left behind
+	@rm -rf runs/.weir-*
+
+clean: stop ## Remove what was built; runs/ stays, it holds your results
+	@$(CARGO) clean
+
+help: ## Show this
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+
+build:
+	@$(CARGO) build --release --locked -p weir

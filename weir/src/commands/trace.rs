@@ -1,0 +1,100 @@
+//! `weir trace`
+
+use super::{load_program, read};
+use crate::console::{Console, Failure};
+use std::io::Write;
+use std::path::PathBuf;
+use weir_switch::stf;
+
+/// Follow a packet through a compiled P4 program
+///
+/// Shows the states of the parser, the headers it takes, each table with its key, the entry that
+/// matched and the action, every field that changes, the queue, and why a packet was dropped. Table
+/// entries come from an STF file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir trace p4src/build/fncc.json --stf p4src/tests/fncc/forwarding-ttl.stf
+  weir trace p4src/build/fncc.json --stf routes.stf --packet 2
+  weir trace build/basic.json --stf entries.stf --port 1 --hex 'ffffffffffff 0800...'")]
+pub struct Args {
+    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    #[arg(value_name = "PROGRAM.json")]
+    program: PathBuf,
+
+    /// STF file to run: its table entries, and its packets
+    #[arg(long, value_name = "FILE", required_unless_present = "hex")]
+    stf: Option<PathBuf>,
+
+    /// Show only the file's packet number N, counted from 1
+    #[arg(long, value_name = "N", requires = "stf", conflicts_with = "hex")]
+    packet: Option<usize>,
+
+    /// Port by which the packet of --hex arrives
+    #[arg(long, value_name = "P", default_value_t = 0, requires = "hex")]
+    port: u16,
+
+    /// A packet of your own, sent after those of the file; blanks and colons are skipped
+    #[arg(long, value_name = "BYTES")]
+    hex: Option<String>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let program = load_program(&args.program)?;
+    let (mut text, name) = match &args.stf {
+        Some(file) => (read(file)?, file.display().to_string()),
+        None => (String::new(), "--hex".to_owned()),
+    };
+    if let Some(hex) = &args.hex {
+        text.push_str(&format!("\npacket {} {}\n", args.port, digits(hex)?));
+    }
+    let traces = stf::trace(program, &text, &name).map_err(Failure::input)?.traces;
+    let shown = match (&args.hex, args.packet) {
+        (Some(_), _) => traces.len().saturating_sub(1)..traces.len(),
+        (None, None) => 0..traces.len(),
+        (None, Some(n)) if (1..=traces.len()).contains(&n) => n - 1..n,
+        (None, Some(n)) => {
+            let why = format!("--packet {n}: {name} has {} packets, counted from 1", traces.len());
+            return Err(Failure::Input(why));
+        }
+    };
+    for (number, (line, trace)) in traces.iter().enumerate().filter(|(i, _)| shown.contains(i)) {
+        if args.hex.is_none() {
+            writeln!(console.out, "packet {} ({name}:{line})", number + 1)?;
+        }
+        writeln!(console.out, "{trace}")?;
+    }
+    Ok(())
+}
+
+/// The hexadecimal digits of `text`, whole bytes of them.
+fn digits(text: &str) -> Result<String, Failure> {
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
+    if let Some(bad) = digits.chars().find(|c| !c.is_ascii_hexdigit()) {
+        return Err(Failure::Input(format!("--hex: '{bad}' is not a hexadecimal digit")));
+    }
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+        return Err(Failure::Input(format!(
+            "--hex: {} digits are not whole bytes, give two for each",
+            digits.len()
+        )));
+    }
+    Ok(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_as_people_paste_it() {
+        for text in ["0x0A0b0c", "0a0b0c", "0a:0b:0c", "0a 0b\n0c"] {
+            assert_eq!(digits(text).unwrap().to_lowercase(), "0a0b0c");
+        }
+        for (text, told) in [("0a0", "3 digits"), ("", "0 digits"), ("0g", "'g'")] {
+            assert!(matches!(digits(text), Err(Failure::Input(why)) if why.contains(told)), "{text}");
+        }
+    }
+}

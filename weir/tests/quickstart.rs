@@ -1,0 +1,178 @@
+//! `experiments/quickstart.yaml` end to end: the run directory, the acceptance numbers, determinism,
+//! and what an interrupted run leaves.
+
+use assert_cmd::cargo::cargo_bin;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+use weir_sim::results::Summary;
+
+fn quickstart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/quickstart.yaml")
+}
+
+/// Runs the quickstart into `<dir>/out`.
+fn run(dir: &Path, more: &[&str]) -> Output {
+    let out = dir.join("out");
+    let mut command = Command::new(cargo_bin("weir"));
+    command.current_dir(dir).arg("run").arg(quickstart()).arg("--out").arg(out).args(more);
+    command.output().expect("weir starts")
+}
+
+fn summary(dir: &Path) -> Summary {
+    let text = fs::read_to_string(dir.join("out/summary.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// One run for the tests that only look at it.
+fn shared() -> &'static (TempDir, Output) {
+    static RUN: OnceLock<(TempDir, Output)> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let output = run(dir.path(), &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (dir, output)
+    })
+}
+
+/// Where the two flows meet: s1's port to s2, behind those of h1 and h2.
+const BOTTLENECK: &str = "s1:3";
+
+#[test]
+fn both_schemes_are_fair_fast_and_lossless() {
+    for (label, scheme) in &summary(shared().0.path()).schemes {
+        assert!(scheme.jain.is_some_and(|jain| jain > 0.95), "{label}: jain {:?}", scheme.jain);
+        let utilisation = scheme.utilisation[BOTTLENECK];
+        assert!(utilisation > 0.9 && utilisation <= 1.0, "{label}: utilisation {utilisation}");
+        assert!(scheme.drops.is_empty(), "{label}: {:?}", scheme.drops);
+        assert_eq!(scheme.retransmits, 0, "{label}");
+    }
+}
+
+#[test]
+fn fncc_slows_earlier_and_queues_less_than_hpcc() {
+    let summary = summary(shared().0.path());
+    let (fncc, hpcc) = (&summary.schemes["fncc"], &summary.schemes["hpcc"]);
+    let (f, h) = (fncc.first_slowdown_us.unwrap(), hpcc.first_slowdown_us.unwrap());
+    assert!(300.0 < f && f < h, "fncc at {f} us, hpcc at {h} us");
+    let (f, h) = (fncc.queues[BOTTLENECK].peak_bytes, hpcc.queues[BOTTLENECK].peak_bytes);
+    assert!(0 < f && f < h, "fncc {f} bytes, hpcc {h} bytes");
+}
+
+#[test]
+fn the_run_directory_has_everything_and_the_terminal_says_where() {
+    let (dir, output) = shared();
+    let names: BTreeSet<String> = fs::read_dir(dir.path().join("out"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for name in [
+        "run.yaml",
+        "summary.json",
+        "report.html",
+        "flows.csv",
+        "queues.csv",
+        "rates.csv",
+        "pauses.csv",
+        "queue-s1-3.svg",
+        "rates-fncc.svg",
+        "rates-hpcc.svg",
+        "utilisation-s1-3.svg",
+    ] {
+        assert!(names.contains(name), "{name} is missing in {names:?}");
+    }
+    let stdout = String::from_utf8(output.stdout.clone()).unwrap();
+    for told in ["fncc", "hpcc", "peak", "Jain", "out/report.html", &summary(dir.path()).digest] {
+        assert!(stdout.contains(told), "{told}: {stdout}");
+    }
+    assert!(!stdout.contains('\u{1b}'), "no colour when it is not a terminal");
+    assert!(output.stderr.is_empty(), "no progress when it is not a terminal");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary directory is left");
+}
+
+#[test]
+fn the_report_loads_nothing_and_its_charts_have_data() {
+    let out = shared().0.path().join("out");
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for load in ["http://", "https://", "<script", "<link", "<img", "url("] {
+        assert!(!page.contains(load), "{load}");
+    }
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    for svg in fs::read_dir(&out)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "svg"))
+    {
+        let text = fs::read_to_string(&svg).unwrap();
+        let tree =
+            roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", svg.display()));
+        let points = tree.descendants().filter_map(|n| n.attribute("points")).map(|p| p.split(' ').count());
+        assert!(points.max().is_some_and(|most| most > 10), "{}: an empty chart", svg.display());
+    }
+}
+
+#[test]
+fn the_resolved_file_repeats_the_run() {
+    let (first, _) = shared();
+    let again = tempfile::tempdir().unwrap();
+    let yaml = first.path().join("out/run.yaml");
+    let mut command = Command::new(cargo_bin("weir"));
+    let output = command
+        .arg("run")
+        .arg(yaml)
+        .arg("--quiet")
+        .arg("--out")
+        .arg(again.path().join("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().lines().count(),
+        1,
+        "quiet: the path and nothing else"
+    );
+    assert_eq!(summary(again.path()).digest, summary(first.path()).digest);
+    let bytes = |dir: &TempDir, name: &str| fs::read(dir.path().join("out").join(name)).unwrap();
+    for name in ["run.yaml", "flows.csv", "queues.csv", "rates.csv", "pauses.csv", "queue-s1-3.svg"] {
+        assert!(bytes(first, name) == bytes(&again, name), "{name} differs");
+    }
+}
+
+#[test]
+fn schemes_and_keys_can_be_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let output =
+        run(dir.path(), &["--schemes", "hpcc", "--set", "duration=400us", "--set", "observe.csv=[flows]"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let summary = summary(dir.path());
+    assert_eq!(summary.schemes.keys().collect::<Vec<_>>(), ["hpcc"]);
+    assert!((summary.virtual_s - 400e-6).abs() < 1e-12);
+    assert!(dir.path().join("out/flows.csv").exists() && !dir.path().join("out/queues.csv").exists());
+}
+
+/// Ctrl-C as a shell sends it.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_keeps_what_it_has() {
+    use std::time::{Duration, Instant};
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(cargo_bin("weir"));
+    command.current_dir(&dir).arg("run").arg(quickstart()).args(["--out", "out", "--set", "duration=10s"]);
+    command.args(["--set", "observe.interval=10us"]);
+    let child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Long enough to be on its way, far too short to end: ten virtual seconds are hours.
+    std::thread::sleep(Duration::from_secs(2));
+    let sent = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(sent.elapsed() < Duration::from_secs(30), "it stops soon");
+    let summary = summary(dir.path());
+    assert!(summary.partial && summary.packet_hops > 0 && summary.virtual_s < 10.0);
+    assert!(fs::read_to_string(dir.path().join("out/report.html")).unwrap().contains("Interrupted."));
+}
