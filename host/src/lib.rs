@@ -8,14 +8,17 @@
 //!   no rate.
 //! - [`scheme`]: what a congestion control scheme is; [`schemes`]: those there are. They see events
 //!   and give decisions; no frame, no timer.
+//! - `agent` (cargo feature of that name): a host on a raw socket and a real clock.
 //!
-//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come
-//! in as arguments, frames and events are asked for. The contract is on [`Host`].
+//! Nothing but `agent` reads a clock or opens a socket, and nothing logs or draws random numbers:
+//! time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
 //!
 //! Differences from SEAMS.md: [`Host::open`] gives a `Result`, because a message id in use and an
 //! empty message must be refused; [`scheme::Sender::on_ack`] also gets the counters of telemetry it
 //! leaves out; `SEAMS`' `Clock` is [`telemetry::Clock`].
 
+#[cfg(feature = "agent")]
+pub mod agent;
 mod config;
 mod event;
 mod host;

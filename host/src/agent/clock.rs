@@ -117,7 +117,17 @@ mod tests {
 
     #[test]
     fn wrong_start_times_are_refused() {
-        for text in ["", "soon", "+", "+5", "mono:", "mono:1e3", "mono:-1", "wall:1.0000000001", "mono:99999999999999999999"] {
+        for text in [
+            "",
+            "soon",
+            "+",
+            "+5",
+            "mono:",
+            "mono:1e3",
+            "mono:-1",
+            "wall:1.0000000001",
+            "mono:99999999999999999999",
+        ] {
             assert!(text.parse::<StartAt>().is_err(), "{text}");
         }
     }

@@ -45,10 +45,10 @@ pub(super) fn weir_frames() -> [SockFilter; 15] {
         op(LOAD_HALF, FRAGMENT_AT),
         SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS),
         op(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
-        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32), // source port
-        SockFilter::new(JUMP_EQUAL, 3, 0, port), // to keep
+        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
+        SockFilter::new(JUMP_EQUAL, 3, 0, port),     // to keep
         op(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
-        SockFilter::new(JUMP_EQUAL, 1, 0, port), // to keep
+        SockFilter::new(JUMP_EQUAL, 1, 0, port),     // to keep
         op(RETURN, 0),
         op(RETURN, EVERYTHING),
     ]

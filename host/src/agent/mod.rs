@@ -12,18 +12,22 @@
 //! to do.
 
 mod clock;
+mod counters;
 mod error;
 mod filter;
 mod interface;
 mod netlink;
 mod nic;
+mod plan;
 mod recorder;
 pub mod results;
 mod run;
 mod shield;
+mod tally;
 mod waiter;
 
 pub use clock::{Clock, StartAt, StartAtError};
 pub use error::AgentError;
 pub use interface::Interface;
-pub use run::{Agent, AgentConfig, FlowPlan, Until};
+pub use plan::{AgentConfig, FlowPlan, SPIN, Until};
+pub use run::Agent;

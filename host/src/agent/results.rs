@@ -1,0 +1,220 @@
+//! What an agent has seen, as plain data: written as JSON by the command line, read by whoever
+//! drives many agents. Times are nanoseconds since the start of the run, rates bits per second.
+
+pub use super::nic::NicCounters;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A whole run of one agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgentResults {
+    /// Network interface.
+    pub iface: String,
+    /// The host's address.
+    pub addr: Ipv4Addr,
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Every knob of the scheme.
+    pub knobs: BTreeMap<String, String>,
+    /// Rate of the NIC.
+    pub rate_bps: u64,
+    /// Largest frame.
+    pub mtu_bytes: u64,
+    /// Base round-trip time.
+    pub base_rtt_ns: u64,
+    /// When the run started.
+    pub start: StartResult,
+    /// How long it ran.
+    pub ran_ns: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Flows to send, in the order of the plan.
+    pub flows: Vec<FlowResult>,
+    /// Messages that came in, by peer and message id.
+    pub received: Vec<ReceivedResult>,
+    /// Messages that came in and are not listed, because there were too many.
+    pub received_unlisted: u64,
+    /// Counters of the transport.
+    pub transport: BTreeMap<&'static str, u64>,
+    /// Frames thrown away, by reason; only reasons that occurred.
+    pub drops: BTreeMap<&'static str, u64>,
+    /// Counters of the raw socket.
+    pub nic: NicCounters,
+    /// How late the loop was at the times it waited for.
+    pub lateness: LatenessResult,
+    /// Distance of samples in series; absent if none were taken.
+    pub sample_ns: Option<u64>,
+    /// True if there were more samples than are kept; the series end early.
+    pub series_cut: bool,
+}
+
+/// Start of a run on both clocks.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StartResult {
+    /// CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// Unix time.
+    pub wall_ns: u64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// All flows were finished.
+    Finished,
+    /// The time was over.
+    Deadline,
+    /// Somebody interrupted it.
+    Interrupted,
+    /// The interface disappeared.
+    InterfaceGone,
+}
+
+/// How far a flow came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowState {
+    /// Its start was never reached.
+    NotStarted,
+    /// It was being sent at the end.
+    Unfinished,
+    /// All of it was acknowledged.
+    Finished,
+}
+
+/// One flow, seen by its sender.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowResult {
+    /// Where to.
+    pub peer: Ipv4Addr,
+    /// Entropy port.
+    pub port: u16,
+    /// Message id.
+    pub message: u32,
+    /// How much there was to send; absent if it ran until stopped.
+    pub size_bytes: Option<u64>,
+    /// How far it came.
+    pub state: FlowState,
+    /// When it was to start.
+    pub planned_ns: u64,
+    /// When it was opened.
+    pub start_ns: Option<u64>,
+    /// From opening to the last byte acknowledged.
+    pub fct_ns: Option<u64>,
+    /// Payload acknowledged.
+    pub acked_bytes: u64,
+    /// Data packets sent again.
+    pub retransmits: u64,
+    /// Payload acknowledged over the time it ran.
+    pub goodput_bps: Option<u64>,
+    /// Round-trip times of acknowledged packets.
+    pub rtt: Option<RttResult>,
+    /// Path ids of DATA, as the receiver echoed them. Empty if the scheme uses that field.
+    pub data_paths: Vec<PathResult>,
+    /// Path ids of ACKs.
+    pub ack_paths: Vec<PathResult>,
+    /// N as ACKs told it.
+    pub concurrency: Option<RangeResult>,
+    /// Samples over time.
+    pub series: Option<SeriesResult>,
+}
+
+/// Round-trip times.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RttResult {
+    /// How many.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// Median, up to 6 % too high.
+    pub p50_ns: u64,
+    /// 99th percentile, up to 6 % too high.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A path and how many packets took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PathResult {
+    /// XOR of switch ids.
+    pub path_id: u16,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// Least, greatest and last of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RangeResult {
+    /// The least.
+    pub min: u16,
+    /// The greatest.
+    pub max: u16,
+    /// The last.
+    pub last: u16,
+}
+
+/// Samples of a flow. Value `i` belongs to the time `(first + i + 1) * sample_ns`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SeriesResult {
+    /// Intervals of the run before the first value.
+    pub first: u64,
+    /// Payload acknowledged since the sample before.
+    pub goodput_bps: Vec<u64>,
+    /// Pacing rate at the sample; 0 once the flow is finished.
+    pub rate_bps: Vec<u64>,
+    /// Window at the sample.
+    pub window_bytes: Vec<u64>,
+    /// Newest round-trip time; 0 before the first.
+    pub rtt_ns: Vec<u64>,
+    /// Newest N; 0 before the first.
+    pub concurrency: Vec<u16>,
+}
+
+/// A message that came in.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReceivedResult {
+    /// Who sent it.
+    pub peer: Ipv4Addr,
+    /// Its message id.
+    pub message: u32,
+    /// Entropy port.
+    pub port: u16,
+    /// Payload taken in order.
+    pub bytes: u64,
+    /// Whether its last byte came.
+    pub complete: bool,
+    /// Its first packet.
+    pub first_ns: u64,
+    /// Its last packet.
+    pub last_ns: u64,
+    /// Path ids of DATA.
+    pub paths: Vec<PathResult>,
+}
+
+/// How late the loop was at points in time it waited for.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatenessResult {
+    /// Waits.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: u64,
+    /// The worst.
+    pub max_ns: u64,
+    /// At most 1 us.
+    pub within_1us: u64,
+    /// Above that and at most 10 us.
+    pub within_10us: u64,
+    /// Above that and at most 60 us.
+    pub within_60us: u64,
+    /// Above that and at most 200 us.
+    pub within_200us: u64,
+    /// Above that and at most 1 ms.
+    pub within_1ms: u64,
+    /// Later.
+    pub later: u64,
+}
