@@ -86,6 +86,9 @@ def differences(kind, recorded, found):
 
 
 def check(p4c, flags):
+    if not MANIFEST.exists():
+        print("p4src/build/manifest.json is missing: run `make p4` and commit p4src/build", file=sys.stderr)
+        return 1
     manifest = json.loads(MANIFEST.read_text())
     problems = list(differences("source", manifest["sources"], sources()))
     for program, recorded in manifest["programs"].items():
