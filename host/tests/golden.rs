@@ -36,6 +36,15 @@ fn golden_row_1_a_full_link_with_a_queue() {
     assert_eq!(rate_and_window(decision), (92_579_541_483, 141_646));
 }
 
+/// HPCC Alg. 1 takes the smaller of two queues, whichever came first: row 1 with a queue that grew.
+#[test]
+fn the_smaller_queue_counts() {
+    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
+    probe.commit(&[hop(100, 0, 0, 50_000)]);
+    let decision = probe.commit(&[hop(100, 1_000, 12_500, 60_000)]);
+    assert_eq!(rate_and_window(decision), (92_579_541_483, 141_646));
+}
+
 /// §1.8 row 2: u 0.5, U 0.959150327.
 #[test]
 fn golden_row_2_a_half_used_link() {

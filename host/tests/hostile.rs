@@ -215,6 +215,25 @@ fn bad_flows_and_configs_are_refused() {
     assert_eq!(text, "ack_every: 0 never acknowledges, use 1 for every packet");
 }
 
+/// Heads that no packet can have are not written: too long for IPv4, nine records, a record and a
+/// half, no room.
+#[test]
+fn frames_that_cannot_be_are_not_written() {
+    let longest = 65_535 - (HEADERS_LEN - 14) as u32;
+    let emit = |payload_len, records: usize, room: usize| {
+        let repr = FrameRepr { payload_len, ..from_peer(Kind::Data, 1, 0) };
+        repr.emit(&vec![0; records], &mut vec![0; room])
+    };
+    assert_eq!(emit(longest, 0, 200), Some(HEADERS_LEN));
+    assert_eq!(emit(longest + 1, 0, 200), None);
+    assert_eq!(emit(u32::MAX, 0, 200), None);
+    assert_eq!(emit(1, 64, 200), Some(HEADERS_LEN + 64));
+    assert_eq!(emit(longest, 8, 200), None);
+    assert_eq!(emit(1, 72, 200), None);
+    assert_eq!(emit(1, 12, 200), None);
+    assert_eq!(emit(1, 8, HEADERS_LEN + 7), None);
+}
+
 /// A host with a flow under way in either direction, so that mutated frames reach everything.
 fn busy(scheme: &str) -> (Host, Vec<Vec<u8>>) {
     let mut host = host(&common::scheme(scheme, &[]), |_| {});

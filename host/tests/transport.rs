@@ -179,6 +179,48 @@ fn pauses_are_kept_and_are_no_loss() {
     assert_eq!(net.hosts[0].stats().retransmits, 0);
 }
 
+/// Nor is it a loss if the pause catches packets in flight whose ACKs do not come back either: the
+/// timeouts that pass meanwhile repeat nothing and do not back off.
+#[test]
+fn a_pause_with_packets_in_flight_is_no_loss() {
+    let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+        config.control_class = 7;
+        config.data_class = 3;
+    });
+    let flow = net.open(0, 1, None);
+    net.run_until(Time::from_us(100));
+    net.pause(1, 1 << 7);
+    net.run_until(Time::from_us(110));
+    net.pause(0, 1 << 3);
+    assert!(net.flow(0, flow).inflight > Bytes::ZERO);
+    net.run_until(Time::from_ms(100));
+    assert!(net.flow(0, flow).inflight > Bytes::ZERO, "it went back");
+    net.pause(1, 0);
+    net.pause(0, 0);
+    net.run_until(Time::from_ms(101));
+    let stats = net.hosts[0].stats();
+    assert_eq!((stats.timeouts, stats.retransmits), (0, 0));
+}
+
+/// The window is tested before the packet: a window of exactly ten packets lets ten go, one byte
+/// more an eleventh.
+#[test]
+fn the_window_is_tested_before_the_packet() {
+    let in_flight = |base_rtt: Time| {
+        let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+            config.mtu = Bytes::new(1000 + (HEADERS_LEN + MAX_HOPS * INT_RECORD_LEN) as u64);
+            config.base_rtt = base_rtt;
+        });
+        net.pause(1, 1);
+        let flow = net.open(0, 1, None);
+        net.run_until(Time::from_us(50));
+        let view = net.flow(0, flow);
+        (view.window.get(), view.inflight.get())
+    };
+    assert_eq!(in_flight(Time::from_ns(800)), (10_000, 10_000));
+    assert_eq!(in_flight(Time::from_ps(800_080)), (10_001, 11_000));
+}
+
 /// The receiver's ACKs wait while their class is paused; the sender's window closes, no more.
 #[test]
 fn the_window_holds_without_acks() {
