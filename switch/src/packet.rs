@@ -6,12 +6,13 @@ use std::fmt;
 const HEADROOM: usize = 128;
 /// What [`Packet::write_head`] offers its writer.
 const HEAD_ROOM_TO_WRITE: usize = 320;
+/// The buffer has this many bytes behind the frame, so that a word can be read from any byte of it.
+const SLACK: usize = 8;
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.
 ///
 /// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state.
-#[derive(Default)]
 pub struct Packet {
     buffer: Vec<u8>,
     start: usize,
@@ -37,6 +38,12 @@ pub(crate) struct Phv {
     pub truncate: u32,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
     pub carried: bool,
+}
+
+impl Default for Packet {
+    fn default() -> Packet {
+        Packet { buffer: vec![0; SLACK], start: 0, end: 0, virtual_len: 0, phv: Phv::default() }
+    }
 }
 
 impl Packet {
@@ -68,8 +75,8 @@ impl Packet {
         self.end = HEADROOM + len;
         self.virtual_len = virtual_len;
         self.phv.carried = false;
-        if self.buffer.len() < self.end {
-            self.buffer.resize(self.end, 0);
+        if self.buffer.len() < self.end + SLACK {
+            self.buffer.resize(self.end + SLACK, 0);
         }
     }
 
@@ -83,6 +90,13 @@ impl Packet {
     #[inline]
     pub fn virtual_len(&self) -> u32 {
         self.virtual_len
+    }
+
+    /// Makes `virtual_len` bytes follow [`Packet::bytes`]: for a writer that knows its payload only once the
+    /// head is written.
+    #[inline]
+    pub fn set_virtual_len(&mut self, virtual_len: u32) {
+        self.virtual_len = virtual_len;
     }
 
     /// The length of the frame, virtual tail included: what P4 sees as `packet_length`.
@@ -121,15 +135,11 @@ impl Packet {
         self.virtual_len = other.virtual_len;
     }
 
+    /// The frame with a few bytes behind it, its length, and the header vector, borrowed apart.
     #[inline]
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start..self.end]
-    }
-
-    /// Bytes and header vector, borrowed apart.
-    #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut Phv) {
-        (&mut self.buffer[self.start..self.end], &mut self.phv)
+    pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
+        let len = self.end - self.start;
+        (&mut self.buffer[self.start..self.end + SLACK], len, &mut self.phv)
     }
 
     /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
@@ -145,8 +155,8 @@ impl Packet {
             return false;
         }
         let end = self.end + missing;
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
+        if self.buffer.len() < end + SLACK {
+            self.buffer.resize(end + SLACK, 0);
         }
         self.buffer[self.end..end].fill(0);
         self.end = end;
@@ -169,8 +179,8 @@ impl Packet {
     fn make_headroom(&mut self, more: usize) {
         let len = self.end - self.start;
         let start = more + HEADROOM;
-        if self.buffer.len() < start + len {
-            self.buffer.resize(start + len, 0);
+        if self.buffer.len() < start + len + SLACK {
+            self.buffer.resize(start + len + SLACK, 0);
         }
         self.buffer.copy_within(self.start..self.end, start);
         self.start = start;

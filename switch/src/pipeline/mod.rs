@@ -1,8 +1,22 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
 
+mod arrays;
+mod control;
 mod entry;
+mod exec;
+mod frame;
+mod hash;
+mod headers;
 mod io;
+mod lookup;
+mod meter;
+mod parse;
+mod profiles;
+mod state;
+mod tables;
 mod trace;
+mod values;
+mod wide;
 
 pub use entry::{
     ActionCall, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates, TableEntry,
@@ -12,31 +26,62 @@ pub use io::{ClonedPacket, Digest, Effects, EgressMeta, EgressVerdict, IngressMe
 pub use trace::{NoTrace, Tracer};
 
 use crate::packet::Packet;
-use crate::program::{Program, TableId};
+use crate::program::{Program, SESSION_SET, low_bits};
+use parse::Frame;
+use state::State;
 use std::sync::Arc;
 
-/// The pipeline of one switch: a program and the state it has in this switch (tables, registers, counters, meters).
-pub struct Pipeline {}
+/// Timestamps are 48 bits wide in v1model.
+const TIMESTAMP_BITS: u32 = 48;
 
-#[allow(unused_variables)]
+/// `standard_metadata.instance_type`, with simple_switch's numbers.
+mod instance {
+    pub const NORMAL: u64 = 0;
+    pub const INGRESS_CLONE: u64 = 1;
+    pub const EGRESS_CLONE: u64 = 2;
+    pub const RECIRCULATED: u64 = 4;
+    pub const REPLICATED: u64 = 5;
+    pub const RESUBMITTED: u64 = 6;
+}
+
+/// The pipeline of one switch: a program and the state it has in this switch (tables, registers, counters, meters).
+pub struct Pipeline {
+    program: Arc<Program>,
+    state: State,
+}
+
 impl Pipeline {
     /// A pipeline as it is when the switch starts: const entries and default actions in place, all else empty.
     pub fn new(program: Arc<Program>, seed: u64) -> Pipeline {
-        unimplemented!()
+        let state = State::new(&program, seed);
+        Pipeline { program, state }
     }
     /// The program it runs.
     pub fn program(&self) -> &Arc<Program> {
-        unimplemented!()
+        &self.program
     }
     /// Which port means "drop"; BMv2's default is 511.
-    pub fn set_drop_port(&mut self, port: u16) {}
+    pub fn set_drop_port(&mut self, port: u16) {
+        self.state.drop_port = port;
+    }
     /// How many ticks `now` makes in a second, for meters; BMv2's clock, and the default, is microseconds.
-    pub fn set_ticks_per_second(&mut self, ticks: u64) {}
+    pub fn set_ticks_per_second(&mut self, ticks: u64) {
+        self.state.ticks_per_second = ticks.max(1);
+    }
+    /// How many `assert` and `assume` statements did not hold. (BMv2 aborts at the first.)
+    pub fn failed_assertions(&self) -> u64 {
+        self.state.failed_assertions
+    }
+    /// How many times an action was left because it would not end.
+    pub fn runaway_actions(&self) -> u64 {
+        self.state.runaways
+    }
 
     /// Parses a packet and runs ingress on it.
     pub fn ingress(&mut self, packet: &mut Packet, meta: IngressMeta, fx: &mut Effects) -> Verdict {
         self.ingress_traced(packet, meta, fx, &mut NoTrace)
     }
+
     /// As [`Pipeline::ingress`], watched.
     pub fn ingress_traced<T: Tracer>(
         &mut self,
@@ -45,12 +90,76 @@ impl Pipeline {
         fx: &mut Effects,
         tracer: &mut T,
     ) -> Verdict {
-        unimplemented!()
+        let Pipeline { program, state } = self;
+        let program: &Program = program;
+        let (standard, flags) = (&program.standard, &program.state);
+        let drop_port = u64::from(state.drop_port);
+        let mut frame = Frame { program, state, packet, now: meta.now, tracer };
+        if !std::mem::take(&mut frame.packet.phv.carried) {
+            lay_out(program, frame.packet);
+            let len = frame.packet.len();
+            let slots = &mut frame.packet.phv.slots;
+            slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
+            slots[usize::from(standard.packet_length)] = u64::from(len);
+            slots[usize::from(standard.ingress_timestamp)] = meta.now & low_bits(TIMESTAMP_BITS);
+        }
+        frame.packet.phv.slots[usize::from(flags.drop_port)] = drop_port;
+
+        let error = frame.parse();
+        let correct = frame.verify_checksums();
+        let slots = &mut frame.packet.phv.slots;
+        slots[usize::from(standard.parser_error)] = u64::from(error);
+        slots[usize::from(standard.checksum_error)] = u64::from(!correct);
+        let parsed = frame.packet.phv.parsed as usize;
+        frame.run(program.ingress, parsed);
+
+        let Frame { state, packet, tracer, .. } = frame;
+        let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
+        let session = slot(packet, flags.clone_session);
+        if session != 0 {
+            let mut clone = fx.pool.get();
+            clone.copy_bytes_from(packet);
+            lay_out(program, &mut clone);
+            clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
+            clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
+            // BMv2 parses a clone again, for want of a copy of the header vector as it was.
+            Frame { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }.parse();
+            let list = slot(packet, flags.clone_list);
+            keep(program, state, &packet.phv.slots, list);
+            restore(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
+            let priority = slot(&clone, standard.priority) as u8;
+            fx.clones.push(ClonedPacket { session: (session & !SESSION_SET) as u16, priority, packet: clone });
+            packet.phv.slots[usize::from(flags.clone_session)] = 0;
+        }
+        if let Some(list) = (slot(packet, flags.digest) as usize).checked_sub(1) {
+            fx.digests.push(digest(program, list, &packet.phv.slots));
+            packet.phv.slots[usize::from(flags.digest)] = 0;
+        }
+        let list = slot(packet, flags.resubmit);
+        if list != 0 {
+            carry(program, state, packet, list, instance::RESUBMITTED);
+            return Verdict::Resubmit;
+        }
+        let priority = slot(packet, standard.priority) as u8;
+        let group = slot(packet, standard.mcast_grp) as u16;
+        if group != 0 {
+            packet.phv.slots[usize::from(standard.instance_type)] = instance::REPLICATED;
+            packet.phv.slots[usize::from(flags.recirculate)] = 0;
+            return Verdict::Multicast { group, priority };
+        }
+        let port = slot(packet, standard.egress_spec);
+        if port == drop_port {
+            return Verdict::Drop;
+        }
+        packet.phv.slots[usize::from(standard.instance_type)] = instance::NORMAL;
+        Verdict::Unicast { port: port as u16, priority }
     }
+
     /// Runs egress on a packet that went through ingress, or on a clone, and deparses it.
     pub fn egress(&mut self, packet: &mut Packet, meta: EgressMeta, fx: &mut Effects) -> EgressVerdict {
         self.egress_traced(packet, meta, fx, &mut NoTrace)
     }
+
     /// As [`Pipeline::egress`], watched.
     pub fn egress_traced<T: Tracer>(
         &mut self,
@@ -59,212 +168,126 @@ impl Pipeline {
         fx: &mut Effects,
         tracer: &mut T,
     ) -> EgressVerdict {
-        unimplemented!()
-    }
+        let Pipeline { program, state } = self;
+        let program: &Program = program;
+        let (standard, flags) = (&program.standard, &program.state);
+        let drop_port = u64::from(state.drop_port);
+        if packet.phv.stamp != program.stamp {
+            // It never went through ingress: a packet without headers.
+            lay_out(program, packet);
+        }
+        let length = u64::from(packet.phv.length);
+        let slots = &mut packet.phv.slots;
+        let mut set = |slot: u16, value: u64| slots[usize::from(slot)] = value;
+        set(standard.egress_timestamp, meta.now & low_bits(TIMESTAMP_BITS));
+        set(standard.enq_timestamp, meta.enq_timestamp & low_bits(standard.enq_timestamp_bits));
+        set(standard.enq_qdepth, u64::from(meta.enq_qdepth) & low_bits(standard.qdepth_bits));
+        set(standard.deq_timedelta, meta.deq_timedelta & low_bits(standard.deq_timedelta_bits));
+        set(standard.deq_qdepth, u64::from(meta.deq_qdepth) & low_bits(standard.qdepth_bits));
+        set(standard.qid, u64::from(meta.qid));
+        set(standard.egress_rid, u64::from(meta.rid));
+        set(standard.egress_port, u64::from(meta.port));
+        // Anything but the drop port, so that only egress itself can drop the packet.
+        set(standard.egress_spec, (drop_port + 1) & low_bits(standard.port_bits));
+        set(standard.packet_length, length);
+        set(flags.drop_port, drop_port);
+        set(flags.exit, 0);
+        let parsed = packet.phv.parsed as usize;
+        let mut frame = Frame { program, state, packet, now: meta.now, tracer };
+        frame.run(program.egress, parsed);
 
-    /// A table by its name: in full, or the shortest suffix after a dot that no other table has.
-    pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
-        unimplemented!()
+        let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
+        let session = slot(frame.packet, flags.clone_session);
+        if session != 0 {
+            let mut clone = fx.pool.copy(frame.packet);
+            let list = slot(frame.packet, flags.clone_list);
+            keep(program, frame.state, &frame.packet.phv.slots, list);
+            restore(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
+            let priority = slot(&clone, standard.priority) as u8;
+            fx.clones.push(ClonedPacket { session: (session & !SESSION_SET) as u16, priority, packet: clone });
+            frame.packet.phv.slots[usize::from(flags.clone_session)] = 0;
+        }
+        if slot(frame.packet, standard.egress_spec) == drop_port {
+            return EgressVerdict::Drop;
+        }
+        frame.deparse();
+        let Frame { state, packet, .. } = frame;
+        let list = slot(packet, flags.recirculate);
+        if list != 0 {
+            let len = packet.len();
+            packet.phv.ingress_length = len;
+            carry(program, state, packet, list, instance::RECIRCULATED);
+            return EgressVerdict::Recirculate;
+        }
+        EgressVerdict::Send
     }
-    /// Adds an entry. `priority`: larger wins, of equal ones the older; ignored where the table has no priorities.
-    pub fn table_add(
-        &mut self,
-        table: TableId,
-        key: &[KeyMatch],
-        priority: i32,
-        action: &ActionCall,
-    ) -> Result<EntryHandle, TableError> {
-        unimplemented!()
-    }
-    /// Gives an entry another action.
-    pub fn table_modify(
-        &mut self,
-        table: TableId,
-        entry: EntryHandle,
-        action: &ActionCall,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Removes an entry.
-    pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// The entry with exactly this match (and priority, where the table has them).
-    pub fn table_find(
-        &self,
-        table: TableId,
-        key: &[KeyMatch],
-        priority: i32,
-    ) -> Result<Option<EntryHandle>, TableError> {
-        unimplemented!()
-    }
-    /// Sets what the table does on a miss.
-    pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Sets it back to what the program says.
-    pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// What the table does on a miss.
-    pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
-        unimplemented!()
-    }
-    /// The entries of a table, in the order of their handles.
-    pub fn table_entries(&self, table: TableId) -> Vec<TableEntry> {
-        unimplemented!()
-    }
-    /// After how many ticks without a match an entry has timed out; 0 for never.
-    pub fn table_set_timeout(
-        &mut self,
-        table: TableId,
-        entry: EntryHandle,
-        ticks: u64,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Entries of tables with idle timeout that have timed out by `now`.
-    pub fn timed_out(&self, now: u64) -> Vec<(TableId, EntryHandle)> {
-        unimplemented!()
-    }
+}
 
-    /// The names of all action profiles.
-    pub fn profiles(&self) -> Vec<&str> {
-        unimplemented!()
+/// Gives a packet a fresh header vector: no header valid, all metadata 0.
+fn lay_out(program: &Program, packet: &mut Packet) {
+    let len = packet.len();
+    let phv = &mut packet.phv;
+    if phv.stamp != program.stamp {
+        phv.stamp = program.stamp;
+        phv.slots.clear();
+        phv.slots.resize(program.vars + program.temps, 0);
+        phv.slots.extend_from_slice(&program.consts);
+    } else {
+        phv.slots[..program.vars].fill(0);
     }
-    /// Adds a member to an action profile.
-    pub fn member_add(&mut self, profile: &str, action: &ActionCall) -> Result<MemberHandle, TableError> {
-        unimplemented!()
-    }
-    /// Gives a member another action.
-    pub fn member_modify(
-        &mut self,
-        profile: &str,
-        member: MemberHandle,
-        action: &ActionCall,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Removes a member that nothing refers to.
-    pub fn member_delete(&mut self, profile: &str, member: MemberHandle) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// The members of an action profile.
-    pub fn members(&self, profile: &str) -> Result<Vec<(MemberHandle, ActionCall)>, TableError> {
-        unimplemented!()
-    }
-    /// Adds a group of members. A member that appears twice has twice the weight.
-    pub fn group_add(&mut self, profile: &str, members: &[MemberHandle]) -> Result<GroupHandle, TableError> {
-        unimplemented!()
-    }
-    /// Gives a group other members.
-    pub fn group_modify(
-        &mut self,
-        profile: &str,
-        group: GroupHandle,
-        members: &[MemberHandle],
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Removes a group that no entry refers to.
-    pub fn group_delete(&mut self, profile: &str, group: GroupHandle) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// The groups of an action profile.
-    pub fn groups(&self, profile: &str) -> Result<Vec<(GroupHandle, Vec<MemberHandle>)>, TableError> {
-        unimplemented!()
-    }
+    phv.parsed = 0;
+    phv.length = len;
+    phv.ingress_length = len;
+    phv.truncate = u32::MAX;
+}
 
-    /// How many cells a register array has, and how many bits a cell.
-    pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
-        unimplemented!()
+/// Remembers the fields of a list (counted from 1).
+fn keep(program: &Program, state: &mut State, slots: &[u64], list: u64) {
+    state.kept.clear();
+    for (slot, bits) in fields(program, list) {
+        state.kept.extend_from_slice(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)]);
     }
-    /// The value of a register cell.
-    pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
-        unimplemented!()
+}
+
+/// Clears the metadata but for the fields of a list, which get what was remembered.
+fn restore(program: &Program, state: &State, slots: &mut [u64], list: u64, instance_type: u64) {
+    for (base, len) in &program.metadata {
+        slots[usize::from(*base)..][..usize::from(*len)].fill(0);
     }
-    /// Sets a register cell.
-    pub fn register_write(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), TableError> {
-        unimplemented!()
+    let mut rest = state.kept.as_slice();
+    for (slot, bits) in fields(program, list) {
+        let (value, tail) = rest.split_at(crate::program::limbs(*bits));
+        slots[usize::from(*slot)..][..value.len()].copy_from_slice(value);
+        rest = tail;
     }
-    /// How many cells a counter array has.
-    pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
-        unimplemented!()
+    let flags = &program.state;
+    for flag in [flags.exit, flags.clone_session, flags.clone_list, flags.resubmit, flags.recirculate, flags.digest] {
+        slots[usize::from(flag)] = 0;
     }
-    /// The value of a counter cell.
-    pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
-        unimplemented!()
-    }
-    /// Sets a counter cell.
-    pub fn counter_write(
-        &mut self,
-        counter: &str,
-        index: usize,
-        value: CounterValue,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// The direct counter of an entry.
-    pub fn direct_counter_read(
-        &self,
-        table: TableId,
-        entry: EntryHandle,
-    ) -> Result<CounterValue, TableError> {
-        unimplemented!()
-    }
-    /// Sets the direct counter of an entry.
-    pub fn direct_counter_write(
-        &mut self,
-        table: TableId,
-        entry: EntryHandle,
-        value: CounterValue,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// How many cells a meter array has.
-    pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
-        unimplemented!()
-    }
-    /// The rates of a meter cell; None while it has none, and marks everything green.
-    pub fn meter_rates(&self, meter: &str, index: usize) -> Result<Option<MeterRates>, TableError> {
-        unimplemented!()
-    }
-    /// Sets the rates of a meter cell.
-    pub fn meter_set_rates(
-        &mut self,
-        meter: &str,
-        index: usize,
-        rates: Option<MeterRates>,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// The rates of an entry's direct meter.
-    pub fn direct_meter_rates(
-        &self,
-        table: TableId,
-        entry: EntryHandle,
-    ) -> Result<Option<MeterRates>, TableError> {
-        unimplemented!()
-    }
-    /// Sets the rates of an entry's direct meter.
-    pub fn direct_meter_set_rates(
-        &mut self,
-        table: TableId,
-        entry: EntryHandle,
-        rates: Option<MeterRates>,
-    ) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Puts a value into a parser value set.
-    pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// Empties a parser value set.
-    pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
-        unimplemented!()
-    }
-    /// How many `assert` and `assume` statements did not hold. (BMv2 aborts at the first.)
-    pub fn failed_assertions(&self) -> u64 {
-        unimplemented!()
-    }
+    slots[usize::from(program.standard.instance_type)] = instance_type;
+}
+
+fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
+    let list = (list as usize).checked_sub(1).and_then(|list| program.field_lists.get(list));
+    list.map_or(&[], |list| list.fields.as_slice())
+}
+
+/// Prepares a packet to run ingress again with the fields of a list preserved.
+fn carry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
+    let ingress_length = packet.phv.ingress_length;
+    keep(program, state, &packet.phv.slots, list);
+    lay_out(program, packet);
+    restore(program, state, &mut packet.phv.slots, list, instance_type);
+    packet.phv.ingress_length = ingress_length;
+    packet.phv.carried = true;
+    let len = packet.len();
+    packet.phv.slots[usize::from(program.standard.packet_length)] = u64::from(len);
+}
+
+fn digest(program: &Program, list: usize, slots: &[u64]) -> Digest {
+    let list = &program.learn_lists[list];
+    let value = |(slot, bits): &(u16, u32)| {
+        values::to_bytes(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)], *bits)
+    };
+    Digest { list: list.name.clone(), values: list.fields.iter().map(value).collect() }
 }

@@ -1,13 +1,40 @@
 //! BMv2 JSON -> checked, flat [`Program`].
+//!
+//! Everything is resolved and checked here, once: after loading there are no names to look up, no trees to walk and
+//! nothing that could turn out to be missing. What is not supported is refused with its place in the JSON.
+
+mod action;
+mod asm;
+mod calc;
+mod expr;
+mod flow;
+mod json;
+mod layout;
+mod link;
+mod op;
+mod parser;
+mod shape;
+mod table;
+
+pub(crate) use action::{LogMessage, SESSION_SET, State};
+pub(crate) use asm::low_bits;
+pub(crate) use calc::{Algorithm, Calculation, Input};
+pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
+pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
+pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
+pub(crate) use shape::{Moves, Shape};
+pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
+pub use table::{KeyInfo, TableInfo};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A table of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u16);
 
 /// An action of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u16);
 
 /// A header instance of a program.
@@ -24,41 +51,6 @@ pub struct LoadError {
     pub what: String,
 }
 
-/// A checked P4 program, shared by all switches that run it.
-#[derive(Debug)]
-pub struct Program {}
-
-impl Program {
-    /// Loads what p4c's BMv2 back end wrote.
-    pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
-        let _ = text;
-        unimplemented!()
-    }
-    /// The name of a table.
-    pub fn table_name(&self, table: TableId) -> &str {
-        let _ = table;
-        unimplemented!()
-    }
-    /// The name of an action.
-    pub fn action_name(&self, action: ActionId) -> &str {
-        let _ = action;
-        unimplemented!()
-    }
-    /// The name of a header instance.
-    pub fn header_name(&self, header: HeaderId) -> &str {
-        let _ = header;
-        unimplemented!()
-    }
-    /// All tables.
-    pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
-        std::iter::empty()
-    }
-    /// All actions with their parameters.
-    pub fn actions(&self) -> impl Iterator<Item = (ActionId, &ActionInfo)> {
-        std::iter::empty()
-    }
-}
-
 /// How a key element is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
@@ -72,51 +64,6 @@ pub enum MatchKind {
     Range,
 }
 
-/// A key element of a table.
-#[derive(Clone, Debug)]
-pub struct KeyInfo {
-    /// Its name, as P4Info has it.
-    pub name: String,
-    /// How it is matched.
-    pub kind: MatchKind,
-    /// Its width.
-    pub bits: u32,
-}
-
-/// What a table is, for those who fill it.
-#[derive(Clone, Debug)]
-pub struct TableInfo {
-    /// Its name, as P4Info has it.
-    pub name: String,
-    /// Its key.
-    pub key: Vec<KeyInfo>,
-    /// The actions it may run.
-    pub actions: Vec<ActionId>,
-    /// How many entries it holds.
-    pub size: usize,
-    /// The action profile or selector it uses.
-    pub profile: Option<String>,
-    /// Its entries come with the program and cannot be changed.
-    pub const_entries: bool,
-    /// Its default action cannot be changed.
-    pub const_default: bool,
-    /// It counts hits per entry.
-    pub direct_counters: bool,
-    /// Its direct meter.
-    pub direct_meter: Option<String>,
-    /// Entries may time out.
-    pub idle_timeout: bool,
-    /// Made by p4c for a statement block, not there for a controller.
-    pub hidden: bool,
-}
-
-impl TableInfo {
-    /// Whether a priority must be given with an entry.
-    pub fn has_priorities(&self) -> bool {
-        self.key.iter().any(|key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range))
-    }
-}
-
 /// What an action is, for those who call it from an entry.
 #[derive(Clone, Debug)]
 pub struct ActionInfo {
@@ -124,4 +71,173 @@ pub struct ActionInfo {
     pub name: String,
     /// Names and widths of its parameters.
     pub params: Vec<(String, u32)>,
+}
+
+/// Code that computes a value, and the slot that has it afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub code: Option<Pc>,
+    pub slot: Slot,
+}
+
+/// A checksum of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Checksum {
+    pub name: String,
+    pub calculation: u16,
+    pub target: expr::Place,
+    /// Its target's header; None for metadata, which is always valid.
+    pub valid: Option<Slot>,
+    pub condition: Option<Condition>,
+    pub verify: bool,
+    pub update: bool,
+}
+
+/// An array of registers, counters or meters.
+#[derive(Clone, Debug)]
+pub(crate) struct Array {
+    pub name: String,
+    pub size: usize,
+    /// Width of a register; 0 for the others.
+    pub bits: u32,
+    /// It belongs to a table.
+    pub direct: bool,
+    /// A meter that counts packets, not bytes.
+    pub packets: bool,
+}
+
+/// Fields that go together: for digests, and for what survives a clone, resubmit or recirculate.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldList {
+    pub name: String,
+    /// Slot and width.
+    pub fields: Vec<(Slot, u32)>,
+}
+
+/// The fields simple_switch reads and writes itself. Those a program does not have are given a slot no one reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standard {
+    pub ingress_port: Slot,
+    pub packet_length: Slot,
+    pub egress_spec: Slot,
+    pub egress_port: Slot,
+    pub instance_type: Slot,
+    pub ingress_timestamp: Slot,
+    pub egress_timestamp: Slot,
+    pub mcast_grp: Slot,
+    pub egress_rid: Slot,
+    pub priority: Slot,
+    pub parser_error: Slot,
+    pub checksum_error: Slot,
+    pub enq_timestamp: Slot,
+    pub enq_qdepth: Slot,
+    pub deq_timedelta: Slot,
+    pub deq_qdepth: Slot,
+    pub qid: Slot,
+    /// Widths of the clocks and depths, which programs may choose.
+    pub enq_timestamp_bits: u32,
+    pub deq_timedelta_bits: u32,
+    pub qdepth_bits: u32,
+    pub port_bits: u32,
+}
+
+/// A place in the code, for those who watch.
+#[derive(Clone, Debug)]
+pub(crate) enum Mark {
+    Condition(String),
+    Table(u16),
+}
+
+/// A checked P4 program, shared by all switches that run it.
+#[derive(Debug)]
+pub struct Program {
+    /// Tells packets which program their header vector is laid out for.
+    pub(crate) stamp: u64,
+    pub(crate) layout: Layout,
+    /// Slots that begin a packet's life as 0; temporaries and constants follow.
+    pub(crate) vars: usize,
+    pub(crate) temps: usize,
+    pub(crate) consts: Vec<u64>,
+    pub(crate) code: Vec<Op>,
+    pub(crate) wide: Vec<WideOp>,
+    pub(crate) header_ops: Vec<HeaderOp>,
+    pub(crate) logs: Vec<LogMessage>,
+    pub(crate) marks: Vec<(Pc, Mark)>,
+    pub(crate) standard: Standard,
+    pub(crate) state: State,
+    /// Metadata blocks: base and slots. They are what a resubmit clears.
+    pub(crate) metadata: Vec<(Slot, u16)>,
+    pub(crate) params: Slot,
+    pub(crate) parser: Parser,
+    /// By header instance.
+    pub(crate) shapes: Vec<Shape>,
+    /// By header type, every field used: for elements of stacks.
+    pub(crate) type_shapes: Vec<Shape>,
+    pub(crate) deparser: Vec<HeaderId>,
+    pub(crate) deparser_code: Option<Pc>,
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) calculations: Vec<Calculation>,
+    pub(crate) registers: Vec<Array>,
+    pub(crate) counters: Vec<Array>,
+    pub(crate) meters: Vec<Array>,
+    pub(crate) actions: Vec<ActionInfo>,
+    pub(crate) action_code: Vec<Pc>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) field_lists: Vec<FieldList>,
+    pub(crate) learn_lists: Vec<FieldList>,
+    pub(crate) ingress: Pc,
+    pub(crate) egress: Pc,
+}
+
+/// Numbers programs within the process; it never shows in what a switch does.
+static STAMPS: AtomicU64 = AtomicU64::new(1);
+
+impl Program {
+    /// Loads what p4c's BMv2 back end wrote: version 2 of the format.
+    pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|error| LoadError {
+            path: format!("line {} column {}", error.line(), error.column()),
+            what: format!("not JSON: {error}"),
+        })?;
+        let mut program = link::load(&json::At::root(&value))?;
+        program.stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(program))
+    }
+
+    /// The name of a table.
+    pub fn table_name(&self, table: TableId) -> &str {
+        self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)
+    }
+    /// The name of an action.
+    pub fn action_name(&self, action: ActionId) -> &str {
+        self.actions.get(usize::from(action.0)).map_or("", |action| &action.name)
+    }
+    /// The name of a header instance.
+    pub fn header_name(&self, header: HeaderId) -> &str {
+        self.layout.headers.get(usize::from(header.0)).map_or("", |header| &header.name)
+    }
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
+        (0..).map(TableId).zip(self.tables.iter().map(|table| &table.info))
+    }
+    /// All actions with their parameters.
+    pub fn actions(&self) -> impl Iterator<Item = (ActionId, &ActionInfo)> {
+        (0..).map(ActionId).zip(&self.actions)
+    }
+    /// The field that a slot belongs to, and its width.
+    pub(crate) fn slot_field(&self, slot: Slot) -> Option<(String, u32)> {
+        for header in &self.layout.headers {
+            let ty = &self.layout.types[header.ty];
+            let Some(rel) = slot.checked_sub(header.base).filter(|rel| *rel < ty.slots) else { continue };
+            let field = ty.fields.iter().rfind(|field| field.slot <= rel)?;
+            return Some((format!("{}.{}", header.name, field.name), field.bits));
+        }
+        None
+    }
+    /// What stands out about a place in the code.
+    pub(crate) fn mark(&self, pc: Pc) -> Option<&Mark> {
+        let at = self.marks.binary_search_by_key(&pc, |(pc, _)| *pc).ok()?;
+        Some(&self.marks[at].1)
+    }
 }

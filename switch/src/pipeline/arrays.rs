@@ -1,0 +1,230 @@
+//! The control surface of registers, counters, meters and parser value sets.
+
+use super::control::by_name;
+use super::entry::{CounterValue, EntryHandle, MeterRates, TableError};
+use super::meter::Meter;
+use super::{Pipeline, values};
+use crate::program::{Array, TableId, limbs};
+
+fn find(arrays: &[Array], kind: &'static str, name: &str) -> Result<usize, TableError> {
+    let names = arrays.iter().map(|array| array.name.as_str());
+    by_name(names, name).ok_or_else(|| TableError::Unknown { kind, name: name.to_string() })
+}
+
+fn out_of_bounds(kind: &str, name: &str, index: usize, size: usize) -> TableError {
+    TableError::OutOfBounds { object: format!("{kind} {name}"), index, size }
+}
+
+impl Pipeline {
+    /// How many cells a register array has, and how many bits a cell.
+    pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
+        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
+        Ok((array.size, array.bits))
+    }
+
+    fn register_cell(&mut self, register: &str, index: usize) -> Result<(&mut [u64], u32), TableError> {
+        let number = find(&self.program.registers, "register array", register)?;
+        let array = &self.program.registers[number];
+        if index >= array.size {
+            return Err(out_of_bounds("register array", register, index, array.size));
+        }
+        let words = limbs(array.bits);
+        Ok((&mut self.state.registers[number][index * words..][..words], array.bits))
+    }
+
+    /// The value of a register cell.
+    pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
+        let number = find(&self.program.registers, "register array", register)?;
+        let array = &self.program.registers[number];
+        if index >= array.size {
+            return Err(out_of_bounds("register array", register, index, array.size));
+        }
+        let words = limbs(array.bits);
+        Ok(values::to_bytes(&self.state.registers[number][index * words..][..words], array.bits))
+    }
+
+    /// Sets a register cell.
+    pub fn register_write(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), TableError> {
+        let (cell, bits) = self.register_cell(register, index)?;
+        let value = values::to_limbs(value, bits, || format!("register {register}"))?;
+        cell.copy_from_slice(&value);
+        Ok(())
+    }
+
+    fn counter_cell(&mut self, counter: &str, index: usize) -> Result<&mut CounterValue, TableError> {
+        let number = find(&self.program.counters, "counter array", counter)?;
+        let cells = &mut self.state.counters[number];
+        let size = cells.len();
+        cells.get_mut(index).ok_or_else(|| out_of_bounds("counter array", counter, index, size))
+    }
+
+    /// How many cells a counter array has.
+    pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
+        Ok(self.state.counters[find(&self.program.counters, "counter array", counter)?].len())
+    }
+
+    /// The value of a counter cell.
+    pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
+        let cells = &self.state.counters[find(&self.program.counters, "counter array", counter)?];
+        let outside = || out_of_bounds("counter array", counter, index, cells.len());
+        cells.get(index).copied().ok_or_else(outside)
+    }
+
+    /// Sets a counter cell.
+    pub fn counter_write(
+        &mut self,
+        counter: &str,
+        index: usize,
+        value: CounterValue,
+    ) -> Result<(), TableError> {
+        *self.counter_cell(counter, index)? = value;
+        Ok(())
+    }
+
+    fn direct<V>(
+        &self,
+        table: TableId,
+        entry: EntryHandle,
+        what: &str,
+        cells: &[V],
+    ) -> Result<usize, TableError> {
+        let number = self.entry(table, entry)? as usize;
+        if number >= cells.len() {
+            let name = self.program.table_name(table);
+            return Err(TableError::Invalid(format!("table {name} has no direct {what}")));
+        }
+        Ok(number)
+    }
+
+    fn is_table(&self, table: TableId) -> Result<usize, TableError> {
+        match usize::from(table.0) {
+            index if index < self.state.tables.len() => Ok(index),
+            index => Err(TableError::Unknown { kind: "table", name: format!("number {index}") }),
+        }
+    }
+
+    /// The direct counter of an entry.
+    pub fn direct_counter_read(
+        &self,
+        table: TableId,
+        entry: EntryHandle,
+    ) -> Result<CounterValue, TableError> {
+        let cells = &self.state.tables[self.is_table(table)?].counters;
+        Ok(cells[self.direct(table, entry, "counter", cells)?])
+    }
+
+    /// Sets the direct counter of an entry.
+    pub fn direct_counter_write(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        value: CounterValue,
+    ) -> Result<(), TableError> {
+        let index = self.is_table(table)?;
+        let number = self.direct(table, entry, "counter", &self.state.tables[index].counters)?;
+        self.state.tables[index].counters[number] = value;
+        Ok(())
+    }
+
+    fn meter(&self, meter: &str, index: usize) -> Result<(usize, &Meter), TableError> {
+        let number = find(&self.program.meters, "meter array", meter)?;
+        let cells = &self.state.meters[number];
+        let outside = || out_of_bounds("meter array", meter, index, cells.len());
+        Ok((number, cells.get(index).ok_or_else(outside)?))
+    }
+
+    /// How many cells a meter array has.
+    pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
+        Ok(self.state.meters[find(&self.program.meters, "meter array", meter)?].len())
+    }
+
+    /// The rates of a meter cell; None while it has none, and marks everything green.
+    pub fn meter_rates(&self, meter: &str, index: usize) -> Result<Option<MeterRates>, TableError> {
+        Ok(self.meter(meter, index)?.1.rates())
+    }
+
+    /// Sets the rates of a meter cell.
+    pub fn meter_set_rates(
+        &mut self,
+        meter: &str,
+        index: usize,
+        rates: Option<MeterRates>,
+    ) -> Result<(), TableError> {
+        let (number, _) = self.meter(meter, index)?;
+        check_rates(rates)?;
+        self.state.meters[number][index].set_rates(rates, self.state.ticks_per_second);
+        Ok(())
+    }
+
+    /// The rates of an entry's direct meter.
+    pub fn direct_meter_rates(
+        &self,
+        table: TableId,
+        entry: EntryHandle,
+    ) -> Result<Option<MeterRates>, TableError> {
+        let cells = &self.state.tables[self.is_table(table)?].meters;
+        Ok(cells[self.direct(table, entry, "meter", cells)?].rates())
+    }
+
+    /// Sets the rates of an entry's direct meter.
+    pub fn direct_meter_set_rates(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        rates: Option<MeterRates>,
+    ) -> Result<(), TableError> {
+        let index = self.is_table(table)?;
+        let number = self.direct(table, entry, "meter", &self.state.tables[index].meters)?;
+        check_rates(rates)?;
+        self.state.tables[index].meters[number].set_rates(rates, self.state.ticks_per_second);
+        Ok(())
+    }
+
+    fn value_set(&self, set: &str) -> Result<usize, TableError> {
+        let names = self.program.parser.value_sets.iter().map(|set| set.name.as_str());
+        by_name(names, set).ok_or_else(|| TableError::Unknown { kind: "value set", name: set.to_string() })
+    }
+
+    /// Puts a value into a parser value set: its parts behind each other, without padding between them.
+    pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
+        let number = self.value_set(set)?;
+        let definition = &self.program.parser.value_sets[number];
+        let whole = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
+        let (mut high, mut words) = (definition.bits, Vec::new());
+        for bits in &definition.parts {
+            high -= bits;
+            words.extend(slice(&whole, high, *bits));
+        }
+        if !self.state.value_sets[number].contains(&words) {
+            self.state.value_sets[number].push(words);
+        }
+        Ok(())
+    }
+
+    /// Empties a parser value set.
+    pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
+        let number = self.value_set(set)?;
+        self.state.value_sets[number].clear();
+        Ok(())
+    }
+}
+
+/// `bits` bits of a number, from bit `low` up.
+fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
+    let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
+    (0..limbs(bits) as u32).map(move |index| {
+        let at = low + 64 * index;
+        let upper = if at % 64 == 0 { 0 } else { limb(at / 64 + 1) << (64 - at % 64) };
+        let left = bits - (64 * index).min(bits);
+        (limb(at / 64) >> (at % 64) | upper) & crate::program::low_bits(left)
+    })
+}
+
+fn check_rates(rates: Option<MeterRates>) -> Result<(), TableError> {
+    match rates {
+        Some(rates) if rates.pir < rates.cir => {
+            Err(TableError::Invalid("the peak rate of a meter cannot be below its committed rate".to_string()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,428 @@
+//! The control surface of tables. It knows nothing of P4Runtime.
+
+use super::entry::{ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, TableEntry, TableError};
+use super::lookup::{Lookup, Match};
+use super::tables::{Cold, Link};
+use super::{Pipeline, values};
+use crate::program::{ActionId, MatchKind, Table, TableId, limbs, ones, prefix_mask};
+
+/// An action call with everything looked up.
+pub(super) enum Resolved {
+    Action(ActionId, Vec<u64>),
+    Link(Link),
+}
+
+/// The one of these names that is `name`, or that ends in `.name` if no other does.
+pub(super) fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
+    let mut suffix = None;
+    for (index, known) in names.enumerate() {
+        if known == name {
+            return Some(index);
+        }
+        if known.strip_suffix(name).is_some_and(|before| before.ends_with('.')) {
+            suffix = match suffix {
+                None => Some(Some(index)),
+                Some(_) => Some(None),
+            };
+        }
+    }
+    suffix.flatten()
+}
+
+impl Pipeline {
+    /// A table by its name: in full, or the shortest suffix after a dot that no other table has.
+    pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
+        let names = self.program.tables.iter().map(|table| table.info.name.as_str());
+        let index = by_name(names, name);
+        let unknown = || TableError::Unknown { kind: "table", name: name.to_string() };
+        index.map(|index| TableId(index as u16)).ok_or_else(unknown)
+    }
+
+    fn table(&self, table: TableId) -> Result<&Table, TableError> {
+        let unknown = || TableError::Unknown { kind: "table", name: format!("number {}", table.0) };
+        self.program.tables.get(usize::from(table.0)).ok_or_else(unknown)
+    }
+
+    pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {
+        let state = &self.state.tables[usize::from(table.0)];
+        let number = entry.0.saturating_add(1);
+        match state.cold.get(number as usize) {
+            Some(Some(_)) => Ok(number),
+            _ => Err(TableError::NoSuchHandle {
+                object: format!("table {}", self.program.table_name(table)),
+                kind: "entry",
+                handle: entry.0,
+            }),
+        }
+    }
+
+    fn immutable(&self, table: &Table, what: &'static str) -> TableError {
+        TableError::Immutable { table: table.info.name.clone(), what }
+    }
+
+    /// Adds an entry. `priority`: larger wins, of equal ones the older; ignored where the table has no priorities.
+    pub fn table_add(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        action: &ActionCall,
+    ) -> Result<EntryHandle, TableError> {
+        let definition = self.table(table)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        if definition.key.is_empty() {
+            let name = &definition.info.name;
+            return Err(TableError::Invalid(format!("table {name} has no key: set its default action")));
+        }
+        let found = self.to_match(table, key, priority)?;
+        let resolved = self.resolve_for_table(definition, action)?;
+        let state = &self.state.tables[usize::from(table.0)];
+        if state.lookup.find_same(&found, |entry| state.found(entry)) != 0 {
+            return Err(TableError::Duplicate { table: definition.info.name.clone() });
+        }
+        let used = state.hot.len() - 1 - state.free.len();
+        if used >= definition.info.size {
+            let (table, size) = (definition.info.name.clone(), definition.info.size);
+            return Err(TableError::Full { table, size });
+        }
+        let program = &self.program;
+        let definition = &program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        let entry = state.push(definition);
+        match resolved {
+            Resolved::Action(action, args) => state.set_action(program, definition, entry, action, &args),
+            Resolved::Link(link) => state.set_link(definition, entry, link),
+        }
+        state.lookup.insert(entry, &found);
+        state.cold[entry as usize] = Some(Cold { found, is_const: false, idle_timeout: 0 });
+        Ok(EntryHandle(entry - 1))
+    }
+
+    /// Gives an entry another action.
+    pub fn table_modify(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        action: &ActionCall,
+    ) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        let number = self.entry(table, entry)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        let resolved = self.resolve_for_table(definition, action)?;
+        let definition = &self.program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        match resolved {
+            Resolved::Action(action, args) => state.set_action(&self.program, definition, number, action, &args),
+            Resolved::Link(link) => state.set_link(definition, number, link),
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        let number = self.entry(table, entry)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        let state = &mut self.state.tables[usize::from(table.0)];
+        if let Some(cold) = state.cold[number as usize].take() {
+            state.lookup.remove(number, &cold.found);
+            state.links[number as usize] = Link::None;
+            if let Some(counter) = state.counters.get_mut(number as usize) {
+                *counter = Default::default();
+            }
+            if let Some(meter) = state.meters.get_mut(number as usize) {
+                *meter = Default::default();
+            }
+            state.free.push(number);
+        }
+        Ok(())
+    }
+
+    /// The entry with exactly this match (and priority, where the table has them).
+    pub fn table_find(
+        &self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+    ) -> Result<Option<EntryHandle>, TableError> {
+        let found = self.to_match(table, key, priority)?;
+        let state = &self.state.tables[usize::from(table.0)];
+        let entry = state.lookup.find_same(&found, |entry| state.found(entry));
+        Ok(entry.checked_sub(1).map(EntryHandle))
+    }
+
+    /// Sets what the table does on a miss.
+    pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        if definition.info.const_default {
+            return Err(self.immutable(definition, "the default action"));
+        }
+        let resolved = self.resolve_for_table(definition, action)?;
+        let definition = &self.program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        match resolved {
+            Resolved::Action(action, args) => {
+                state.links[0] = Link::None;
+                state.set_action(&self.program, definition, 0, action, &args);
+            }
+            Resolved::Link(link) => state.set_link(definition, 0, link),
+        }
+        Ok(())
+    }
+
+    /// Sets it back to what the program says.
+    pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
+        self.table(table)?;
+        let index = usize::from(table.0);
+        self.state.tables[index].reset_default(&self.program, &self.program.tables[index]);
+        Ok(())
+    }
+
+    /// What the table does on a miss.
+    pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
+        self.table(table).ok()?;
+        self.action_of(table, 0)
+    }
+
+    fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
+        let state = &self.state.tables[usize::from(table.0)];
+        Some(match state.links[entry as usize] {
+            Link::Member(member) => ActionCall::Member(MemberHandle(member)),
+            Link::Group(group) => ActionCall::Group(GroupHandle(group)),
+            Link::None => {
+                let hot = state.hot[entry as usize];
+                if hot.code == 0 {
+                    return None;
+                }
+                let args = &state.args[entry as usize * state.stride..][..state.stride];
+                let args = values::split_args(&self.program, hot.action, args);
+                ActionCall::Action { name: self.program.action_name(hot.action).to_string(), args }
+            }
+        })
+    }
+
+    /// The entries of a table, in the order of their handles.
+    pub fn table_entries(&self, table: TableId) -> Vec<TableEntry> {
+        let Ok(definition) = self.table(table) else { return Vec::new() };
+        let state = &self.state.tables[usize::from(table.0)];
+        let entries = state.cold.iter().enumerate().filter_map(|(number, cold)| {
+            let cold = cold.as_ref()?;
+            Some(TableEntry {
+                handle: EntryHandle(number as u32 - 1),
+                key: self.from_match(table, &cold.found),
+                priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
+                action: self.action_of(table, number as u32)?,
+                is_const: cold.is_const,
+                idle_timeout: cold.idle_timeout,
+            })
+        });
+        entries.collect()
+    }
+
+    /// After how many ticks without a match an entry has timed out; 0 for never.
+    pub fn table_set_timeout(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        ticks: u64,
+    ) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        if !definition.info.idle_timeout {
+            let name = &definition.info.name;
+            return Err(TableError::Invalid(format!("table {name} does not support timeouts")));
+        }
+        let number = self.entry(table, entry)?;
+        if let Some(cold) = &mut self.state.tables[usize::from(table.0)].cold[number as usize] {
+            cold.idle_timeout = ticks;
+        }
+        Ok(())
+    }
+
+    /// Entries of tables with idle timeout that have timed out by `now`.
+    pub fn timed_out(&self, now: u64) -> Vec<(TableId, EntryHandle)> {
+        let mut expired = Vec::new();
+        for (index, state) in self.state.tables.iter().enumerate() {
+            for (number, last) in state.last_hit.iter().enumerate() {
+                let timeout = state.cold[number].as_ref().map_or(0, |cold| cold.idle_timeout);
+                if timeout > 0 && now.saturating_sub(*last) >= timeout {
+                    expired.push((TableId(index as u16), EntryHandle(number as u32 - 1)));
+                }
+            }
+        }
+        expired
+    }
+
+    /// A match as the table's structure wants it, checked.
+    fn to_match(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Match, TableError> {
+        let definition = self.table(table)?;
+        let name = &definition.info.name;
+        if key.len() != definition.key.len() {
+            let (expected, found) = (definition.key.len(), key.len());
+            return Err(TableError::Invalid(format!("table {name} has {expected} key elements, not {found}")));
+        }
+        let state = &self.state.tables[usize::from(table.0)];
+        let plan = &state.plan;
+        let (mut value, mut mask) = (vec![0; plan.words], vec![0; plan.words]);
+        let (mut ranges, mut prefix) = (Vec::new(), 0);
+        for (element, (found, part)) in key.iter().zip(&definition.key).enumerate() {
+            let info = &definition.info.key[element];
+            let read = |value: &[u8]| {
+                values::to_limbs(value, part.bits, || format!("table {name}: key {}", info.name))
+            };
+            let all = || ones(part.bits, limbs(part.bits));
+            let no_other_bits = |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
+                true => Ok(()),
+                false => Err(TableError::Invalid(format!(
+                    "table {name}: key {} has bits set that its mask or prefix leaves out",
+                    info.name
+                ))),
+            };
+            let (element_value, element_mask) = match (found, part.kind) {
+                (KeyMatch::Exact(value), MatchKind::Exact | MatchKind::Ternary) => (read(value)?, all()),
+                (KeyMatch::Lpm { value, prefix_len }, MatchKind::Lpm) => {
+                    if u32::from(*prefix_len) > part.bits {
+                        return Err(TableError::Invalid(format!(
+                            "table {name}: a prefix of {prefix_len} bits is longer than key {}",
+                            info.name
+                        )));
+                    }
+                    prefix = *prefix_len;
+                    let (value, mask) = (read(value)?, prefix_mask(part.bits, u32::from(prefix)));
+                    no_other_bits(&value, &mask)?;
+                    (value, mask)
+                }
+                (KeyMatch::Exact(value), MatchKind::Lpm) => {
+                    prefix = part.bits as u16;
+                    (read(value)?, all())
+                }
+                (KeyMatch::Ternary { value, mask }, MatchKind::Ternary) => {
+                    let (value, mask) = (read(value)?, read(mask)?);
+                    no_other_bits(&value, &mask)?;
+                    (value, mask)
+                }
+                (KeyMatch::Range { low, high }, MatchKind::Range) => {
+                    let (low, high) = (read(low)?, read(high)?);
+                    if low.iter().rev().gt(high.iter().rev()) {
+                        return Err(TableError::Invalid(format!(
+                            "table {name}: the range of key {} ends before it begins",
+                            info.name
+                        )));
+                    }
+                    ranges.push((element, low, high));
+                    continue;
+                }
+                (KeyMatch::Exact(value), MatchKind::Range) => {
+                    let value = read(value)?;
+                    ranges.push((element, value.clone(), value));
+                    continue;
+                }
+                (KeyMatch::Any, MatchKind::Range) => {
+                    ranges.push((element, vec![0; limbs(part.bits)], all()));
+                    continue;
+                }
+                (KeyMatch::Any, MatchKind::Lpm | MatchKind::Ternary) => {
+                    (vec![0; limbs(part.bits)], vec![0; limbs(part.bits)])
+                }
+                (found, kind) => {
+                    return Err(TableError::Invalid(format!(
+                        "table {name}: key {} is matched as {kind:?}, this match is {found:?}",
+                        info.name
+                    )));
+                }
+            };
+            plan.place(element, &element_value, &mut value);
+            plan.place(element, &element_mask, &mut mask);
+        }
+        let scan = matches!(state.lookup, Lookup::Scan(_));
+        Ok(Match { value, mask, ranges, prefix, rank: if scan { rank_of(priority) } else { 0 } })
+    }
+
+    fn from_match(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
+        let plan = &self.state.tables[usize::from(table.0)].plan;
+        let keys = self.program.tables[usize::from(table.0)].key.iter().enumerate();
+        let element = |(element, key): (usize, &crate::program::Key)| {
+            let value = values::to_bytes(&plan.element(element, key.bits, &found.value), key.bits);
+            match key.kind {
+                MatchKind::Exact => KeyMatch::Exact(value),
+                MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: found.prefix },
+                MatchKind::Ternary => {
+                    let mask = plan.element(element, key.bits, &found.mask);
+                    match mask.iter().all(|limb| *limb == 0) {
+                        true => KeyMatch::Any,
+                        false => KeyMatch::Ternary { value, mask: values::to_bytes(&mask, key.bits) },
+                    }
+                }
+                MatchKind::Range => match found.ranges.iter().find(|(index, ..)| *index == element) {
+                    Some((_, low, high)) => KeyMatch::Range {
+                        low: values::to_bytes(low, key.bits),
+                        high: values::to_bytes(high, key.bits),
+                    },
+                    None => KeyMatch::Any,
+                },
+            }
+        };
+        keys.map(element).collect()
+    }
+
+    fn resolve_for_table(&self, table: &Table, action: &ActionCall) -> Result<Resolved, TableError> {
+        let name = &table.info.name;
+        match (action, table.profile) {
+            (ActionCall::Action { .. }, None) => {
+                let (id, args) = self.resolve(&format!("table {name}"), &table.info.actions, action)?;
+                Ok(Resolved::Action(id, args))
+            }
+            (ActionCall::Member(member), Some(profile)) => {
+                self.check_member(profile, *member)?;
+                Ok(Resolved::Link(Link::Member(member.0)))
+            }
+            (ActionCall::Group(group), Some(profile)) => {
+                self.check_group(profile, *group)?;
+                Ok(Resolved::Link(Link::Group(group.0)))
+            }
+            (_, Some(_)) => Err(TableError::Invalid(format!("table {name} takes members or groups of its profile"))),
+            (_, None) => Err(TableError::Invalid(format!("table {name} has no action profile"))),
+        }
+    }
+
+    /// An action that must be among `actions`, with its arguments.
+    pub(super) fn resolve(
+        &self,
+        object: &str,
+        actions: &[ActionId],
+        action: &ActionCall,
+    ) -> Result<(ActionId, Vec<u64>), TableError> {
+        let ActionCall::Action { name, args } = action else {
+            return Err(TableError::Invalid(format!("{object}: expected an action")));
+        };
+        let names = actions.iter().map(|id| self.program.action_name(*id));
+        let Some(index) = by_name(names, name) else {
+            return Err(TableError::Invalid(format!("{object} has no action {name:?}")));
+        };
+        let id = actions[index];
+        let params = &self.program.actions[usize::from(id.0)].params;
+        if params.len() != args.len() {
+            let (expected, found) = (params.len(), args.len());
+            return Err(TableError::Invalid(format!("action {name} takes {expected} arguments, not {found}")));
+        }
+        let mut words = Vec::new();
+        for ((param, bits), arg) in params.iter().zip(args) {
+            words.extend(values::to_limbs(arg, *bits, || format!("action {name}: {param}"))?);
+        }
+        Ok((id, words))
+    }
+}
+
+/// Ranks order entries the other way round than priorities: BMv2's JSON counts from 1, first is best.
+fn rank_of(priority: i32) -> i64 {
+    i64::from(i32::MAX) - i64::from(priority)
+}
+
+fn priority_of(rank: i64) -> i32 {
+    i32::try_from(i64::from(i32::MAX) - rank).unwrap_or(i32::MIN)
+}

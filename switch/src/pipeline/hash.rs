@@ -1,0 +1,261 @@
+//! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
+
+use crate::program::{Algorithm, Calculation, Input, low_bits};
+
+/// What calculations are computed over beside the slots.
+#[derive(Clone, Copy)]
+pub(super) struct Payload<'a> {
+    /// The frame behind the parsed headers.
+    pub bytes: &'a [u8],
+    /// Zeros behind that.
+    pub zeros: u32,
+}
+
+/// The value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin one.
+pub(super) fn compute(
+    calculation: &Calculation,
+    slots: &[u64],
+    payload: Payload,
+    buffer: &mut Vec<u8>,
+    calls: &mut u64,
+) -> u64 {
+    if let Some(summands) = &calculation.sum {
+        let mut sum = 0u128;
+        for summand in summands {
+            if summand.valid.is_none_or(|valid| slots[usize::from(valid)] != 0) {
+                sum += u128::from(slots[usize::from(summand.slot)]) << summand.shift;
+            }
+        }
+        return u64::from(!fold(sum));
+    }
+    if calculation.algorithm == Algorithm::RoundRobin {
+        *calls += 1;
+        return *calls - 1;
+    }
+    gather(calculation, slots, payload, buffer);
+    match calculation.algorithm {
+        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(buffer)),
+        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(buffer)),
+        Algorithm::CrcCcitt => u64::from(crc_ccitt(buffer)),
+        Algorithm::Csum16 => u64::from(internet_checksum(buffer)),
+        Algorithm::Xor16 => {
+            buffer.chunks(2).fold(0, |xor, pair| xor ^ (u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b))))
+        }
+        Algorithm::Identity => buffer.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        Algorithm::RoundRobin => 0,
+    }
+}
+
+/// Packs the inputs bit by bit behind each other.
+fn gather(calculation: &Calculation, slots: &[u64], payload: Payload, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    let mut packer = Packer { buffer, pending: 0, count: 0 };
+    let is_valid = |valid: &Option<u16>| valid.is_none_or(|valid| slots[usize::from(valid)] != 0);
+    for input in &calculation.inputs {
+        match input {
+            Input::Field { slot, bits, valid } if is_valid(valid) => {
+                let limbs = &slots[usize::from(*slot)..][..bits.div_ceil(64) as usize];
+                packer.put_limbs(limbs, *bits);
+            }
+            Input::Varbit { slot, valid } if is_valid(valid) => {
+                let slot = usize::from(*slot);
+                let mut rest = slots[slot] as u32;
+                for word in &slots[slot + 1..] {
+                    if rest == 0 {
+                        break;
+                    }
+                    let bits = rest.min(64);
+                    packer.put(word >> (64 - bits), bits);
+                    rest -= bits;
+                }
+            }
+            Input::Const { limbs, bits } => packer.put_limbs(limbs, *bits),
+            Input::Payload => {
+                packer.flush();
+                packer.buffer.extend_from_slice(payload.bytes);
+                let len = packer.buffer.len() + payload.zeros as usize;
+                packer.buffer.resize(len, 0);
+            }
+            Input::Field { .. } | Input::Varbit { .. } => {}
+        }
+    }
+    packer.flush();
+}
+
+struct Packer<'a> {
+    buffer: &'a mut Vec<u8>,
+    /// Bits that do not make a byte yet, in the low end.
+    pending: u64,
+    count: u32,
+}
+
+impl Packer<'_> {
+    fn put_limbs(&mut self, limbs: &[u64], bits: u32) {
+        for (index, limb) in limbs.iter().enumerate().rev() {
+            self.put(*limb, (bits - 64 * index as u32).min(64));
+        }
+    }
+
+    /// Appends the low `bits` of a value.
+    #[inline]
+    fn put(&mut self, value: u64, bits: u32) {
+        let value = value & low_bits(bits);
+        if self.count == 0 && bits % 8 == 0 && bits > 0 {
+            let bytes = (value << (64 - bits)).to_be_bytes();
+            self.buffer.extend_from_slice(&bytes[..(bits / 8) as usize]);
+            return;
+        }
+        let all = u128::from(self.pending) << bits | u128::from(value);
+        self.count += bits;
+        while self.count >= 8 {
+            self.count -= 8;
+            self.buffer.push((all >> self.count) as u8);
+        }
+        self.pending = all as u64 & low_bits(self.count);
+    }
+
+    /// Fills the last byte with zeros.
+    fn flush(&mut self) {
+        if self.count > 0 {
+            let missing = 8 - self.count;
+            self.buffer.push((self.pending << missing) as u8);
+            (self.pending, self.count) = (0, 0);
+        }
+    }
+}
+
+/// Adds the 16-bit words of a number with end-around carry.
+fn fold(mut sum: u128) -> u16 {
+    while sum > u128::from(u16::MAX) {
+        sum = (sum >> 16) + (sum & u128::from(u16::MAX));
+    }
+    sum as u16
+}
+
+/// RFC 1071.
+pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0u128;
+    for pair in bytes.chunks(2) {
+        sum += u128::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    }
+    !fold(sum)
+}
+
+const CRC16_REFLECTED: u16 = 0xa001; // 0x8005
+const CRC32_REFLECTED: u32 = 0xedb8_8320; // 0x04c11db7
+const CRC_CCITT: u16 = 0x1021;
+
+const CRC16_TABLE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut rest, mut bit) = (byte as u16, 0);
+        while bit < 8 {
+            rest = if rest & 1 == 1 { rest >> 1 ^ CRC16_REFLECTED } else { rest >> 1 };
+            bit += 1;
+        }
+        table[byte] = rest;
+        byte += 1;
+    }
+    table
+};
+
+const CCITT_TABLE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut rest, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            rest = if rest & 0x8000 != 0 { rest << 1 ^ CRC_CCITT } else { rest << 1 };
+            bit += 1;
+        }
+        table[byte] = rest;
+        byte += 1;
+    }
+    table
+};
+
+/// Slicing by four: table k gives the effect of a byte that k bytes follow.
+static CRC32_TABLES: [[u32; 256]; 4] = {
+    let mut tables = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut rest, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            rest = if rest & 1 == 1 { rest >> 1 ^ CRC32_REFLECTED } else { rest >> 1 };
+            bit += 1;
+        }
+        tables[0][byte] = rest;
+        byte += 1;
+    }
+    let mut table = 1;
+    while table < 4 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[table - 1][byte];
+            tables[table][byte] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+            byte += 1;
+        }
+        table += 1;
+    }
+    tables
+};
+
+/// CRC-16/ARC.
+pub(super) fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| crc >> 8 ^ CRC16_TABLE[usize::from(crc as u8 ^ byte)])
+}
+
+/// CRC-16/CCITT-FALSE.
+pub(super) fn crc_ccitt(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(u16::MAX, |crc, byte| crc << 8 ^ CCITT_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+/// The CRC-32 of Ethernet.
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    let mut words = bytes.chunks_exact(4);
+    for word in &mut words {
+        let [a, b, c, d] = (crc ^ u32::from_le_bytes([word[0], word[1], word[2], word[3]])).to_le_bytes();
+        crc = CRC32_TABLES[3][usize::from(a)]
+            ^ CRC32_TABLES[2][usize::from(b)]
+            ^ CRC32_TABLES[1][usize::from(c)]
+            ^ CRC32_TABLES[0][usize::from(d)];
+    }
+    for byte in words.remainder() {
+        crc = crc >> 8 ^ CRC32_TABLES[0][usize::from(crc as u8 ^ byte)];
+    }
+    !crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
+    #[test]
+    fn known_values() {
+        assert_eq!(crc16(b"123456789"), 0xbb3d);
+        assert_eq!(crc_ccitt(b"123456789"), 0x29b1);
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(internet_checksum(&[]), 0xffff);
+        assert_eq!(internet_checksum(&[0xff; 64]), 0);
+    }
+
+    #[test]
+    fn packing_is_by_bits() {
+        let fields = [(0x5u64, 4), (0x3ff, 10), (1, 1), (0x1234_5678, 32)];
+        let (mut buffer, mut slots, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, (value, bits)) in fields.into_iter().enumerate() {
+            slots.push(value);
+            inputs.push(Input::Field { slot: index as u16, bits, valid: None });
+        }
+        let calculation =
+            Calculation { name: String::new(), algorithm: Algorithm::Identity, inputs, sum: None };
+        let value = compute(&calculation, &slots, Payload { bytes: &[], zeros: 0 }, &mut buffer, &mut 0);
+        // 0101 1111111111 1 00010010001101000101011001111000 0
+        assert_eq!(buffer, [0x5f, 0xfe, 0x24, 0x68, 0xac, 0xf0]);
+        assert_eq!(value, 0x5ffe_2468_acf0);
+    }
+}

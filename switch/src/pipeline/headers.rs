@@ -1,0 +1,89 @@
+//! Headers as blocks of slots: copying, stacks, unions. P4_16's semantics, as BMv2 has them for p4c's programs.
+
+use crate::program::{HeaderOp, Slot, Stack, VALID};
+
+const VALID_SLOT: usize = VALID as usize;
+
+/// Makes headers at these places, relative to `base`, invalid: a union has one valid member.
+pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
+    for offset in siblings {
+        if let Some(sibling) = base.checked_add_signed(*offset as isize) {
+            slots[sibling + VALID_SLOT] = 0;
+        }
+    }
+}
+
+/// Assigns a header; an invalid one makes the other invalid and leaves its fields alone.
+pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderOp) {
+    if slots[from + VALID_SLOT] == 0 {
+        slots[to + VALID_SLOT] = 0;
+        return;
+    }
+    slots.copy_within(from..from + usize::from(op.slots), to);
+    invalidate(slots, to, &op.siblings);
+}
+
+/// Base of an element of a stack.
+pub(super) fn element(stack: &Stack, index: u64) -> Option<Slot> {
+    (index < u64::from(stack.size)).then(|| stack.base + index as u16 * stack.stride)
+}
+
+fn range(stack: &Stack, from: usize, to: usize) -> std::ops::Range<usize> {
+    let at = |index: usize| usize::from(stack.base) + index * usize::from(stack.stride);
+    at(from)..at(to)
+}
+
+fn invalidate_elements(slots: &mut [u64], stack: &Stack, from: usize, to: usize) {
+    for index in from..to {
+        let base = usize::from(stack.base) + index * usize::from(stack.stride);
+        for (block, _) in &stack.blocks {
+            slots[base + usize::from(*block) + VALID_SLOT] = 0;
+        }
+    }
+}
+
+/// Moves all elements back by `count`; the new ones are invalid.
+pub(super) fn push(slots: &mut [u64], stack: &Stack, count: u64) {
+    let size = usize::from(stack.size);
+    let count = count.min(size as u64) as usize;
+    slots.copy_within(range(stack, 0, size - count), range(stack, count, size).start);
+    invalidate_elements(slots, stack, 0, count);
+    let next = &mut slots[usize::from(stack.count)];
+    *next = (*next + count as u64).min(size as u64);
+}
+
+/// Moves all elements to the front by `count`; those at the end are invalid.
+pub(super) fn pop(slots: &mut [u64], stack: &Stack, count: u64) {
+    let size = usize::from(stack.size);
+    let count = count.min(size as u64) as usize;
+    slots.copy_within(range(stack, count, size), range(stack, 0, size).start);
+    invalidate_elements(slots, stack, size - count, size);
+    let next = &mut slots[usize::from(stack.count)];
+    *next = next.saturating_sub(count as u64);
+}
+
+/// Assigns a stack, element by element, with its counter.
+pub(super) fn copy_stack(slots: &mut [u64], to: &Stack, from: &Stack) {
+    let size = usize::from(to.size.min(from.size));
+    slots.copy_within(range(from, 0, size), range(to, 0, size).start);
+    slots[usize::from(to.count)] = slots[usize::from(from.count)];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn push_and_pop() {
+        let stack = Stack { base: 1, stride: 3, size: 3, count: 0, blocks: vec![(0, 0)] };
+        // Counter, then per element: valid, origin, value.
+        let mut slots = [2, 1, 0, 10, 1, 0, 20, 0, 0, 0];
+        push(&mut slots, &stack, 1);
+        assert_eq!(slots, [3, 0, 0, 10, 1, 0, 10, 1, 0, 20]);
+        pop(&mut slots, &stack, 2);
+        assert_eq!((slots[0], &slots[1..4], slots[4], slots[7]), (1, &[1, 0, 20][..], 0, 0));
+        push(&mut slots, &stack, 1 << 40);
+        assert_eq!((slots[0], slots[1], slots[4], slots[7]), (3, 0, 0, 0));
+        assert_eq!((element(&stack, 2), element(&stack, 3), element(&stack, u64::MAX)), (Some(7), None, None));
+    }
+}

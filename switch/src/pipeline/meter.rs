@@ -1,0 +1,84 @@
+//! Two-rate three-colour meters, not colour-aware (RFC 2698 as BMv2 does it).
+
+use super::entry::MeterRates;
+
+const GREEN: u64 = 0;
+const YELLOW: u64 = 1;
+const RED: u64 = 2;
+
+/// One meter. Without rates it marks everything green.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Meter {
+    rates: Option<MeterRates>,
+    committed: Bucket,
+    peak: Bucket,
+}
+
+/// A token bucket. Tokens are units times ticks per second, so that refilling needs no division.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    tokens: u128,
+    last: u64,
+}
+
+impl Bucket {
+    fn take(&mut self, now: u64, rate: u64, burst: u64, cost: u128, ticks_per_second: u64) -> bool {
+        let elapsed = now.saturating_sub(self.last);
+        self.last = now;
+        let full = u128::from(burst) * u128::from(ticks_per_second);
+        self.tokens = (self.tokens + u128::from(elapsed) * u128::from(rate)).min(full);
+        if self.tokens < cost {
+            return false;
+        }
+        self.tokens -= cost;
+        true
+    }
+}
+
+impl Meter {
+    /// The rates that are set.
+    pub fn rates(&self) -> Option<MeterRates> {
+        self.rates
+    }
+
+    /// Sets the rates and fills the buckets.
+    pub fn set_rates(&mut self, rates: Option<MeterRates>, ticks_per_second: u64) {
+        let full = |burst: u64| Bucket { tokens: u128::from(burst) * u128::from(ticks_per_second), last: 0 };
+        self.rates = rates;
+        self.committed = full(rates.map_or(0, |rates| rates.cburst));
+        self.peak = full(rates.map_or(0, |rates| rates.pburst));
+    }
+
+    /// The colour of a packet of this many units.
+    pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
+        let Some(rates) = self.rates else { return GREEN };
+        let cost = u128::from(units) * u128::from(ticks_per_second);
+        if !self.peak.take(now, rates.pir, rates.pburst, cost, ticks_per_second) {
+            RED
+        } else if !self.committed.take(now, rates.cir, rates.cburst, cost, ticks_per_second) {
+            YELLOW
+        } else {
+            GREEN
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rates_three_colours() {
+        const TICKS: u64 = 1_000_000;
+        let mut meter = Meter::default();
+        assert_eq!(meter.execute(0, 1_000_000, TICKS), GREEN);
+        meter.set_rates(Some(MeterRates { cir: 1000, cburst: 100, pir: 2000, pburst: 200 }), TICKS);
+        // The buckets are full: one burst is green, what the peak bucket still holds is yellow, then red.
+        let mut colours = |now, units| meter.execute(now, units, TICKS);
+        assert_eq!([colours(0, 100), colours(0, 100), colours(0, 100)], [GREEN, YELLOW, RED]);
+        // 50 ms later the peak bucket has 100 tokens, the committed one 50.
+        assert_eq!([colours(50_000, 50), colours(50_000, 50), colours(50_000, 1)], [GREEN, YELLOW, RED]);
+        // Never more than a burst.
+        assert_eq!([colours(100 * TICKS, 100), colours(100 * TICKS, 1)], [GREEN, YELLOW]);
+    }
+}

@@ -1,0 +1,455 @@
+//! Takes headers from the frame and puts them back.
+
+use super::exec::Run;
+use super::frame::{read, write};
+use super::hash::{self, Payload};
+use super::headers::element;
+use super::state::State;
+use super::trace::Tracer;
+use crate::packet::Packet;
+use crate::program::{
+    Condition, HeaderId, KeyPart, MAX_KEY_WORDS, Moves, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID, limbs,
+    low_bits,
+};
+
+/// A parser visits at most this many states; then it has timed out.
+const STATE_BUDGET: u32 = 4096;
+
+/// A packet that is parsed, or deparsed.
+pub(super) struct Frame<'a, T> {
+    pub program: &'a Program,
+    pub state: &'a mut State,
+    pub packet: &'a mut Packet,
+    pub now: u64,
+    pub tracer: &'a mut T,
+}
+
+impl<T: Tracer> Frame<'_, T> {
+    /// Runs code on the packet. The payload begins at `parsed`.
+    #[inline]
+    pub fn run(&mut self, code: Pc, parsed: usize) {
+        let zeros = self.packet.virtual_len();
+        let (frame, len, phv) = self.packet.parts();
+        Run {
+            program: self.program,
+            state: &mut *self.state,
+            slots: &mut phv.slots,
+            length: &mut phv.length,
+            truncate: &mut phv.truncate,
+            ingress_length: phv.ingress_length,
+            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), zeros },
+            now: self.now,
+            tracer: &mut *self.tracer,
+        }
+        .run(code);
+    }
+
+    #[inline]
+    fn slots(&mut self) -> &mut [u64] {
+        &mut self.packet.phv.slots
+    }
+
+    fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
+        if let Some(code) = condition.code {
+            self.run(code, parsed);
+        }
+        self.slots()[usize::from(condition.slot)]
+    }
+
+    /// Parses the packet from its first byte; returns the parser's error.
+    pub fn parse(&mut self) -> u32 {
+        let mut at = 0;
+        let program = self.program;
+        let error = match self.states(&mut at) {
+            Ok(()) => program.parser.errors.no_error,
+            Err(error) => {
+                if T::ENABLED {
+                    self.tracer.parser_error(program, error, program.parser.errors.name(error));
+                }
+                error
+            }
+        };
+        self.packet.phv.parsed = at as u32;
+        error
+    }
+
+    fn states(&mut self, at: &mut usize) -> Result<(), u32> {
+        let parser = &self.program.parser;
+        let (mut next, mut budget) = (parser.start, STATE_BUDGET);
+        while let Some(number) = next {
+            let state = &parser.states[usize::from(number)];
+            if T::ENABLED {
+                self.tracer.state(self.program, &state.name);
+            }
+            budget -= 1;
+            if budget == 0 {
+                return Err(parser.errors.timeout);
+            }
+            for op in &state.ops {
+                self.step(op, at)?;
+            }
+            next = match state.key.as_slice() {
+                [] => state.default,
+                // Most selects look at one field that fits a word.
+                [KeyPart::Slot { slot, bits }] if *bits <= 64 => {
+                    let key = self.slots()[usize::from(*slot)];
+                    self.select(number, &[key])
+                }
+                parts => {
+                    let (mut key, mut len) = ([0; MAX_KEY_WORDS], 0);
+                    for part in parts {
+                        self.key_part(*part, *at, &mut key[len..len + part.words()])?;
+                        len += part.words();
+                    }
+                    self.select(number, &key[..len])
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
+        let program = self.program;
+        let errors = &program.parser.errors;
+        match *op {
+            ParseOp::Extract(header) => {
+                let shape = &program.shapes[usize::from(header.0)];
+                self.extract(shape, header, program.layout.header(header).base, None, at)?;
+                self.invalidate_siblings(header);
+                Ok(())
+            }
+            ParseOp::ExtractVarbit { header, length } => {
+                let shape = &program.shapes[usize::from(header.0)];
+                let length = self.value(length, *at);
+                self.extract(shape, header, program.layout.header(header).base, Some(length), at)?;
+                self.invalidate_siblings(header);
+                Ok(())
+            }
+            ParseOp::ExtractNext { stack, block } => self.extract_next(stack, block, None, at),
+            ParseOp::ExtractNextVarbit { stack, block, length } => {
+                let length = self.value(length, *at);
+                self.extract_next(stack, block, Some(length), at)
+            }
+            ParseOp::Lookahead { slot, width, offset, bits } => {
+                let begin = *at * 8 + offset as usize;
+                if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
+                    return Err(errors.packet_too_short);
+                }
+                let (frame, _, phv) = self.packet.parts();
+                let to = &mut phv.slots[usize::from(slot)..][..limbs(width)];
+                read_bits(frame, begin, bits, to);
+                for (index, limb) in to.iter_mut().enumerate() {
+                    *limb &= low_bits(width.saturating_sub(64 * index as u32));
+                }
+                Ok(())
+            }
+            ParseOp::Advance(bits) => {
+                let bits = self.value(bits, *at);
+                if bits % 8 != 0 {
+                    return Err(errors.invalid_argument);
+                }
+                let end = usize::try_from(bits / 8).ok().and_then(|bytes| at.checked_add(bytes));
+                match end.filter(|end| *end <= self.packet.len() as usize) {
+                    Some(end) if self.packet.materialise(end) => {
+                        *at = end;
+                        Ok(())
+                    }
+                    _ => Err(errors.packet_too_short),
+                }
+            }
+            ParseOp::Run(code) => {
+                self.run(code, *at);
+                Ok(())
+            }
+            ParseOp::Verify { condition, error } => match self.value(condition, *at) {
+                0 => Err(self.value(error, *at) as u32),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn extract_next(&mut self, stack: u16, block: u16, length: Option<u64>, at: &mut usize) -> Result<(), u32> {
+        let program = self.program;
+        let stack = &program.layout.stacks[usize::from(stack)];
+        let next = self.slots()[usize::from(stack.count)];
+        let Some(base) = element(stack, next) else { return Err(program.parser.errors.stack_out_of_bounds) };
+        let (offset, ty) = stack.blocks[usize::from(block)];
+        let base = base + offset;
+        let header = if T::ENABLED { program.layout.header_at(base) } else { HeaderId(0) };
+        self.extract(&program.type_shapes[ty], header, base, length, at)?;
+        for (sibling, _) in stack.blocks.iter().filter(|(sibling, _)| *sibling != offset) {
+            self.slots()[usize::from(base - offset + sibling + VALID)] = 0;
+        }
+        self.slots()[usize::from(stack.count)] = next + 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn extract(
+        &mut self,
+        shape: &Shape,
+        header: HeaderId,
+        base: u16,
+        length: Option<u64>,
+        at: &mut usize,
+    ) -> Result<(), u32> {
+        let begin = *at;
+        let mut end = begin + usize::from(shape.bytes);
+        let errors = &self.program.parser.errors;
+        if let Some(bits) = length {
+            if bits % 8 != 0 {
+                return Err(errors.invalid_argument);
+            }
+            end = end.saturating_add(usize::try_from(bits / 8).unwrap_or(usize::MAX));
+            if end > self.packet.len() as usize {
+                return Err(errors.packet_too_short);
+            }
+            if end - begin > usize::from(shape.max_bytes) {
+                return Err(errors.header_too_short);
+            }
+        }
+        if !self.packet.materialise(end) {
+            return Err(errors.packet_too_short);
+        }
+        let (frame, _, phv) = self.packet.parts();
+        let block = &mut phv.slots[usize::from(base)..];
+        take(&shape.reads, frame, begin, block);
+        if let (Some(varbit), Some(bits)) = (&shape.varbit, length) {
+            let from = begin + usize::from(varbit.offset);
+            let to = from + (bits / 8) as usize;
+            let slot = usize::from(varbit.slot);
+            let words = &mut block[slot..slot + usize::from(varbit.limbs)];
+            words[0] = bits;
+            for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
+                *word = bytes.iter().enumerate().fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));
+            }
+            take(&varbit.tail, frame, to, block);
+        }
+        block[usize::from(VALID)] = 1;
+        block[usize::from(ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
+        *at = end;
+        if T::ENABLED {
+            self.tracer.extract(self.program, header, begin, end - begin);
+        }
+        Ok(())
+    }
+
+    /// A union has one valid member.
+    #[inline]
+    fn invalidate_siblings(&mut self, header: HeaderId) {
+        let layout = &self.program.layout;
+        if let Some((union, _)) = layout.header(header).union {
+            for other in layout.unions[union].headers.iter().filter(|other| **other != header) {
+                self.slots()[usize::from(layout.header(*other).base + VALID)] = 0;
+            }
+        }
+    }
+
+    fn key_part(&mut self, part: KeyPart, at: usize, key: &mut [u64]) -> Result<(), u32> {
+        let program = self.program;
+        match part {
+            KeyPart::Slot { slot, .. } => {
+                let from = usize::from(slot);
+                key.copy_from_slice(&self.slots()[from..from + key.len()]);
+            }
+            KeyPart::Last { stack, offset, .. } => {
+                let stack = &program.layout.stacks[usize::from(stack)];
+                let last = self.slots()[usize::from(stack.count)].wrapping_sub(1);
+                let from = usize::from(element(stack, last).unwrap_or(program.layout.spare) + offset);
+                key.copy_from_slice(&self.slots()[from..from + key.len()]);
+            }
+            KeyPart::Lookahead { offset, bits } => {
+                let begin = at * 8 + offset as usize;
+                if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
+                    return Err(program.parser.errors.packet_too_short);
+                }
+                let (frame, ..) = self.packet.parts();
+                read_bits(frame, begin, bits, key);
+            }
+        }
+        Ok(())
+    }
+
+    fn select(&self, state: u16, key: &[u64]) -> Option<u16> {
+        let state = &self.program.parser.states[usize::from(state)];
+        for case in &state.cases {
+            let matches = match &case.pattern {
+                Pattern::Masked { value, mask } => {
+                    key.iter().zip(mask).zip(value).all(|((word, mask), value)| word & mask == *value)
+                }
+                Pattern::ValueSet { set, mask } => {
+                    self.state.value_sets[usize::from(*set)].iter().any(|value| match mask {
+                        None => value == key,
+                        Some(mask) => {
+                            key.iter().zip(value).zip(mask).all(|((word, value), mask)| word & mask == value & mask)
+                        }
+                    })
+                }
+            };
+            if matches {
+                return case.next;
+            }
+        }
+        state.default
+    }
+
+    /// Verifies the checksums; true if all are right.
+    pub fn verify_checksums(&mut self) -> bool {
+        let program = self.program;
+        let mut all = true;
+        for checksum in program.checksums.iter().filter(|checksum| checksum.verify) {
+            if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
+                continue;
+            }
+            let parsed = self.packet.phv.parsed as usize;
+            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+                continue;
+            }
+            let value = self.calculate(checksum.calculation);
+            let correct = self.slots()[usize::from(checksum.target.slot)] == value;
+            if T::ENABLED {
+                self.tracer.checksum(program, &checksum.name, correct);
+            }
+            all &= correct;
+        }
+        all
+    }
+
+    fn calculate(&mut self, calculation: u16) -> u64 {
+        let index = usize::from(calculation);
+        let zeros = self.packet.virtual_len();
+        let (frame, len, phv) = self.packet.parts();
+        let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), zeros };
+        let State { buffer, calls, .. } = &mut *self.state;
+        hash::compute(&self.program.calculations[index], &phv.slots, payload, buffer, &mut calls[index])
+    }
+
+    /// Updates checksums, then puts the headers that are valid in front of the payload.
+    pub fn deparse(&mut self) {
+        let program = self.program;
+        let parsed = self.packet.phv.parsed as usize;
+        for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
+            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+                continue;
+            }
+            let value = self.calculate(checksum.calculation) & low_bits(checksum.target.bits);
+            self.slots()[usize::from(checksum.target.slot)] = value;
+        }
+        if let Some(code) = program.deparser_code {
+            self.run(code, parsed);
+        }
+        let (mut total, mut in_place) = (0, true);
+        for header in &program.deparser {
+            let (base, shape) = (program.layout.header(*header).base, &program.shapes[usize::from(header.0)]);
+            let block = &self.packet.phv.slots[usize::from(base)..];
+            if block[usize::from(VALID)] == 0 {
+                continue;
+            }
+            // A header that stands where it will stand need not be copied.
+            in_place &= block[usize::from(ORIGIN)] == total as u64 + 1;
+            total += length(shape, block);
+        }
+        let in_place = in_place && total == parsed;
+        let State { old, .. } = &mut *self.state;
+        if !in_place {
+            let (frame, len, _) = self.packet.parts();
+            old.clear();
+            old.extend_from_slice(&frame[..parsed.min(len)]);
+            self.packet.resize_front(parsed, total);
+        }
+        let (frame, _, phv) = self.packet.parts();
+        let mut at = 0;
+        for header in &program.deparser {
+            let (base, shape) = (program.layout.header(*header).base, &program.shapes[usize::from(header.0)]);
+            let block = &phv.slots[usize::from(base)..];
+            if block[usize::from(VALID)] == 0 {
+                continue;
+            }
+            let len = length(shape, block);
+            if in_place {
+                put(&shape.writes, frame, at, block);
+            } else {
+                emit(shape, block, old, &mut frame[at..], len);
+            }
+            if T::ENABLED {
+                self.tracer.emit(program, *header, len);
+            }
+            at += len;
+        }
+        phv.parsed = 0;
+        let truncate = phv.truncate;
+        if truncate < self.packet.len() {
+            self.packet.truncate(truncate);
+        }
+    }
+}
+
+/// The bytes a header takes.
+#[inline]
+fn length(shape: &Shape, block: &[u64]) -> usize {
+    let variable = shape.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);
+    usize::from(shape.bytes) + variable as usize
+}
+
+fn emit(shape: &Shape, block: &[u64], old: &[u8], frame: &mut [u8], len: usize) {
+    let origin = (block[usize::from(ORIGIN)] as usize).checked_sub(1);
+    if let Some(from) = origin.and_then(|at| old.get(at..at + len)) {
+        frame[..len].copy_from_slice(from);
+        put(&shape.writes, frame, 0, block);
+        return;
+    }
+    frame[..len].fill(0);
+    put(&shape.reads, frame, 0, block);
+    if let Some(varbit) = &shape.varbit {
+        let from = usize::from(varbit.offset);
+        let to = len - usize::from(varbit.tail_bytes);
+        let words = &block[usize::from(varbit.slot) + 1..];
+        for (bytes, word) in frame[from..to].chunks_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_be_bytes()[..bytes.len()]);
+        }
+        put(&varbit.tail, frame, to, block);
+    }
+}
+
+/// Frame to slots.
+#[inline]
+fn take(moves: &Moves, frame: &[u8], at: usize, block: &mut [u64]) {
+    for step in &moves.whole {
+        let word = read(frame, at + usize::from(step.offset));
+        block[usize::from(step.slot)] = ((word >> step.shift) & low_bits(u32::from(step.bits))) << step.drop;
+    }
+    for step in &moves.rest {
+        let word = read(frame, at + usize::from(step.offset));
+        block[usize::from(step.slot)] |= (word >> step.shift) & low_bits(u32::from(step.bits));
+    }
+}
+
+/// Slots to frame; bits between the fields stay.
+#[inline]
+fn put(moves: &Moves, frame: &mut [u8], at: usize, block: &[u64]) {
+    for step in moves.whole.iter().chain(&moves.rest) {
+        let value = block[usize::from(step.slot)] >> step.drop;
+        let at = at + usize::from(step.offset);
+        let mask = low_bits(u32::from(step.bits)) << step.shift;
+        let word = read(frame, at) & !mask | value << step.shift & mask;
+        write(frame, at, word);
+    }
+}
+
+/// Any number of bits from anywhere, as limbs.
+fn read_bits(frame: &[u8], begin: usize, bits: u32, to: &mut [u64]) {
+    let end = begin + bits as usize;
+    for (index, limb) in to.iter_mut().enumerate() {
+        let high = end.saturating_sub(64 * index);
+        let low = high.saturating_sub(64).max(begin);
+        *limb = 0;
+        let mut at = low;
+        while at < high {
+            let taken = (8 - at % 8).min(high - at);
+            let byte = u64::from(frame.get(at / 8).copied().unwrap_or(0));
+            let piece = byte >> (8 - at % 8 - taken) & low_bits(taken as u32);
+            *limb = *limb << taken | piece;
+            at += taken;
+        }
+    }
+}

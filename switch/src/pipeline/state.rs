@@ -1,0 +1,78 @@
+//! What a pipeline remembers from packet to packet.
+
+use super::entry::CounterValue;
+use super::meter::Meter;
+use super::tables::{ProfileState, TableState};
+use crate::program::{Program, limbs};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+/// BMv2's default.
+const DROP_PORT: u16 = 511;
+/// BMv2's clock counts microseconds.
+const TICKS_PER_SECOND: u64 = 1_000_000;
+
+/// The state of one switch, by the numbers the program gives things.
+pub(super) struct State {
+    pub tables: Vec<TableState>,
+    pub profiles: Vec<ProfileState>,
+    /// Cells of as many words as their width takes.
+    pub registers: Vec<Vec<u64>>,
+    pub counters: Vec<Vec<CounterValue>>,
+    pub meters: Vec<Vec<Meter>>,
+    pub value_sets: Vec<Vec<Vec<u64>>>,
+    /// Calls of each calculation, for those that count them.
+    pub calls: Vec<u64>,
+    pub rng: Pcg64Mcg,
+    pub drop_port: u16,
+    pub ticks_per_second: u64,
+    pub failed_assertions: u64,
+    /// Packets whose action did not come to an end.
+    pub runaways: u64,
+    /// Scratch space: keys, hash input, old headers, metadata that is kept.
+    pub key: Vec<u64>,
+    pub buffer: Vec<u8>,
+    pub old: Vec<u8>,
+    pub kept: Vec<u64>,
+}
+
+impl State {
+    pub fn new(program: &Program, seed: u64) -> State {
+        let cells = |size: usize, direct: bool| if direct { 0 } else { size };
+        State {
+            tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
+            profiles: vec![ProfileState::default(); program.profiles.len()],
+            registers: program.registers.iter().map(|array| vec![0; array.size * limbs(array.bits)]).collect(),
+            counters: program
+                .counters
+                .iter()
+                .map(|array| vec![CounterValue::default(); cells(array.size, array.direct)])
+                .collect(),
+            meters: program
+                .meters
+                .iter()
+                .map(|array| vec![Meter::default(); cells(array.size, array.direct)])
+                .collect(),
+            value_sets: vec![Vec::new(); program.parser.value_sets.len()],
+            calls: vec![0; program.calculations.len()],
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            drop_port: DROP_PORT,
+            ticks_per_second: TICKS_PER_SECOND,
+            failed_assertions: 0,
+            runaways: 0,
+            key: Vec::new(),
+            buffer: Vec::new(),
+            old: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl CounterValue {
+    /// Counts one packet of this many bytes.
+    #[inline]
+    pub(super) fn count(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}

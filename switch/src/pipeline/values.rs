@@ -1,0 +1,87 @@
+//! Values as controllers write them (big-endian bytes) and as slots hold them (limbs, least significant first).
+
+use super::entry::TableError;
+use crate::program::{ActionId, Program, limbs, limbs_of};
+
+/// Limbs of a value that must fit `bits`. `what` names it in the error.
+pub(super) fn to_limbs(value: &[u8], bits: u32, what: impl FnOnce() -> String) -> Result<Vec<u64>, TableError> {
+    let zeros = value.iter().take_while(|byte| **byte == 0).count();
+    let digits = &value[zeros..];
+    let used = digits.first().map_or(0, |top| digits.len() as u32 * 8 - top.leading_zeros());
+    if used > bits {
+        let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+        return Err(TableError::TooWide { what: format!("{} 0x{hex}", what()), bits });
+    }
+    Ok(limbs_of(digits, limbs(bits)).collect())
+}
+
+/// As many bytes as `bits` take.
+pub(super) fn to_bytes(limbs: &[u64], bits: u32) -> Vec<u8> {
+    let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
+    let wanted = (bits.div_ceil(8) as usize).max(1);
+    bytes[bytes.len().saturating_sub(wanted)..].to_vec()
+}
+
+/// The arguments of an action, one by one.
+pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> Vec<Vec<u8>> {
+    let (mut rest, mut values) = (args, Vec::new());
+    let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
+    for (_, bits) in params {
+        let (value, tail) = rest.split_at(limbs(*bits).min(rest.len()));
+        values.push(to_bytes(value, *bits));
+        rest = tail;
+    }
+    values
+}
+
+/// A number as people write it.
+pub(super) fn decimal(number: &[u64], signed: bool) -> String {
+    let negative = signed && number.last().is_some_and(|top| top >> 63 == 1);
+    let mut rest: Vec<u64> = number.to_vec();
+    if negative {
+        let mut carry = true;
+        for limb in &mut rest {
+            (*limb, carry) = (!*limb).overflowing_add(u64::from(carry));
+        }
+    }
+    let mut digits = Vec::new();
+    while rest.iter().any(|limb| *limb != 0) {
+        let mut carry = 0u128;
+        for limb in rest.iter_mut().rev() {
+            let value = carry << 64 | u128::from(*limb);
+            (*limb, carry) = ((value / 10) as u64, value % 10);
+        }
+        digits.push(char::from(b'0' + carry as u8));
+    }
+    if digits.is_empty() {
+        return "0".to_string();
+    }
+    if negative {
+        digits.push('-');
+    }
+    digits.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_limbs() {
+        let limbs = |value: &[u8], bits| to_limbs(value, bits, || "port".to_string());
+        assert_eq!(limbs(&[0, 0, 1, 0xff], 9), Ok(vec![0x1ff]));
+        assert_eq!(limbs(&[], 9), Ok(vec![0]));
+        assert_eq!(limbs(&[1; 16], 128), Ok(vec![0x0101_0101_0101_0101; 2]));
+        assert_eq!(limbs(&[2, 0], 9).unwrap_err().to_string(), "port 0x0200 does not fit 9 bits");
+        assert_eq!(to_bytes(&[0x1ff], 9), [1, 0xff]);
+        assert_eq!(to_bytes(&[7, 1], 65), [1, 0, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(decimal(&[0], false), "0");
+        assert_eq!(decimal(&[u64::MAX], false), "18446744073709551615");
+        assert_eq!(decimal(&[u64::MAX], true), "-1");
+        assert_eq!(decimal(&[0, 1], false), "18446744073709551616");
+    }
+}

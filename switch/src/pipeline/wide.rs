@@ -1,0 +1,236 @@
+//! Arithmetic on numbers wider than a slot: rare, so it is written to be plainly right.
+
+use crate::program::{WideKind, WideOp, WideRef, low_bits};
+use std::cmp::Ordering;
+
+/// Limbs of the widest number there can be, with room for a sign.
+const LIMBS: usize = 130;
+
+/// A two's complement number.
+#[derive(Clone, Copy)]
+struct Wide([u64; LIMBS]);
+
+impl Wide {
+    const ZERO: Wide = Wide([0; LIMBS]);
+
+    fn load(slots: &[u64], from: WideRef) -> Wide {
+        let mut wide = Wide::ZERO;
+        let limbs = usize::from(from.limbs).min(LIMBS);
+        wide.0[..limbs].copy_from_slice(&slots[usize::from(from.slot)..][..limbs]);
+        let negative = from.signed && limbs > 0 && wide.0[limbs - 1] >> 63 == 1;
+        if negative {
+            wide.0[limbs..].fill(u64::MAX);
+        }
+        wide
+    }
+
+    fn is_negative(&self) -> bool {
+        self.0[LIMBS - 1] >> 63 == 1
+    }
+
+    fn each(mut self, other: Wide, op: impl Fn(u64, u64) -> u64) -> Wide {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            *a = op(*a, b);
+        }
+        self
+    }
+
+    fn not(self) -> Wide {
+        self.each(Wide::ZERO, |a, _| !a)
+    }
+
+    fn add(mut self, other: Wide, mut carry: bool) -> Wide {
+        for (a, b) in self.0.iter_mut().zip(other.0) {
+            let sum = u128::from(*a) + u128::from(b) + u128::from(carry);
+            (*a, carry) = (sum as u64, sum >> 64 != 0);
+        }
+        self
+    }
+
+    fn sub(self, other: Wide) -> Wide {
+        self.add(other.not(), true)
+    }
+
+    fn mul(self, other: Wide) -> Wide {
+        let mut product = Wide::ZERO;
+        for (i, a) in self.0.iter().enumerate().filter(|(_, a)| **a != 0) {
+            let mut carry = 0u128;
+            for (b, out) in other.0.iter().zip(&mut product.0[i..]) {
+                let sum = u128::from(*a) * u128::from(*b) + u128::from(*out) + carry;
+                (*out, carry) = (sum as u64, sum >> 64);
+            }
+        }
+        product
+    }
+
+    fn shl(self, by: u64) -> Wide {
+        let (limbs, bits) = ((by / 64) as usize, by % 64);
+        let mut out = Wide::ZERO;
+        for i in limbs..LIMBS {
+            let low = if bits > 0 && i > limbs { self.0[i - limbs - 1] >> (64 - bits) } else { 0 };
+            out.0[i] = self.0[i - limbs] << bits | low;
+        }
+        out
+    }
+
+    fn shr(self, by: u64) -> Wide {
+        let (limbs, bits) = ((by / 64) as usize, by % 64);
+        let fill = if self.is_negative() { u64::MAX } else { 0 };
+        let limb = |i: usize| self.0.get(i).copied().unwrap_or(fill);
+        let mut out = Wide::ZERO;
+        for (i, value) in out.0.iter_mut().enumerate() {
+            let high = if bits > 0 { limb((i + limbs).saturating_add(1)) << (64 - bits) } else { 0 };
+            *value = limb(i + limbs) >> bits | high;
+        }
+        out
+    }
+
+    fn cmp(&self, other: &Wide) -> Ordering {
+        let flip = |wide: &Wide| wide.0[LIMBS - 1] ^ 1 << 63;
+        flip(self).cmp(&flip(other)).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+    }
+
+    /// The lowest `bits` set.
+    fn ones(bits: u32) -> Wide {
+        let mut out = Wide::ZERO;
+        for (i, limb) in out.0.iter_mut().enumerate() {
+            *limb = low_bits(bits.saturating_sub(64 * i as u32));
+        }
+        out
+    }
+
+    /// Quotient and remainder of numbers that are not negative; zeros if the divisor is 0.
+    fn div_mod(self, divisor: Wide) -> (Wide, Wide) {
+        let (mut quotient, mut rest) = (Wide::ZERO, Wide::ZERO);
+        if divisor.0 == Wide::ZERO.0 {
+            return (quotient, rest);
+        }
+        let used = self.0.iter().rposition(|limb| *limb != 0).map_or(0, |top| top + 1);
+        for bit in (0..used * 64).rev() {
+            rest = rest.shl(1);
+            rest.0[0] |= self.0[bit / 64] >> (bit % 64) & 1;
+            if rest.cmp(&divisor).is_ge() {
+                rest = rest.sub(divisor);
+                quotient.0[bit / 64] |= 1 << (bit % 64);
+            }
+        }
+        (quotient, rest)
+    }
+}
+
+/// Runs an operation. Those that need more than slots are done by the caller: false.
+pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
+    let (a, b) = (|| Wide::load(slots, op.a), || Wide::load(slots, op.b));
+    let single = || slots[usize::from(op.b.slot)];
+    // Shifts of more than this leave nothing anyway.
+    let shift = || single().min(LIMBS as u64 * 64);
+    let truth = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
+    let result = match op.kind {
+        WideKind::Mov => a(),
+        WideKind::MovIf => match single() {
+            0 => return true,
+            _ => a(),
+        },
+        WideKind::Add => a().add(b(), false),
+        WideKind::Sub => a().sub(b()),
+        WideKind::Mul => a().mul(b()),
+        WideKind::Div => a().div_mod(b()).0,
+        WideKind::Mod => a().div_mod(b()).1,
+        WideKind::And => a().each(b(), |a, b| a & b),
+        WideKind::Or => a().each(b(), |a, b| a | b),
+        WideKind::Xor => a().each(b(), |a, b| a ^ b),
+        WideKind::Not => a().not(),
+        WideKind::Shl => a().shl(shift()),
+        WideKind::Shr => a().shr(shift()),
+        WideKind::Sext => {
+            let value = a().each(Wide::ones(op.bits), |a, mask| a & mask);
+            let sign = op.bits - 1;
+            match value.0[(sign / 64) as usize] >> (sign % 64) & 1 {
+                0 => store(op, slots, value, u32::MAX),
+                _ => store(op, slots, value.each(Wide::ones(op.bits), |a, mask| a | !mask), u32::MAX),
+            }
+            return true;
+        }
+        WideKind::SatU | WideKind::SatS => {
+            let (low, high) = match op.kind {
+                WideKind::SatU => (Wide::ZERO, Wide::ones(op.bits)),
+                _ => (Wide::ones(op.bits - 1).not(), Wide::ones(op.bits - 1)),
+            };
+            let value = a();
+            let held = if value.cmp(&low).is_lt() { low } else { value };
+            let held = if held.cmp(&high).is_gt() { high } else { held };
+            store(op, slots, held, u32::MAX);
+            return true;
+        }
+        WideKind::Eq => truth(a().cmp(&b()).is_eq()),
+        WideKind::Ne => truth(a().cmp(&b()).is_ne()),
+        WideKind::Lt => truth(a().cmp(&b()).is_lt()),
+        WideKind::Le => truth(a().cmp(&b()).is_le()),
+        WideKind::LoadAt(offset) => {
+            let from = single() as usize + usize::from(offset);
+            let to = usize::from(op.d.slot);
+            slots.copy_within(from..from + usize::from(op.d.limbs), to);
+            return true;
+        }
+        WideKind::StoreAt(offset) => {
+            let to = single() as usize + usize::from(offset);
+            let from = usize::from(op.a.slot);
+            slots.copy_within(from..from + usize::from(op.a.limbs), to);
+            return true;
+        }
+        WideKind::EqHeader(size) => {
+            let base = |from: WideRef| slots[usize::from(from.slot)] as usize;
+            let block = |base: usize| &slots[base..base + usize::from(size)];
+            let (left, right) = (block(base(op.a)), block(base(op.b)));
+            // The first slot of a block says whether it is valid, the second where it came from.
+            truth(left[0] != 0 && right[0] != 0 && left[2..] == right[2..])
+        }
+        WideKind::RegRead(_) | WideKind::RegWrite(_) => return false,
+    };
+    store(op, slots, result, op.bits);
+    true
+}
+
+fn store(op: &WideOp, slots: &mut [u64], value: Wide, bits: u32) {
+    let to = &mut slots[usize::from(op.d.slot)..][..usize::from(op.d.limbs)];
+    for (i, (slot, limb)) in to.iter_mut().zip(value.0).enumerate() {
+        *slot = limb & low_bits(bits.saturating_sub(64 * i as u32));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn binary(kind: WideKind, a: i128, b: i128) -> i128 {
+        let at = |slot, limbs| WideRef { slot, limbs, signed: true };
+        let mut slots = [0u64; 6];
+        slots[..2].copy_from_slice(&[a as u64, (a >> 64) as u64]);
+        slots[2..4].copy_from_slice(&[b as u64, (b >> 64) as u64]);
+        let op = WideOp { kind, bits: 128, d: at(4, 2), a: at(0, 2), b: at(2, 2) };
+        assert!(run(&op, &mut slots));
+        (i128::from(slots[5]) << 64) | i128::from(slots[4])
+    }
+
+    proptest! {
+        #[test]
+        fn as_128_bits(a: i128, b: i128, by in 0u32..200) {
+            prop_assert_eq!(binary(WideKind::Add, a, b), a.wrapping_add(b));
+            prop_assert_eq!(binary(WideKind::Sub, a, b), a.wrapping_sub(b));
+            prop_assert_eq!(binary(WideKind::Mul, a, b), a.wrapping_mul(b));
+            prop_assert_eq!(binary(WideKind::Lt, a, b), i128::from(a < b));
+            prop_assert_eq!(binary(WideKind::Le, a, a), 1);
+            prop_assert_eq!(binary(WideKind::Shl, a, i128::from(by)), a.checked_shl(by).unwrap_or(0));
+            prop_assert_eq!(binary(WideKind::Shr, a, i128::from(by)), a >> by.min(127));
+            let (a, b) = (a & i128::MAX, b & i128::MAX >> 40 | 1);
+            prop_assert_eq!(binary(WideKind::Div, a, b), a / b);
+            prop_assert_eq!(binary(WideKind::Mod, a, b), a % b);
+        }
+    }
+
+    #[test]
+    fn division_by_zero_gives_zero() {
+        assert_eq!((binary(WideKind::Div, 5, 0), binary(WideKind::Mod, 5, 0)), (0, 0));
+    }
+}

@@ -1,0 +1,154 @@
+//! Calculations: what a hash or checksum is computed over, and how.
+
+use super::LoadError;
+use super::expr::Scope;
+use super::json::At;
+use super::layout::VALID;
+use super::op::Slot;
+
+/// Hash algorithms by the names p4c gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    Crc16,
+    Crc16Custom,
+    Crc32,
+    Crc32Custom,
+    CrcCcitt,
+    /// The Internet checksum.
+    Csum16,
+    Xor16,
+    Identity,
+    /// The sequence number of the call.
+    RoundRobin,
+}
+
+impl Algorithm {
+    pub fn load(at: &At) -> Result<Algorithm, LoadError> {
+        Ok(match at.str()? {
+            "crc16" => Algorithm::Crc16,
+            "crc16_custom" => Algorithm::Crc16Custom,
+            "crc32" => Algorithm::Crc32,
+            "crc32_custom" => Algorithm::Crc32Custom,
+            "crcCCITT" => Algorithm::CrcCcitt,
+            "csum16" | "cksum16" => Algorithm::Csum16,
+            "xor16" => Algorithm::Xor16,
+            "identity" => Algorithm::Identity,
+            "round_robin" => Algorithm::RoundRobin,
+            other => return at.fail(format_args!("hash algorithm {other:?} is not supported")),
+        })
+    }
+}
+
+/// One thing a calculation is computed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A field; skipped unless its header is valid (no slot: it always is).
+    Field { slot: Slot, bits: u32, valid: Option<Slot> },
+    /// A field of variable width: its length in bits, then its bytes.
+    Varbit { slot: Slot, valid: Option<Slot> },
+    /// A constant, least significant limb first.
+    Const { limbs: Vec<u64>, bits: u32 },
+    /// What follows the parsed headers.
+    Payload,
+}
+
+/// A calculation.
+#[derive(Clone, Debug)]
+pub(crate) struct Calculation {
+    pub name: String,
+    pub algorithm: Algorithm,
+    pub inputs: Vec<Input>,
+    /// The Internet checksum of narrow fields needs no buffer.
+    pub sum: Option<Vec<Summand>>,
+}
+
+/// A field's share in an Internet checksum: its value, moved to where it stands in 16-bit words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Summand {
+    pub slot: Slot,
+    pub shift: u8,
+    /// The validity slots are the same for runs of fields; no slot: always valid.
+    pub valid: Option<Slot>,
+}
+
+impl Calculation {
+    pub fn load(at: &At, scope: &Scope) -> Result<Calculation, LoadError> {
+        let algorithm = Algorithm::load(&at.get("algo")?)?;
+        let mut inputs = Vec::new();
+        for input in at.get("input")?.items()? {
+            load_input(&input, scope, &mut inputs)?;
+        }
+        // The payload comes last wherever it is named.
+        inputs.sort_by_key(|input| *input == Input::Payload);
+        inputs.dedup_by(|a, b| *a == Input::Payload && *b == Input::Payload);
+        let sum = if algorithm == Algorithm::Csum16 { summands(&inputs) } else { None };
+        Ok(Calculation { name: at.name()?, algorithm, inputs, sum })
+    }
+
+    /// The input of an action selector is a calculation without a name.
+    pub fn load_selector(at: &At, scope: &Scope) -> Result<Calculation, LoadError> {
+        let mut inputs = Vec::new();
+        for input in at.get("input")?.items()? {
+            load_input(&input, scope, &mut inputs)?;
+        }
+        let algorithm = Algorithm::load(&at.get("algo")?)?;
+        Ok(Calculation { name: String::new(), algorithm, inputs, sum: None })
+    }
+}
+
+fn load_input(at: &At, scope: &Scope, inputs: &mut Vec<Input>) -> Result<(), LoadError> {
+    let layout = scope.layout;
+    let kind = at.get("type")?;
+    match kind.str()? {
+        "field" => {
+            let value = at.get("value")?;
+            let [header, field] = value.tuple()?;
+            let id = layout.header_id(&header)?;
+            if field.str()? == "$valid$" {
+                let place = scope.place(&value)?;
+                inputs.push(Input::Field { slot: place.slot, bits: 1, valid: None });
+                return Ok(());
+            }
+            inputs.push(field_input(layout, id, layout.field(&value)?.1));
+        }
+        "header" => {
+            let id = layout.header_id(&at.get("value")?)?;
+            inputs.extend((0..layout.header_type(id).fields.len()).map(|field| field_input(layout, id, field)));
+        }
+        "hexstr" => {
+            const MAX_BITS: usize = 4096;
+            let big = at.get("value")?.hex()?;
+            let bits = at.get("bitwidth")?.size(MAX_BITS)? as u32;
+            inputs.push(Input::Const { limbs: big.twos_complement(bits.div_ceil(64) as usize), bits });
+        }
+        "payload" => inputs.push(Input::Payload),
+        other => return kind.fail(format_args!("a {other:?} cannot be hashed")),
+    }
+    Ok(())
+}
+
+fn field_input(layout: &super::layout::Layout, id: super::HeaderId, field: usize) -> Input {
+    let header = layout.header(id);
+    let valid = (!header.metadata).then_some(header.base + VALID);
+    let slot = layout.slot((id, field));
+    let field = layout.field_type((id, field));
+    if field.varbit { Input::Varbit { slot, valid } } else { Input::Field { slot, bits: field.bits, valid } }
+}
+
+/// The fields as summands, if all of them are narrow and where they stand does not depend on the packet.
+fn summands(inputs: &[Input]) -> Option<Vec<Summand>> {
+    const WORD: u32 = 16;
+    let (mut at, mut sum) = (0u32, Vec::new());
+    for input in inputs {
+        let Input::Field { slot, bits, valid } = input else { return None };
+        let shift = (WORD - (at + bits) % WORD) % WORD;
+        // What a header contributes must not move when another one is not there.
+        let new_header = sum.last().is_some_and(|last: &Summand| last.valid != *valid);
+        if bits + shift > 64 || new_header && at % WORD != 0 {
+            return None;
+        }
+        sum.push(Summand { slot: *slot, shift: shift as u8, valid: *valid });
+        at += bits;
+    }
+    Some(sum)
+}

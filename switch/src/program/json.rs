@@ -1,0 +1,204 @@
+//! A place in the JSON that knows its path, so that every error can say where it is.
+
+use super::LoadError;
+use serde_json::Value;
+use std::fmt;
+
+/// A value in the JSON and the way to it.
+#[derive(Clone)]
+pub(crate) struct At<'a> {
+    pub value: &'a Value,
+    path: String,
+}
+
+impl<'a> At<'a> {
+    pub fn root(value: &'a Value) -> At<'a> {
+        At { value, path: String::new() }
+    }
+
+    /// An error at this place.
+    pub fn error(&self, what: impl fmt::Display) -> LoadError {
+        let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
+        LoadError { path, what: what.to_string() }
+    }
+    pub fn fail<T>(&self, what: impl fmt::Display) -> Result<T, LoadError> {
+        Err(self.error(what))
+    }
+
+    fn child(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// A member that must be there.
+    pub fn get(&self, key: &str) -> Result<At<'a>, LoadError> {
+        match self.value.as_object() {
+            Some(members) => match members.get(key) {
+                Some(value) => Ok(At { value, path: self.child(key) }),
+                None => self.fail(format_args!("{key:?} is missing")),
+            },
+            None => self.fail("expected an object"),
+        }
+    }
+    /// A member that may be missing or null.
+    pub fn opt(&self, key: &str) -> Option<At<'a>> {
+        let value = self.value.get(key)?;
+        (!value.is_null()).then(|| At { value, path: self.child(key) })
+    }
+    /// The members of a list that may be missing.
+    pub fn list(&self, key: &str) -> Result<Vec<At<'a>>, LoadError> {
+        self.opt(key).map_or(Ok(Vec::new()), |at| at.items())
+    }
+    /// The members of a list.
+    pub fn items(&self) -> Result<Vec<At<'a>>, LoadError> {
+        let Some(items) = self.value.as_array() else { return self.fail("expected a list") };
+        Ok(items
+            .iter()
+            .enumerate()
+            .map(|(i, value)| At { value, path: format!("{}[{i}]", self.path) })
+            .collect())
+    }
+    /// A list of exactly `N` members.
+    pub fn tuple<const N: usize>(&self) -> Result<[At<'a>; N], LoadError> {
+        let items = self.items()?;
+        let found = items.len();
+        items.try_into().map_err(|_| self.error(format_args!("expected {N} elements, found {found}")))
+    }
+    /// The members of an object.
+    pub fn entries(&self) -> Result<Vec<(&'a str, At<'a>)>, LoadError> {
+        let Some(members) = self.value.as_object() else { return self.fail("expected an object") };
+        Ok(members.iter().map(|(key, value)| (key.as_str(), At { value, path: self.child(key) })).collect())
+    }
+
+    pub fn str(&self) -> Result<&'a str, LoadError> {
+        self.value.as_str().ok_or_else(|| self.error("expected a string"))
+    }
+    pub fn bool(&self) -> Result<bool, LoadError> {
+        self.value.as_bool().ok_or_else(|| self.error("expected true or false"))
+    }
+    pub fn int(&self) -> Result<i64, LoadError> {
+        self.value.as_i64().ok_or_else(|| self.error("expected an integer"))
+    }
+    /// An integer from 0 to `max`.
+    pub fn size(&self, max: usize) -> Result<usize, LoadError> {
+        match usize::try_from(self.int()?) {
+            Ok(size) if size <= max => Ok(size),
+            _ => self.fail(format_args!("expected a number from 0 to {max}, found {}", self.value)),
+        }
+    }
+    /// A flag that may be missing.
+    pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
+        self.opt(key).map_or(Ok(default), |at| at.bool())
+    }
+    pub fn name(&self) -> Result<String, LoadError> {
+        Ok(self.get("name")?.str()?.to_string())
+    }
+    /// A number written in hexadecimal, with an optional sign.
+    pub fn hex(&self) -> Result<Big, LoadError> {
+        let text = self.str()?;
+        Big::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
+    }
+    /// A list of bytes written in hexadecimal.
+    pub fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
+        let text = self.str()?;
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_string() };
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = padded.as_bytes().chunks(2).map(byte).collect();
+        bytes.ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
+    }
+}
+
+/// A constant of any width: sign and magnitude, least significant limb first, no leading zero limb.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Big {
+    pub negative: bool,
+    pub limbs: Vec<u64>,
+}
+
+impl Big {
+    pub fn parse(text: &str) -> Option<Big> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let digits = digits.strip_prefix("0x").unwrap_or(digits);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let limb = |chunk: &[u8]| u64::from_str_radix(std::str::from_utf8(chunk).ok()?, 16).ok();
+        const DIGITS_PER_LIMB: usize = 16;
+        let limbs: Option<Vec<u64>> = digits.as_bytes().rchunks(DIGITS_PER_LIMB).map(limb).collect();
+        let mut big = Big { negative, limbs: limbs? };
+        big.trim();
+        Some(big)
+    }
+    pub fn from_u64(value: u64) -> Big {
+        let mut big = Big { negative: false, limbs: vec![value] };
+        big.trim();
+        big
+    }
+    pub fn from_limbs(limbs: &[u64]) -> Big {
+        let mut big = Big { negative: false, limbs: limbs.to_vec() };
+        big.trim();
+        big
+    }
+    fn trim(&mut self) {
+        while self.limbs.last() == Some(&0) {
+            self.limbs.pop();
+        }
+        self.negative &= !self.limbs.is_empty();
+    }
+    /// How many bits the magnitude takes.
+    pub fn bits(&self) -> u32 {
+        match self.limbs.last() {
+            Some(top) => self.limbs.len() as u32 * 64 - top.leading_zeros(),
+            None => 0,
+        }
+    }
+    /// The value, if it is not negative and fits.
+    pub fn to_u64(&self) -> Option<u64> {
+        match (self.negative, self.limbs.as_slice()) {
+            (false, []) => Some(0),
+            (false, [value]) => Some(*value),
+            _ => None,
+        }
+    }
+    /// `count` limbs of its two's complement.
+    pub fn twos_complement(&self, count: usize) -> Vec<u64> {
+        let mut limbs = self.limbs.clone();
+        limbs.resize(count, 0);
+        if self.negative {
+            let mut carry = true;
+            for limb in &mut limbs {
+                let (value, overflow) = (!*limb).overflowing_add(u64::from(carry));
+                (*limb, carry) = (value, overflow);
+            }
+        }
+        limbs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(Big::parse("0x0800").unwrap().to_u64(), Some(0x800));
+        assert_eq!(Big::parse("-1").unwrap().twos_complement(2), [u64::MAX, u64::MAX]);
+        let wide = Big::parse("0x1ffffffffffffffff").unwrap();
+        assert_eq!((wide.bits(), wide.to_u64(), wide.limbs), (65, None, vec![u64::MAX, 1]));
+        assert_eq!(Big::parse("-0x0").unwrap(), Big::from_u64(0));
+        assert_eq!((Big::parse("0x"), Big::parse("zz"), Big::parse("+1")), (None, None, None));
+    }
+
+    #[test]
+    fn errors_carry_the_path() {
+        let json = serde_json::json!({"pipelines": [{"tables": [{"key": ["x"]}]}]});
+        let root = At::root(&json);
+        let table = &root.get("pipelines").unwrap().items().unwrap()[0].list("tables").unwrap()[0];
+        let error = table.list("key").unwrap()[0].int().unwrap_err();
+        assert_eq!(error.to_string(), "pipelines[0].tables[0].key[0]: expected an integer");
+        assert_eq!(root.get("actions").err().unwrap().to_string(), "the file: \"actions\" is missing");
+    }
+}

@@ -1,0 +1,445 @@
+//! The parser: states as the JSON has them, resolved to headers, slots and numbers.
+
+use super::action::Actions;
+use super::asm::Asm;
+use super::expr::{Num, Place, Scope};
+use super::json::At;
+use super::op::{Code, Pc, Slot};
+use super::{Condition, HeaderId, LoadError};
+use std::collections::HashMap;
+
+/// The parser of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    pub states: Vec<State>,
+    /// None: the parser accepts at once.
+    pub start: Option<u16>,
+    pub value_sets: Vec<ValueSet>,
+    pub errors: Errors,
+}
+
+/// A parser state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub name: String,
+    pub ops: Vec<ParseOp>,
+    pub key: Vec<KeyPart>,
+    pub cases: Vec<Case>,
+    /// Where to go if no case matches; None ends the parser.
+    pub default: Option<u16>,
+}
+
+/// What a state does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParseOp {
+    Extract(HeaderId),
+    /// To the next element of a stack, member `block` of it.
+    ExtractNext {
+        stack: u16,
+        block: u16,
+    },
+    /// With a variable field whose length in bits is in `length` once `code` has run.
+    ExtractVarbit {
+        header: HeaderId,
+        length: Condition,
+    },
+    ExtractNextVarbit {
+        stack: u16,
+        block: u16,
+        length: Condition,
+    },
+    /// `bits` of the packet, `offset` bits ahead, to `limbs` slots cut to `width` bits.
+    Lookahead {
+        slot: Slot,
+        width: u32,
+        offset: u32,
+        bits: u32,
+    },
+    /// The number of bits is in the slot once the code has run.
+    Advance(Condition),
+    Run(Pc),
+    Verify {
+        condition: Condition,
+        error: Condition,
+    },
+}
+
+/// A part of the key a state selects by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPart {
+    Slot { slot: Slot, bits: u32 },
+    /// A field of the last header extracted to a stack.
+    Last { stack: u16, offset: u16, bits: u32 },
+    Lookahead { offset: u32, bits: u32 },
+}
+
+impl KeyPart {
+    pub fn bits(self) -> u32 {
+        match self {
+            KeyPart::Slot { bits, .. } | KeyPart::Last { bits, .. } | KeyPart::Lookahead { bits, .. } => bits,
+        }
+    }
+    /// How many 64-bit words it takes in a key.
+    pub fn words(self) -> usize {
+        self.bits().div_ceil(64).max(1) as usize
+    }
+}
+
+/// A case of a select.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub pattern: Pattern,
+    pub next: Option<u16>,
+}
+
+/// What a case matches: words as the key parts have them, least significant first within a part.
+#[derive(Debug)]
+pub(crate) enum Pattern {
+    Masked { value: Vec<u64>, mask: Vec<u64> },
+    ValueSet { set: u16, mask: Option<Vec<u64>> },
+}
+
+/// A parser value set.
+#[derive(Debug)]
+pub(crate) struct ValueSet {
+    pub name: String,
+    /// Widths of the parts of a value, from the select that uses it.
+    pub parts: Vec<u32>,
+    pub bits: u32,
+}
+
+/// The numbers of the errors: those that the language defines, and the names of all.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    pub no_error: u32,
+    pub packet_too_short: u32,
+    pub stack_out_of_bounds: u32,
+    pub header_too_short: u32,
+    pub timeout: u32,
+    pub invalid_argument: u32,
+    pub names: Vec<(u32, String)>,
+}
+
+impl Errors {
+    pub fn load(root: &At) -> Result<Errors, LoadError> {
+        let mut names = Vec::new();
+        for at in root.list("errors")? {
+            let [name, value] = at.tuple()?;
+            names.push((value.size(i32::MAX as usize)? as u32, name.str()?.to_string()));
+        }
+        // Core errors that the program does not mention get numbers no one else has.
+        let mut free = i32::MAX as u32;
+        let mut number = |name: &str| match names.iter().find(|(_, known)| known == name) {
+            Some((value, _)) => *value,
+            None => {
+                free -= 1;
+                free
+            }
+        };
+        Ok(Errors {
+            no_error: names.iter().find(|(_, name)| name == "NoError").map_or(0, |(value, _)| *value),
+            packet_too_short: number("PacketTooShort"),
+            stack_out_of_bounds: number("StackOutOfBounds"),
+            header_too_short: number("HeaderTooShort"),
+            timeout: number("ParserTimeout"),
+            invalid_argument: number("ParserInvalidArgument"),
+            names,
+        })
+    }
+    pub fn name(&self, error: u32) -> &str {
+        self.names.iter().find(|(value, _)| *value == error).map_or("unnamed error", |(_, name)| name)
+    }
+}
+
+/// A key longer than this is refused.
+pub(crate) const MAX_KEY_WORDS: usize = 16;
+
+/// Loads the parser.
+pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError> {
+    let mut parser = Parser { errors: Errors::load(root)?, ..Parser::default() };
+    for at in root.list("parse_vsets")? {
+        let bits = at.get("compressed_bitwidth")?.size(64 * MAX_KEY_WORDS)? as u32;
+        parser.value_sets.push(ValueSet { name: at.name()?, parts: Vec::new(), bits });
+    }
+    let parsers = root.get("parsers")?;
+    let [at] = parsers.tuple()?;
+    let states = at.get("parse_states")?.items()?;
+    let mut index = HashMap::new();
+    for (number, state) in states.iter().enumerate() {
+        let Ok(number) = u16::try_from(number) else { return state.fail("there are too many states") };
+        if index.insert(state.name()?, number).is_some() {
+            return state.fail("another state has this name");
+        }
+    }
+    let next_of = |at: &At| match at.opt("next_state") {
+        None => Ok(None),
+        Some(next) => match index.get(next.str()?) {
+            Some(number) => Ok(Some(*number)),
+            None => next.fail(format_args!("there is no state {:?}", next.value)),
+        },
+    };
+    for state in &states {
+        let mut ops = Vec::new();
+        for op in state.list("parser_ops")? {
+            load_op(&op, actions, &mut ops)?;
+        }
+        let mut key = Vec::new();
+        for part in state.list("transition_key")? {
+            key.push(load_key_part(&part, &actions.scope)?);
+        }
+        if key.iter().map(|part| part.words()).sum::<usize>() > MAX_KEY_WORDS {
+            return state.get("transition_key")?.fail("the key is too long");
+        }
+        let (mut cases, mut default) = (Vec::new(), None);
+        for at in state.list("transitions")? {
+            let next = next_of(&at)?;
+            match at.opt("type").map_or(Ok("hexstr"), |at| at.str())? {
+                "default" => default = next,
+                "hexstr" if at.get("value")?.str()? == "default" => default = next,
+                "hexstr" => {
+                    let value = words(&at.get("value")?, &key)?;
+                    let mask = match at.opt("mask") {
+                        Some(mask) => words(&mask, &key)?,
+                        None => vec![u64::MAX; value.len()],
+                    };
+                    let value = value.iter().zip(&mask).map(|(value, mask)| value & mask).collect();
+                    cases.push(Case { pattern: Pattern::Masked { value, mask }, next });
+                }
+                "parse_vset" => {
+                    let name = at.get("value")?;
+                    let text = name.str()?;
+                    let Some(set) = parser.value_sets.iter().position(|set| set.name == text) else {
+                        return name.fail(format_args!("there is no value set {text:?}"));
+                    };
+                    let mask = at.opt("mask").map(|mask| words(&mask, &key)).transpose()?;
+                    let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
+                    let known = &mut parser.value_sets[set];
+                    if known.bits != parts.iter().sum::<u32>() || !known.parts.is_empty() && known.parts != parts {
+                        return at.fail("the value set has another width than the key");
+                    }
+                    known.parts = parts;
+                    cases.push(Case { pattern: Pattern::ValueSet { set: set as u16, mask }, next });
+                }
+                other => return at.fail(format_args!("a transition of type {other:?} is not supported")),
+            }
+        }
+        parser.states.push(State { name: state.name()?, ops, key, cases, default });
+    }
+    if let Some(start) = at.opt("init_state") {
+        match index.get(start.str()?) {
+            Some(number) => parser.start = Some(*number),
+            None => return start.fail("there is no such state"),
+        }
+    }
+    Ok(parser)
+}
+
+/// Splits the bytes of a value (each part padded to whole bytes) into words.
+fn words(at: &At, key: &[KeyPart]) -> Result<Vec<u64>, LoadError> {
+    let bytes = at.hex_bytes()?;
+    let expected: usize = key.iter().map(|part| part.bits().div_ceil(8) as usize).sum();
+    if bytes.len() != expected {
+        return at.fail(format_args!("expected {expected} bytes, found {}", bytes.len()));
+    }
+    let (mut rest, mut words) = (bytes.as_slice(), Vec::new());
+    for part in key {
+        let (value, tail) = rest.split_at(part.bits().div_ceil(8) as usize);
+        rest = tail;
+        words.extend(limbs_of(value, part.words()));
+    }
+    Ok(words)
+}
+
+/// Big-endian bytes as limbs, least significant first.
+pub(crate) fn limbs_of(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
+    let mut chunks = bytes.rchunks(8);
+    let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
+    (0..count).map(move |_| chunks.next().map_or(0, limb))
+}
+
+fn load_key_part(at: &At, scope: &Scope) -> Result<KeyPart, LoadError> {
+    let (kind, value) = (at.get("type")?, at.get("value")?);
+    Ok(match kind.str()? {
+        "field" => {
+            let place = scope.place(&value)?;
+            KeyPart::Slot { slot: place.slot, bits: place.bits }
+        }
+        "stack_field" => {
+            let [stack, field] = value.tuple()?;
+            let stack = scope.layout.stack(&stack)?;
+            let ty = scope.layout.stacks[stack].blocks[0].1;
+            last(scope, &field, stack, 0, ty)?
+        }
+        "union_stack_field" => {
+            let [stack, member, field] = value.tuple()?;
+            let stack = scope.layout.union_stack(&stack)?;
+            let member = scope.layout.union_stack_member(stack, &member)?;
+            let (offset, ty) = scope.layout.stacks[stack].blocks[member];
+            last(scope, &field, stack, offset, ty)?
+        }
+        "lookahead" => {
+            let (offset, bits) = lookahead(&value)?;
+            KeyPart::Lookahead { offset, bits }
+        }
+        other => return kind.fail(format_args!("a key of type {other:?} is not supported")),
+    })
+}
+
+fn last(scope: &Scope, at: &At, stack: usize, block: u16, ty: usize) -> Result<KeyPart, LoadError> {
+    let field = &scope.layout.types[ty].fields[scope.layout.type_field(ty, at)?];
+    if field.varbit {
+        return at.fail("a field of variable width cannot be selected by");
+    }
+    Ok(KeyPart::Last { stack: stack as u16, offset: block + field.slot, bits: field.bits })
+}
+
+fn lookahead(at: &At) -> Result<(u32, u32), LoadError> {
+    const MAX_BITS: usize = 4096;
+    let [offset, bits] = at.tuple()?;
+    Ok((offset.size(MAX_BITS)? as u32, bits.size(MAX_BITS)? as u32))
+}
+
+/// Code that computes a number, to be run by itself.
+fn number(asm: &mut Asm, at: &At, num: &Num) -> Result<Condition, LoadError> {
+    asm.statement();
+    let (start, before) = (asm.here(), asm.code.len());
+    let slot = asm.narrow(at, num)?;
+    if asm.code.len() == before {
+        return Ok(Condition { code: None, slot });
+    }
+    asm.emit(Code::End, 64, 0, 0, 0);
+    Ok(Condition { code: Some(start), slot })
+}
+
+fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
+    let (name, parameters) = (at.get("op")?, at.get("parameters")?);
+    match name.str()? {
+        "extract" => {
+            let [what] = parameters.tuple()?;
+            let op = extract(&what, actions, None)?;
+            ops.push(op);
+        }
+        "extract_VL" => {
+            let [what, length] = parameters.tuple()?;
+            let num = actions.scope.num(&length)?;
+            let length = number(actions.asm, &length, &num)?;
+            let op = extract(&what, actions, Some(length))?;
+            ops.push(op);
+        }
+        "set" => {
+            let [target, value] = parameters.tuple()?;
+            if value.get("type")?.str()? == "lookahead" {
+                let place = actions.scope.place(&target.get("value")?)?;
+                let (offset, bits) = lookahead(&value.get("value")?)?;
+                ops.push(ParseOp::Lookahead { slot: place.slot, width: place.bits, offset, bits });
+                return Ok(());
+            }
+            let varbit = target.get("type")?.str()? == "field" && {
+                let field = target.get("value")?;
+                let [_, name] = field.tuple()?;
+                name.str()? != "$valid$" && actions.scope.layout.field_type(actions.scope.layout.field(&field)?).varbit
+            };
+            run(at, actions, ops, |actions| {
+                actions.primitive(at, if varbit { "assign_VL" } else { "assign" })
+            })?;
+        }
+        "primitive" => {
+            let [call] = parameters.tuple()?;
+            let op = call.get("op")?;
+            let name = op.str()?;
+            if name.starts_with("_jump") {
+                return op.fail("jumps are not supported in a parser");
+            }
+            run(at, actions, ops, |actions| actions.primitive(&call, name))?;
+        }
+        "shift" => {
+            let [bytes] = parameters.tuple()?;
+            const MAX_SHIFT: usize = 1 << 16;
+            let slot = actions.asm.constant(bytes.size(MAX_SHIFT)? as u64 * 8);
+            ops.push(ParseOp::Advance(Condition { code: None, slot }));
+        }
+        "advance" => {
+            let [bits] = parameters.tuple()?;
+            let num = actions.scope.num(&bits)?;
+            ops.push(ParseOp::Advance(number(actions.asm, &bits, &num)?));
+        }
+        "verify" => {
+            let [condition, error] = parameters.tuple()?;
+            let value = actions.scope.bool(&condition)?;
+            let condition = super::action::condition(actions.asm, &condition, &value)?;
+            let code = match error.int() {
+                Ok(code) => Num::small(code as u64),
+                Err(_) => actions.scope.num(&error)?,
+            };
+            let error = number(actions.asm, &error, &code)?;
+            ops.push(ParseOp::Verify { condition, error });
+        }
+        other => return name.fail(format_args!("parser operation {other:?} is not supported")),
+    }
+    Ok(())
+}
+
+/// Compiles a statement to code of its own; statements that follow each other share it.
+fn run(
+    at: &At,
+    actions: &mut Actions,
+    ops: &mut Vec<ParseOp>,
+    compile: impl FnOnce(&mut Actions) -> Result<(), LoadError>,
+) -> Result<(), LoadError> {
+    let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
+        && actions.asm.code.last().is_some_and(|op| op.code == Code::End);
+    if joins {
+        actions.asm.code.pop();
+    }
+    let start = actions.asm.here();
+    actions.asm.statement();
+    compile(actions)?;
+    actions.asm.emit(Code::End, 64, 0, 0, 0);
+    if !joins {
+        ops.push(ParseOp::Run(start));
+    }
+    actions.asm.check_size(at)
+}
+
+fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<ParseOp, LoadError> {
+    let (kind, value, layout) = (at.get("type")?, at.get("value")?, actions.asm.layout);
+    let check = |ty: usize| match (layout.types[ty].varbit, length) {
+        (Some(_), None) => at.fail("a header with a field of variable width needs extract_VL with its length"),
+        (None, Some(_)) => at.fail("the header has no field of variable width"),
+        _ => Ok(()),
+    };
+    let (stack, block) = match kind.str()? {
+        "regular" => {
+            let header = layout.header_id(&value)?;
+            check(layout.header(header).ty)?;
+            return Ok(match length {
+                None => ParseOp::Extract(header),
+                Some(length) => ParseOp::ExtractVarbit { header, length },
+            });
+        }
+        "stack" => (layout.stack(&value)?, 0),
+        "union_stack" => {
+            let [stack, member] = value.tuple()?;
+            let stack = layout.union_stack(&stack)?;
+            (stack, layout.union_stack_member(stack, &member)?)
+        }
+        other => return kind.fail(format_args!("extraction to a {other:?} is not supported")),
+    };
+    check(layout.stacks[stack].blocks[block].1)?;
+    actions.asm.whole_stack(stack);
+    let (stack, block) = (stack as u16, block as u16);
+    Ok(match length {
+        None => ParseOp::ExtractNext { stack, block },
+        Some(length) => ParseOp::ExtractNextVarbit { stack, block, length },
+    })
+}
+
+/// A place a lookahead is written to, for those who ask what the parser writes.
+pub(crate) fn lookahead_place(op: &ParseOp) -> Option<Place> {
+    match op {
+        ParseOp::Lookahead { slot, width, .. } => {
+            Some(Place { slot: *slot, bits: *width, signed: false, saturating: false })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,354 @@
+//! Tables and action profiles as the JSON has them.
+
+use super::calc::Calculation;
+use super::expr::{Place, Scope};
+use super::json::At;
+use super::layout::VALID;
+use super::op::{Pc, Slot};
+use super::{ActionId, LoadError, MatchKind};
+use std::collections::HashMap;
+
+/// A table of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub info: TableInfo,
+    pub key: Vec<Key>,
+    pub actions: Vec<TableAction>,
+    /// Where to go on a hit, if that does not depend on the action.
+    pub hit: Option<Pc>,
+    /// Where to go on a miss, if that does not depend on the action.
+    pub miss: Option<Pc>,
+    /// Where to go on a miss without a default action.
+    pub base: Pc,
+    pub default: Option<(ActionId, Vec<u64>)>,
+    pub entries: Vec<ConstEntry>,
+    /// The direct meter and where its colour goes.
+    pub meter: Option<(u16, Place)>,
+    pub profile: Option<u16>,
+}
+
+/// What a table is, for those who fill it.
+#[derive(Clone, Debug)]
+pub struct TableInfo {
+    /// Its name, as P4Info has it.
+    pub name: String,
+    /// Its key.
+    pub key: Vec<KeyInfo>,
+    /// The actions it may run.
+    pub actions: Vec<ActionId>,
+    /// How many entries it holds.
+    pub size: usize,
+    /// The action profile or selector it uses.
+    pub profile: Option<String>,
+    /// Its entries come with the program and cannot be changed.
+    pub const_entries: bool,
+    /// Its default action cannot be changed.
+    pub const_default: bool,
+    /// It counts hits per entry.
+    pub direct_counters: bool,
+    /// Its direct meter.
+    pub direct_meter: Option<String>,
+    /// Entries may time out.
+    pub idle_timeout: bool,
+    /// It has no key and a const default action: there is nothing for a controller to do.
+    pub hidden: bool,
+}
+
+/// A key element of a table.
+#[derive(Clone, Debug)]
+pub struct KeyInfo {
+    /// Its name, as P4Info has it.
+    pub name: String,
+    /// How it is matched.
+    pub kind: MatchKind,
+    /// Its width.
+    pub bits: u32,
+}
+
+impl TableInfo {
+    /// Whether a priority must be given with an entry.
+    pub fn has_priorities(&self) -> bool {
+        self.key.iter().any(|key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range))
+    }
+}
+
+/// Where a key element is read, and which bits of it count.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub slot: Slot,
+    pub bits: u32,
+    pub kind: MatchKind,
+    /// Static mask, least significant limb first.
+    pub mask: Vec<u64>,
+}
+
+/// An action of a table and where to go behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableAction {
+    pub id: ActionId,
+    pub next: Pc,
+}
+
+/// An entry that comes with the program.
+#[derive(Clone, Debug)]
+pub(crate) struct ConstEntry {
+    /// Per key element, least significant limb first: value and mask, or both ends of a range.
+    pub key: Vec<(Vec<u64>, Vec<u64>)>,
+    /// Which elements are ranges.
+    pub ranges: Vec<bool>,
+    /// Bits of the prefix, where there is one.
+    pub prefix: u16,
+    /// Smaller wins.
+    pub rank: i64,
+    pub action: ActionId,
+    pub args: Vec<u64>,
+}
+
+/// An action profile; with a selector, if it has a hash.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub name: String,
+    pub selector: Option<Calculation>,
+    /// The actions its members may run: those of its tables.
+    pub actions: Vec<ActionId>,
+}
+
+/// What tables refer to by name or number.
+pub(super) struct Context<'a> {
+    pub scope: Scope<'a>,
+    /// Actions by their id in the JSON, and by name.
+    pub action_ids: &'a HashMap<i64, ActionId>,
+    /// Widths of the parameters of every action.
+    pub params: &'a [Vec<u32>],
+    /// Direct meters: index and target.
+    pub meters: &'a HashMap<String, (u16, Option<Place>)>,
+    pub profiles: &'a [Profile],
+}
+
+/// The most entries a table may have, whatever the program says.
+const MAX_ENTRIES: usize = 1 << 24;
+
+impl Context<'_> {
+    /// Loads a table; the jump targets follow when the control flow is laid out.
+    pub fn table(&self, at: &At) -> Result<Table, LoadError> {
+        let (mut key, mut key_info) = (Vec::new(), Vec::new());
+        for element in at.get("key")?.items()? {
+            let (element, info) = self.key(&element)?;
+            key.push(element);
+            key_info.push(info);
+        }
+        if key.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
+            return at.get("key")?.fail("a table can have one LPM key only");
+        }
+        let mut actions = Vec::new();
+        for id in at.get("action_ids")?.items()? {
+            actions.push(TableAction { id: self.action(&id)?, next: 0 });
+        }
+        let type_at = at.get("type")?;
+        let profile = match type_at.str()? {
+            "simple" => None,
+            kind @ ("indirect" | "indirect_ws") => {
+                let name = at.get("action_profile")?;
+                let text = name.str()?;
+                let Some(index) = self.profiles.iter().position(|profile| profile.name == text) else {
+                    return name.fail(format_args!("there is no action profile {text:?}"));
+                };
+                if kind == "indirect_ws" && self.profiles[index].selector.is_none() {
+                    return name.fail("the action profile has no selector");
+                }
+                Some(index as u16)
+            }
+            other => return type_at.fail(format_args!("a table of type {other:?} is not supported")),
+        };
+        let default_at = at.opt("default_entry");
+        let default = default_at.as_ref().map(|entry| self.entry(entry)).transpose()?;
+        let const_default = match &default_at {
+            Some(at) => at.flag("action_entry_const", false)?,
+            None => false,
+        };
+        let mut entries = Vec::new();
+        let entries_at = at.list("entries")?;
+        if profile.is_some() && !entries_at.is_empty() {
+            return at.get("entries")?.fail("a table with an action profile cannot have entries");
+        }
+        for entry in &entries_at {
+            entries.push(self.const_entry(entry, &key)?);
+        }
+        let size = at.opt("max_size").map_or(Ok(entries.len()), |size| size.size(MAX_ENTRIES))?;
+        let meter_at = at.opt("direct_meters");
+        let meter = match &meter_at {
+            Some(meter) => match self.meters.get(meter.str()?) {
+                Some((index, Some(target))) => Some((*index, *target)),
+                Some(_) => return meter.fail("the meter is not a direct one"),
+                None => return meter.fail("there is no such meter"),
+            },
+            None => None,
+        };
+        let counters = at.flag("with_counters", false)?;
+        let hidden = key.is_empty() && const_default && profile.is_none() && !counters && meter.is_none();
+        let info = TableInfo {
+            name: at.name()?,
+            key: key_info,
+            actions: actions.iter().map(|action| action.id).collect(),
+            size: size.max(entries.len()),
+            profile: profile.map(|index| self.profiles[usize::from(index)].name.clone()),
+            const_entries: !entries.is_empty(),
+            const_default,
+            direct_counters: counters,
+            direct_meter: meter_at.map(|at| at.str().map(str::to_string)).transpose()?,
+            idle_timeout: at.flag("support_timeout", false)?,
+            hidden,
+        };
+        Ok(Table { info, key, actions, hit: None, miss: None, base: 0, default, entries, meter, profile })
+    }
+
+    fn action(&self, at: &At) -> Result<ActionId, LoadError> {
+        let id = at.int()?;
+        let action = self.action_ids.get(&id).copied();
+        action.ok_or_else(|| at.error(format_args!("there is no action with id {id}")))
+    }
+
+    fn key(&self, at: &At) -> Result<(Key, KeyInfo), LoadError> {
+        let (kind_at, target) = (at.get("match_type")?, at.get("target")?);
+        let (slot, bits, kind) = match kind_at.str()? {
+            "valid" => {
+                let header = self.scope.layout.header_id(&target)?;
+                (self.scope.layout.header(header).base + VALID, 1, MatchKind::Exact)
+            }
+            other => {
+                let kind = match other {
+                    "exact" => MatchKind::Exact,
+                    "lpm" => MatchKind::Lpm,
+                    "ternary" | "optional" => MatchKind::Ternary,
+                    "range" => MatchKind::Range,
+                    other => return kind_at.fail(format_args!("match kind {other:?} is not supported")),
+                };
+                let place = self.scope.place(&target)?;
+                (place.slot, place.bits, kind)
+            }
+        };
+        if bits == 0 {
+            return target.fail("a field without bits cannot be a key");
+        }
+        let limbs = limbs(bits);
+        let mask = match at.opt("mask") {
+            Some(mask) => fit(&mask, bits)?,
+            None => ones(bits, limbs),
+        };
+        let name = match at.opt("name") {
+            Some(name) => name.str()?.to_string(),
+            None => match target.value.as_str() {
+                Some(header) => header.to_string(),
+                None => {
+                    let [header, field] = target.tuple()?;
+                    format!("{}.{}", header.str()?, field.str()?)
+                }
+            },
+        };
+        Ok((Key { slot, bits, kind, mask }, KeyInfo { name, kind, bits }))
+    }
+
+    /// An action with its arguments.
+    fn entry(&self, at: &At) -> Result<(ActionId, Vec<u64>), LoadError> {
+        let action = self.action(&at.get("action_id")?)?;
+        let data_at = at.get("action_data")?;
+        let data = data_at.items()?;
+        let params = &self.params[usize::from(action.0)];
+        if data.len() != params.len() {
+            return data_at.fail(format_args!("expected {} arguments, found {}", params.len(), data.len()));
+        }
+        let mut args = Vec::new();
+        for (value, bits) in data.iter().zip(params) {
+            args.extend(fit(value, *bits)?);
+        }
+        Ok((action, args))
+    }
+
+    fn const_entry(&self, at: &At, key: &[Key]) -> Result<ConstEntry, LoadError> {
+        let (action, args) = self.entry(&at.get("action_entry")?)?;
+        let key_at = at.get("match_key")?;
+        let elements = key_at.items()?;
+        if elements.len() != key.len() {
+            return key_at.fail(format_args!("expected {} elements, found {}", key.len(), elements.len()));
+        }
+        let (mut matches, mut prefix) = (Vec::new(), 0);
+        for (element, key) in elements.iter().zip(key) {
+            let kind_at = element.get("match_type")?;
+            let value = |name: &str| fit(&element.get(name)?, key.bits);
+            let found = match (kind_at.str()?, key.kind) {
+                ("exact", MatchKind::Exact) => (value("key")?, ones(key.bits, limbs(key.bits))),
+                ("valid", MatchKind::Exact) => (vec![u64::from(element.get("key")?.bool()?)], vec![1]),
+                ("lpm", MatchKind::Lpm) => {
+                    prefix = element.get("prefix_length")?.size(key.bits as usize)? as u16;
+                    let mask = prefix_mask(key.bits, u32::from(prefix));
+                    (and(&value("key")?, &mask), mask)
+                }
+                ("ternary" | "optional", MatchKind::Ternary) => {
+                    let mask = value("mask")?;
+                    (and(&value("key")?, &mask), mask)
+                }
+                ("range", MatchKind::Range) => (value("start")?, value("end")?),
+                (found, _) => {
+                    return kind_at.fail(format_args!("a match of kind {found:?} does not fit the key"));
+                }
+            };
+            matches.push(found);
+        }
+        let rank = at.opt("priority").map_or(Ok(0), |at| at.int())?;
+        let ranges = key.iter().map(|key| key.kind == MatchKind::Range).collect();
+        Ok(ConstEntry { key: matches, ranges, prefix, rank, action, args })
+    }
+
+    /// Loads an action profile; its actions follow when its tables are known.
+    pub fn profile(&self, at: &At) -> Result<Profile, LoadError> {
+        let selector = at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()?;
+        Ok(Profile { name: at.name()?, selector, actions: Vec::new() })
+    }
+}
+
+/// A number that must fit a width, as limbs.
+fn fit(at: &At, bits: u32) -> Result<Vec<u64>, LoadError> {
+    let big = at.hex()?;
+    let signed_fit = big.negative && big.bits() < bits;
+    if big.bits() > bits || big.negative && !signed_fit {
+        return at.fail(format_args!("the value does not fit {bits} bits"));
+    }
+    let limbs = big.twos_complement(limbs(bits));
+    Ok(and(&limbs, &ones(bits, limbs.len())))
+}
+
+/// How many limbs a value of this width takes.
+pub(crate) fn limbs(bits: u32) -> usize {
+    bits.div_ceil(64).max(1) as usize
+}
+
+/// The lowest `bits` set, in `limbs` limbs.
+pub(crate) fn ones(bits: u32, limbs: usize) -> Vec<u64> {
+    (0..limbs as u32).map(|limb| super::asm::low_bits(bits.saturating_sub(limb * 64))).collect()
+}
+
+/// The highest `prefix` of `bits` set.
+pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
+    let limbs = limbs(bits);
+    let below = ones(bits.saturating_sub(prefix), limbs);
+    ones(bits, limbs).iter().zip(below).map(|(all, below)| all & !below).collect()
+}
+
+pub(crate) fn and(a: &[u64], b: &[u64]) -> Vec<u64> {
+    a.iter().zip(b).map(|(a, b)| a & b).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks() {
+        assert_eq!(ones(9, 1), [0x1ff]);
+        assert_eq!(ones(128, 2), [u64::MAX, u64::MAX]);
+        assert_eq!(ones(65, 2), [u64::MAX, 1]);
+        assert_eq!(prefix_mask(32, 24), [0xffff_ff00]);
+        assert_eq!(prefix_mask(128, 64), [0, u64::MAX]);
+        assert_eq!(prefix_mask(32, 0), [0]);
+    }
+}
