@@ -99,6 +99,7 @@ impl Agent {
     pub fn run(mut self, stop: &AtomicBool) -> AgentResults {
         while self.ended.is_none() {
             let now = self.clock.now();
+            self.recorder.sample(now, &self.host);
             self.open_and_stop(now);
             let sent = self.transmit();
             let received = self.receive();
@@ -108,8 +109,6 @@ impl Agent {
             if self.nic.take_trouble() && !self.interface_exists() {
                 self.gone();
             }
-            let now = self.clock.now();
-            self.recorder.sample(now, &self.host);
             self.ended = self.ended.or_else(|| self.is_over(now, stop));
             if !sent && !received && self.ended.is_none() {
                 self.wait();

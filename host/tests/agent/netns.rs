@@ -1,0 +1,105 @@
+//! Two network namespaces joined by a veth pair, gone when the value is dropped.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+
+/// Address of the host on side 0 and on side 1.
+pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+/// The interface on either side.
+pub const IFACE: &str = "eth0";
+
+/// Two hosts and a wire.
+pub struct Net {
+    names: [String; 2],
+}
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Net {
+    /// Up, with addresses and static neighbour entries, as Mininet's `autoStaticArp` has them.
+    pub fn new() -> Net {
+        let unique = format!("weir-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let net = Net { names: [format!("{unique}-a"), format!("{unique}-b")] };
+        let [a, b] = &net.names;
+        ip(&["netns", "add", a]);
+        ip(&["netns", "add", b]);
+        ip(&["-n", a, "link", "add", IFACE, "type", "veth", "peer", "name", IFACE, "netns", b]);
+        for side in 0..2 {
+            let mac = format!("02:00:0a:63:00:0{}", side + 1);
+            net.ip(side, &["link", "set", IFACE, "address", &mac]);
+            net.ip(side, &["addr", "add", &format!("{}/24", ADDRS[side]), "dev", IFACE]);
+            net.ip(side, &["link", "set", "lo", "up"]);
+            net.ip(side, &["link", "set", IFACE, "up"]);
+        }
+        for side in 0..2 {
+            let mac = format!("02:00:0a:63:00:0{}", 2 - side);
+            let peer = ADDRS[1 - side].to_string();
+            net.ip(side, &["neigh", "replace", &peer, "lladdr", &mac, "dev", IFACE, "nud", "permanent"]);
+        }
+        net
+    }
+
+    /// `ip` in the namespace of one side.
+    pub fn ip(&self, side: usize, args: &[&str]) {
+        ip(&[&["-n", &self.names[side]], args].concat());
+    }
+
+    /// `tc` in the namespace of one side.
+    pub fn tc(&self, side: usize, args: &[&str]) {
+        run("tc", &[&["-n", &self.names[side]], args].concat());
+    }
+
+    /// Does `work` on a thread in the namespace of one side.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        side: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let namespace =
+            File::open(format!("/run/netns/{}", self.names[side])).expect("the namespace is there");
+        std::thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
+            work()
+        })
+    }
+
+    /// As [`spawn`](Self::spawn), and waits for what comes of it.
+    pub fn on<T: Send + 'static>(&self, side: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.spawn(side, work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// A counter of the kernel's stack, as /proc/net/snmp has it.
+    pub fn snmp(&self, side: usize, protocol: &'static str, counter: &'static str) -> u64 {
+        self.on(side, move || {
+            let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("proc is mounted");
+            let prefix = format!("{protocol}:");
+            let mut lines = text.lines().filter(|line| line.starts_with(&prefix));
+            let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+            let at = names.split(' ').position(|name| name == counter).expect("a counter of that name");
+            values.split(' ').nth(at).expect("its value").parse().expect("a number")
+        })
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+fn ip(args: &[&str]) {
+    run("ip", args);
+}
+
+fn run(program: &str, args: &[&str]) {
+    let done = Command::new(program).args(args).output().expect("iproute2 is installed");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{program} {}: {said}", args.join(" "));
+}
