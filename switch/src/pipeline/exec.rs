@@ -101,7 +101,6 @@ impl<T: Tracer> Run<'_, T> {
                     s!(op.d) = (s!(op.a) as i64).clamp(-most - 1, most) as u64;
                 }
                 Code::Eq => s!(op.d) = u64::from(s!(op.a) == s!(op.b)),
-                Code::Ne => s!(op.d) = u64::from(s!(op.a) != s!(op.b)),
                 Code::LtU => s!(op.d) = u64::from(s!(op.a) < s!(op.b)),
                 Code::LeU => s!(op.d) = u64::from(s!(op.a) <= s!(op.b)),
                 Code::LtS => s!(op.d) = u64::from((s!(op.a) as i64) < s!(op.b) as i64),

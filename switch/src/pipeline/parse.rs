@@ -219,6 +219,7 @@ impl<T: Tracer> Frame<'_, T> {
             let to = from + (bits / 8) as usize;
             let slot = usize::from(varbit.slot);
             let words = &mut block[slot..slot + usize::from(varbit.limbs)];
+            words.fill(0);
             words[0] = bits;
             for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
                 *word = bytes.iter().enumerate().fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));

@@ -178,6 +178,15 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             slots.copy_within(from..from + usize::from(op.a.limbs), to);
             return true;
         }
+        WideKind::CopySlots => {
+            let from = usize::from(op.a.slot);
+            slots.copy_within(from..from + usize::from(op.a.limbs), usize::from(op.d.slot));
+            return true;
+        }
+        WideKind::EqSlots => {
+            let range = |of: WideRef| &slots[usize::from(of.slot)..][..usize::from(of.limbs)];
+            truth(range(op.a) == range(op.b))
+        }
         WideKind::EqHeader(size) => {
             let base = |from: WideRef| slots[usize::from(from.slot)] as usize;
             let block = |base: usize| &slots[base..base + usize::from(size)];

@@ -379,8 +379,7 @@ impl Actions<'_, '_> {
         }
         let wide = |slot| WideRef { slot, limbs: to_type.limbs, signed: false };
         let (d, a) = (wide(layout.slot(to)), wide(layout.slot(from)));
-        let bits = u32::from(to_type.limbs) * 64;
-        self.asm.emit_wide_refs(WideOp { kind: WideKind::Mov, bits, d, a, b: a });
+        self.asm.emit_wide_refs(WideOp { kind: WideKind::CopySlots, bits: 0, d, a, b: a });
         Ok(())
     }
 

@@ -571,6 +571,14 @@ impl<'p> Asm<'p> {
                 }
                 any
             }
+            Bool::SameVarbit(left, right, limbs) => {
+                let wide = |slot| WideRef { slot, limbs: *limbs, signed: false };
+                let slot = self.temp(1);
+                let d = WideRef { slot, limbs: 1, signed: false };
+                let (a, b) = (wide(*left), wide(*right));
+                self.emit_wide_refs(WideOp { kind: WideKind::EqSlots, bits: 1, d, a, b });
+                slot
+            }
             Bool::SameHeader(left, right) => self.same_header(at, left, right)?,
             Bool::SameUnion(left, right) => {
                 // As in BMv2: equal if the same member is valid in both and equal.
@@ -842,7 +850,7 @@ fn cuts(code: Code) -> bool {
 /// Whether an operation writes its result whatever was there.
 fn writes_only(code: Code) -> bool {
     use Code::*;
-    matches!(code, Eq | Ne | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
+    matches!(code, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
 }
 
 impl Num {

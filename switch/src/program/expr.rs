@@ -70,6 +70,8 @@ pub(crate) enum Bool {
     /// Both are equal.
     Same(Box<Bool>, Box<Bool>),
     Choose(Box<Bool>, Box<Bool>, Box<Bool>),
+    /// Two fields of variable width, by their slots and how many they take.
+    SameVarbit(Slot, Slot, u16),
     Valid(HeaderExpr),
     ValidUnion(UnionExpr),
     SameHeader(HeaderExpr, HeaderExpr),
@@ -305,10 +307,13 @@ impl Scope<'_> {
             ">" => compare(CmpOp::Lt, true),
             "<=" => compare(CmpOp::Le, false),
             ">=" => compare(CmpOp::Le, true),
-            "==" => self.equal(&op_at, side("left")?, side("right")?),
-            "!=" => Ok(Expr::Bool(Bool::Not(Box::new(
-                self.as_bool(&op_at, self.equal(&op_at, side("left")?, side("right")?)?)?,
-            )))),
+            op @ ("==" | "!=") => {
+                let equal = match self.same_varbit(at)? {
+                    Some(equal) => equal,
+                    None => self.equal(&op_at, side("left")?, side("right")?)?,
+                };
+                Ok(Expr::Bool(if op == "==" { equal } else { Bool::Not(Box::new(equal)) }))
+            }
             "and" => Ok(Expr::Bool(Bool::And(Box::new(truth("left")?), Box::new(truth("right")?)))),
             "or" => Ok(Expr::Bool(Bool::Or(Box::new(truth("left")?), Box::new(truth("right")?)))),
             "not" => Ok(Expr::Bool(Bool::Not(Box::new(truth("right")?)))),
@@ -386,8 +391,33 @@ impl Scope<'_> {
         }
     }
 
-    fn equal(&self, op: &At, left: (Expr, At), right: (Expr, At)) -> Result<Expr, LoadError> {
-        Ok(Expr::Bool(match (left.0, right.0) {
+    /// The one thing that can be done with fields of variable width in an expression.
+    fn same_varbit(&self, at: &At) -> Result<Option<Bool>, LoadError> {
+        let field = |key: &str| {
+            let side = at.get(key)?;
+            if side.get("type")?.value.as_str() != Some("field") {
+                return Ok(None);
+            }
+            let name = side.get("value")?;
+            let [_, field] = name.tuple()?;
+            if field.str()? == "$valid$" {
+                return Ok(None);
+            }
+            let found = self.layout.field(&name)?;
+            let field = self.layout.field_type(found);
+            Ok(field.varbit.then(|| (self.layout.slot(found), field.limbs)))
+        };
+        match (field("left")?, field("right")?) {
+            (Some((left, limbs)), Some((right, others))) if limbs == others => {
+                Ok(Some(Bool::SameVarbit(left, right, limbs)))
+            }
+            (None, None) => Ok(None),
+            _ => at.fail("a field of variable width can be compared with another of the same width only"),
+        }
+    }
+
+    fn equal(&self, op: &At, left: (Expr, At), right: (Expr, At)) -> Result<Bool, LoadError> {
+        Ok(match (left.0, right.0) {
             (Expr::Num(left), Expr::Num(right)) => Bool::Compare(CmpOp::Eq, left, right),
             (Expr::Bool(left), Expr::Bool(right)) => Bool::Same(Box::new(left), Box::new(right)),
             (Expr::Header(left), Expr::Header(right)) => {
@@ -403,7 +433,7 @@ impl Scope<'_> {
                 Bool::SameUnion(left, right)
             }
             _ => return op.fail("the two sides are of different kinds"),
-        }))
+        })
     }
 }
 

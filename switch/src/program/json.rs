@@ -72,8 +72,10 @@ impl<'a> At<'a> {
     pub fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
     }
+    /// A truth value; p4c sometimes writes 0 and 1.
     pub fn bool(&self) -> Result<bool, LoadError> {
-        self.value.as_bool().ok_or_else(|| self.error("expected true or false"))
+        let number = self.value.as_u64().filter(|number| *number <= 1).map(|number| number == 1);
+        self.value.as_bool().or(number).ok_or_else(|| self.error("expected true or false"))
     }
     pub fn int(&self) -> Result<i64, LoadError> {
         self.value.as_i64().ok_or_else(|| self.error("expected an integer"))

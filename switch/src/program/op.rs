@@ -87,8 +87,6 @@ codes! {
     SatS(Write, Read, None),
     /// d = a == b
     Eq(Write, Read, Read),
-    /// d = a != b
-    Ne(Write, Read, Read),
     /// d = a < b, unsigned
     LtU(Write, Read, Read),
     /// d = a <= b, unsigned
@@ -230,6 +228,10 @@ pub(crate) enum WideKind {
     LoadAt(u16),
     /// slots at base b, this much further = a
     StoreAt(u16),
+    /// d = a, slot by slot
+    CopySlots,
+    /// d = a and b are equal, slot by slot
+    EqSlots,
     /// d = the headers at bases a and b, of this many slots, are valid and equal
     EqHeader(u16),
 }
