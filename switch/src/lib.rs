@@ -14,6 +14,7 @@
 //! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
 
 pub mod control;
+pub mod driver;
 pub mod drops;
 pub mod engine;
 pub mod packet;

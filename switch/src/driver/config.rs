@@ -1,0 +1,96 @@
+//! What a data plane is told when it starts.
+
+use super::capture::CaptureConfig;
+use crate::engine::{Clock, SwitchConfig};
+use crate::tm::{MAX_PORT, PortConfig, QueueLimits};
+use std::path::PathBuf;
+use weir_units::{Bytes, Time};
+
+/// Where frames come from and go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Frames {
+    /// Network interfaces.
+    #[default]
+    Interfaces,
+    /// `<name>_in.pcap` and `<name>_out.pcap`.
+    Files {
+        /// Where they are.
+        directory: PathBuf,
+        /// How long after the start the first frame is read: time for a controller to set up the switch.
+        wait: Time,
+    },
+}
+
+/// A data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataplaneConfig {
+    /// Where frames come from and go to.
+    pub frames: Frames,
+    /// The unit of the program's timestamps.
+    pub clock: Clock,
+    /// Strict priorities of each port.
+    pub priorities: u8,
+    /// What each queue may hold.
+    pub limits: QueueLimits,
+    /// The controller's port, if it has one.
+    pub cpu_port: Option<u16>,
+    /// The egress_spec that means drop.
+    pub drop_port: u16,
+    /// The most interfaces.
+    pub max_ports: usize,
+    /// Memory for the frames that wait at each interface. At MTU 1500 a frame takes 2 KiB of it.
+    pub ring_bytes: usize,
+    /// Captures all frames in files.
+    pub capture: Option<CaptureConfig>,
+    /// How many bytes of each frame go to the log, at level info; 0 for none.
+    pub dump_bytes: usize,
+    /// Every packet's way through the program goes to the log, at level trace.
+    pub trace: bool,
+}
+
+impl DataplaneConfig {
+    /// BMv2's `--max-port-count` (options_parse.h).
+    pub const MAX_PORTS: usize = 512;
+    /// 2,048 full frames: 11 ms at 180,000 packets a second, which outlasts a scheduler's time slice.
+    pub const RING: usize = 4 << 20;
+
+    /// Whether the log wants to know of every packet.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.dump_bytes > 0 || self.trace
+    }
+
+    /// What the switch behind the ports is made with. As in BMv2 every port number has queues, whether an
+    /// interface is attached or not, so that one can be attached later.
+    pub fn switch_config(&self) -> SwitchConfig {
+        let ports = (0..=MAX_PORT).filter(|&port| port != self.drop_port);
+        SwitchConfig {
+            ports: ports.map(|port| PortConfig { limits: self.limits, ..PortConfig::new(port) }).collect(),
+            priorities: self.priorities,
+            buffer: Bytes::MAX,
+            pfc: None,
+            clock: self.clock,
+            cpu_port: self.cpu_port,
+            drop_port: self.drop_port,
+        }
+    }
+}
+
+impl Default for DataplaneConfig {
+    /// As simple_switch starts: microseconds, one queue of 64 packets a port.
+    fn default() -> DataplaneConfig {
+        DataplaneConfig {
+            frames: Frames::Interfaces,
+            clock: Clock::Us,
+            priorities: 1,
+            limits: QueueLimits::BMV2,
+            cpu_port: None,
+            drop_port: SwitchConfig::DROP_PORT,
+            max_ports: Self::MAX_PORTS,
+            ring_bytes: Self::RING,
+            capture: None,
+            dump_bytes: 0,
+            trace: false,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What commands do on the data-plane thread.
+
+use super::capture::{self, Capture};
+use super::config::Frames;
+use super::handle::DataplaneError;
+use super::notice::Subscriber;
+use super::pcap::{PcapError, PcapReader, PcapWriter};
+use super::port::Port;
+use super::replay::Replay;
+use super::runtime::{NO_PORT, Runtime, receive};
+use super::stats::{DataplaneStats, IoDrop, PortStatus};
+use crate::engine::{Switch, SwitchConfig};
+use crate::tm::{MAX_PORT, QueueLimits, Rate};
+use std::path::Path;
+use weir_units::Time;
+
+impl Runtime {
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub fn stop(&mut self) {
+        self.running = false;
+    }
+
+    pub fn switch(&mut self) -> Result<&mut Switch, DataplaneError> {
+        self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
+    }
+
+    /// The configuration with the limits and rates of ports set since.
+    pub fn switch_config(&self) -> SwitchConfig {
+        let mut config = self.config.switch_config();
+        for port in &mut config.ports {
+            port.limits = self.limits.get(&port.port).copied().unwrap_or(port.limits);
+            port.rate = self.rates.get(&(port.port, None)).copied().unwrap_or(port.rate);
+        }
+        config
+    }
+
+    pub fn install(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
+        for (&(port, priority), &rate) in &self.rates {
+            switch.set_rate(port, priority, rate);
+        }
+        for (&port, &limits) in &self.limits {
+            switch.set_limits(port, limits);
+        }
+        self.switch.replace(switch)
+    }
+
+    pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
+        let known = port <= MAX_PORT && priority.is_none_or(|priority| priority < self.config.priorities);
+        if known {
+            self.rates.insert((port, priority), rate);
+            self.wake_port(port);
+            if let Some(switch) = &mut self.switch {
+                switch.set_rate(port, priority, rate);
+            }
+        }
+        known
+    }
+
+    pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
+        let known = port <= MAX_PORT;
+        if known {
+            self.limits.insert(port, limits);
+            if let Some(switch) = &mut self.switch {
+                switch.set_limits(port, limits);
+            }
+        }
+        known
+    }
+
+    pub fn add_port(&mut self, number: u16, interface: &str) -> Result<(), DataplaneError> {
+        let refuse = |why: String| DataplaneError::Port { port: number, why };
+        if number > MAX_PORT || number == self.config.drop_port || self.config.cpu_port == Some(number) {
+            return Err(refuse(format!(
+                "not a port number for an interface; choose one up to {MAX_PORT} that is neither drop nor CPU port"
+            )));
+        }
+        if self.ports.len() >= self.config.max_ports {
+            return Err(refuse(format!(
+                "the switch has {} ports already; raise --max-port-count",
+                self.ports.len()
+            )));
+        }
+        if let Some(other) = self.ports.iter().find(|port| port.number == number || port.name == interface) {
+            return Err(refuse(format!("{} is port {} already", other.name, other.number)));
+        }
+        let port = match &self.config.frames {
+            Frames::Interfaces => self.open_interface(number, interface),
+            Frames::Files { directory, .. } => {
+                open_files(&mut self.replay, number, directory, interface).map_err(|error| error.to_string())
+            }
+        }
+        .map_err(refuse)?;
+        self.poll.watch(&port);
+        self.index[usize::from(number)] = self.ports.len() as u16;
+        self.ports.push(port);
+        Ok(())
+    }
+
+    fn open_interface(&self, number: u16, interface: &str) -> Result<Port, String> {
+        let capture = self.config.capture.as_ref().map(|config| Capture::open(config, interface));
+        let capture = capture.transpose().map_err(|error| error.to_string())?;
+        Port::open(number, interface, self.config.ring_bytes, capture).map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "; raw sockets need root (CAP_NET_RAW)",
+                _ => "",
+            };
+            format!("interface {interface}: {error}{hint}")
+        })
+    }
+
+    pub fn remove_port(&mut self, number: u16) -> Result<(), DataplaneError> {
+        let refuse = |why: &str| DataplaneError::Port { port: number, why: why.to_owned() };
+        if matches!(self.config.frames, Frames::Files { .. }) {
+            return Err(refuse("ports cannot be removed while frames come from files"));
+        }
+        let at = self.index.get(usize::from(number)).copied().unwrap_or(NO_PORT);
+        if at == NO_PORT {
+            return Err(refuse("there is no such port"));
+        }
+        self.ports.remove(usize::from(at));
+        self.index[usize::from(number)] = NO_PORT;
+        for (at, port) in self.ports.iter().enumerate() {
+            self.index[usize::from(port.number)] = at as u16;
+        }
+        self.wake_port(number);
+        Ok(())
+    }
+
+    /// Whatever the port waited for may have changed.
+    fn wake_port(&mut self, port: u16) {
+        self.due[usize::from(port)] = Time::ZERO;
+    }
+
+    pub fn subscribe(&mut self, subscriber: Subscriber) {
+        self.out.subscribers.add(subscriber);
+    }
+
+    /// A packet from the controller.
+    pub fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
+        let now = self.clock.now();
+        self.packet_out += 1;
+        let Some(switch) = &mut self.switch else { return self.elsewhere.add(IoDrop::NoProgram, 1) };
+        receive(switch, &self.config, now, cpu_port, frame, &mut self.out);
+    }
+
+    pub fn stats(&mut self) -> DataplaneStats {
+        let switch = self.switch.as_deref();
+        let mut ports: Vec<PortStatus> = Vec::with_capacity(self.ports.len());
+        for port in &mut self.ports {
+            port.settle();
+            ports.push(PortStatus {
+                port: port.number,
+                interface: port.name.clone(),
+                up: port.up,
+                counters: port.counters.clone(),
+                queued: switch.map_or(0, |switch| switch.queue_packets(port.number)),
+            });
+        }
+        ports.sort_by_key(|port| port.port);
+        DataplaneStats {
+            uptime: self.clock.now(),
+            ports,
+            elsewhere: self.elsewhere.clone(),
+            packet_in: self.packet_in,
+            packet_out: self.packet_out,
+            digests_lost: self.out.digests_lost,
+            switch: switch.map(Switch::books),
+        }
+    }
+}
+
+fn open_files(
+    replay: &mut Replay,
+    number: u16,
+    directory: &Path,
+    interface: &str,
+) -> Result<Port, PcapError> {
+    let (input, output) = capture::files(directory, interface);
+    let reader = PcapReader::open(&input)?;
+    let writer = PcapWriter::create(&output, u64::MAX)?;
+    replay.add(number, reader)?;
+    Ok(Port::to_file(number, interface, writer))
+}

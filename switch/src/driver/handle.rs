@@ -1,0 +1,177 @@
+//! How the rest of the program speaks with the data plane.
+
+use super::notice::{Delivery, Notice};
+use super::reply::{self, Reply};
+use super::runtime::Runtime;
+use super::stats::DataplaneStats;
+use crate::engine::{Switch, SwitchConfig};
+use crate::tm::{QueueLimits, Rate};
+use rustix::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use thiserror::Error;
+use weir_units::Time;
+
+/// Something to do on the data-plane thread, between two batches of frames.
+pub(super) type Command = Box<dyn FnOnce(&mut Runtime) + Send>;
+
+/// How many commands may wait. Beyond that, calls block and packet-outs are refused.
+pub(super) const MAX_COMMANDS: usize = 1024;
+
+/// Why the data plane did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DataplaneError {
+    /// It is shut down.
+    #[error("the data plane has stopped")]
+    Stopped,
+    /// No pipeline was set yet.
+    #[error("the switch has no program yet; set a forwarding pipeline first")]
+    NoProgram,
+    /// The closure panicked. The switch runs on with what the closure had done till then.
+    #[error("a control operation failed by a bug in this program; the log has more")]
+    Panicked,
+    /// There is no CPU port to put the packet in by.
+    #[error("the switch has no CPU port; start it with --cpu-port")]
+    NoCpuPort,
+    /// Too many packets wait already.
+    #[error("too many packets wait for the data plane; send slower")]
+    Busy,
+    /// The port cannot be added or removed.
+    #[error("port {port}: {why}")]
+    Port {
+        /// Its number.
+        port: u16,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A handle on a running data plane: cheap to clone, usable from any thread.
+///
+/// Every call becomes a command that the data-plane thread runs between two batches of frames, in the order
+/// of the calls. The data plane never waits for the caller. The caller waits for the answer with
+/// [`Reply::wait`] on a thread, or by awaiting the [`Reply`] in any executor; a call itself blocks only while
+/// 1,024 commands wait.
+///
+/// Commands run while no frame moves: build what takes long before the call (a whole [`Switch`] with its
+/// entries, say, to be [installed](Self::install) at once).
+#[derive(Clone, Debug)]
+pub struct DataplaneHandle {
+    pub(super) commands: SyncSender<Command>,
+    pub(super) wake: Arc<OwnedFd>,
+    pub(super) cpu_port: Option<u16>,
+}
+
+impl DataplaneHandle {
+    /// Runs `operation` on the switch with the present time, and waits for what it returns. For threads.
+    pub fn with<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
+    ) -> Result<R, DataplaneError> {
+        self.call(operation).wait()
+    }
+
+    /// Runs `operation` on the switch with the present time. For executors: await the reply.
+    pub fn call<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
+    ) -> Reply<R> {
+        self.ask(|runtime| {
+            let now = runtime.now();
+            runtime.switch().map(|switch| operation(switch, now))
+        })
+    }
+
+    /// What a switch of this data plane is made with: clock, ports, CPU port, queue limits.
+    pub fn switch_config(&self) -> Reply<SwitchConfig> {
+        self.ask(|runtime| Ok(runtime.switch_config()))
+    }
+
+    /// Puts another switch in the place of the present one, which is given back with what it still holds.
+    /// Make it with [`Self::switch_config`], fill its tables, then install it: no frame sees it half done.
+    /// Rates and limits set by [`Self::set_rate`] and [`Self::set_limits`] carry over. Frames that wait in
+    /// the old one are lost.
+    pub fn install(&self, switch: Box<Switch>) -> Reply<Option<Box<Switch>>> {
+        self.ask(|runtime| Ok(runtime.install(switch)))
+    }
+
+    /// Sets the rate of a port, or of one of its queues; it holds for later programs too. `false`: no such
+    /// port or queue.
+    pub fn set_rate(&self, port: u16, priority: Option<u8>, rate: Rate) -> Reply<bool> {
+        self.ask(move |runtime| Ok(runtime.set_rate(port, priority, rate)))
+    }
+
+    /// Sets the limits of a port's queues; they hold for later programs too. `false`: no such port.
+    pub fn set_limits(&self, port: u16, limits: QueueLimits) -> Reply<bool> {
+        self.ask(move |runtime| Ok(runtime.set_limits(port, limits)))
+    }
+
+    /// Attaches an interface, which must be there, as a port.
+    pub fn add_port(&self, port: u16, interface: impl Into<String>) -> Reply<()> {
+        let interface = interface.into();
+        self.ask(move |runtime| runtime.add_port(port, &interface))
+    }
+
+    /// Detaches a port's interface. What waits for the port, and what still goes to it, is lost and counted.
+    pub fn remove_port(&self, port: u16) -> Reply<()> {
+        self.ask(move |runtime| runtime.remove_port(port))
+    }
+
+    /// All counts, and the state of each port.
+    pub fn stats(&self) -> Reply<DataplaneStats> {
+        self.ask(|runtime| Ok(runtime.stats()))
+    }
+
+    /// Calls `subscriber` with every [`Notice`] from now on, on the data-plane thread: it must not block, nor
+    /// wait for a reply of this handle. It copies what it wants into a bounded channel, says
+    /// [`Delivery::Full`] if there is no room, and [`Delivery::Gone`] when it wants no more.
+    pub fn subscribe(&self, subscriber: impl FnMut(Notice<'_>) -> Delivery + Send + 'static) -> Reply<()> {
+        self.ask(move |runtime| {
+            runtime.subscribe(Box::new(subscriber));
+            Ok(())
+        })
+    }
+
+    /// Lets a packet from the controller in by the CPU port, controller header first. Does not wait; never
+    /// blocks: a controller that sends too fast is refused.
+    pub fn packet_out(&self, frame: Vec<u8>) -> Result<(), DataplaneError> {
+        let cpu_port = self.cpu_port.ok_or(DataplaneError::NoCpuPort)?;
+        let command: Command = Box::new(move |runtime| runtime.packet_out(cpu_port, &frame));
+        self.commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => DataplaneError::Busy,
+            TrySendError::Disconnected(_) => DataplaneError::Stopped,
+        })?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Asks the data plane to end: its thread finishes its batch and returns.
+    pub(super) fn stop(&self) {
+        // If it has stopped already, all is well.
+        let _ = self.commands.send(Box::new(Runtime::stop));
+        self.wake();
+    }
+
+    fn ask<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Runtime) -> Result<R, DataplaneError> + Send + 'static,
+    ) -> Reply<R> {
+        let (promise, reply) = reply::channel();
+        let command: Command = Box::new(move |runtime| {
+            // A bug in control code must not end forwarding.
+            let answer = catch_unwind(AssertUnwindSafe(|| operation(runtime)));
+            promise.answer(answer.unwrap_or(Err(DataplaneError::Panicked)));
+        });
+        // If there is nobody, the promise is dropped with the command, and the reply says so.
+        if self.commands.send(command).is_ok() {
+            self.wake();
+        }
+        reply
+    }
+
+    /// An eventfd's counter is far from full, and a failed write finds the thread awake anyway.
+    fn wake(&self) {
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,231 @@
+//! The classic pcap file (draft-ietf-opsawg-pcap): read in both byte orders and both resolutions, written
+//! little-endian in microseconds, as BMv2's libpcap does.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Timestamps in microseconds.
+const MAGIC_US: u32 = 0xa1b2_c3d4;
+/// Timestamps in nanoseconds.
+const MAGIC_NS: u32 = 0xa1b2_3c4d;
+/// The format's version since 1998.
+const VERSION: (u16, u16) = (2, 4);
+/// Magic 4, version 2 + 2, zone 4, accuracy 4, snap length 4, link type 4.
+const FILE_HEADER: usize = 24;
+/// Seconds 4, fraction 4, bytes kept 4, bytes on the wire 4.
+const RECORD_HEADER: usize = 16;
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u32 = 1;
+/// The longest frame: libpcap's MAXIMUM_SNAPLEN. A longer record is a broken file.
+const MAX_FRAME: u32 = 262_144;
+
+/// Why a pcap file was refused.
+#[derive(Debug, Error)]
+pub enum PcapError {
+    /// It cannot be opened, read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{0}: not a pcap file; pcapng files need `editcap -F pcap` first")]
+    NotPcap(PathBuf),
+    /// A record cannot be.
+    #[error("{path}: record {record} {what}")]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        record: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+/// Reads a pcap file record by record.
+#[derive(Debug)]
+pub struct PcapReader {
+    path: PathBuf,
+    file: BufReader<File>,
+    big_endian: bool,
+    nanoseconds: bool,
+    record: u64,
+}
+
+impl PcapReader {
+    /// Opens a file and checks its header.
+    pub fn open(path: &Path) -> Result<PcapReader, PcapError> {
+        let fail = |source| PcapError::Io { path: path.into(), source };
+        let mut file = BufReader::new(File::open(path).map_err(fail)?);
+        let mut header = [0; FILE_HEADER];
+        match file.read_exact(&mut header) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(PcapError::NotPcap(path.into()));
+            }
+            other => other.map_err(fail)?,
+        }
+        let magic = [header[0], header[1], header[2], header[3]];
+        let (big_endian, nanoseconds) = match (u32::from_le_bytes(magic), u32::from_be_bytes(magic)) {
+            (MAGIC_US, _) => (false, false),
+            (MAGIC_NS, _) => (false, true),
+            (_, MAGIC_US) => (true, false),
+            (_, MAGIC_NS) => (true, true),
+            _ => return Err(PcapError::NotPcap(path.into())),
+        };
+        Ok(PcapReader { path: path.into(), file, big_endian, nanoseconds, record: 0 })
+    }
+
+    /// Reads the next frame into `frame`: when it was seen, or `None` at the end of the file.
+    pub fn read(&mut self, frame: &mut Vec<u8>) -> Result<Option<Duration>, PcapError> {
+        let mut header = [0; RECORD_HEADER];
+        let mut have = 0;
+        while have < RECORD_HEADER {
+            match self.file.read(&mut header[have..]) {
+                Ok(0) if have == 0 => return Ok(None),
+                Ok(0) => return Err(self.broken("is cut off")),
+                Ok(more) => have += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(PcapError::Io { path: self.path.clone(), source }),
+            }
+        }
+        self.record += 1;
+        let word = |at: usize| {
+            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+        };
+        let (seconds, fraction, kept, len) = (word(0), word(4), word(8), word(12));
+        if kept > MAX_FRAME {
+            return Err(self.broken("is longer than any frame"));
+        }
+        if kept != len {
+            return Err(self.broken("holds only a part of its frame; capture whole frames (tcpdump -s 0)"));
+        }
+        frame.resize(kept as usize, 0);
+        match self.file.read_exact(frame) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(self.broken("is cut off")),
+            other => other.map_err(|source| PcapError::Io { path: self.path.clone(), source })?,
+        }
+        let fraction = u64::from(fraction);
+        let fraction =
+            if self.nanoseconds { Duration::from_nanos(fraction) } else { Duration::from_micros(fraction) };
+        Ok(Some(Duration::from_secs(u64::from(seconds)) + fraction))
+    }
+
+    fn broken(&self, what: &'static str) -> PcapError {
+        PcapError::Record { path: self.path.clone(), record: self.record.max(1), what }
+    }
+}
+
+/// Writes a pcap file up to a limit.
+#[derive(Debug)]
+pub struct PcapWriter {
+    file: BufWriter<File>,
+    /// Bytes that may still be written.
+    room: u64,
+    dirty: bool,
+}
+
+impl PcapWriter {
+    /// Makes a file of at most `limit` bytes, or empties it if it is there.
+    pub fn create(path: &Path, limit: u64) -> Result<PcapWriter, PcapError> {
+        let fail = |source| PcapError::Io { path: path.into(), source };
+        let mut header = Vec::with_capacity(FILE_HEADER);
+        header.extend(MAGIC_US.to_le_bytes());
+        header.extend(VERSION.0.to_le_bytes());
+        header.extend(VERSION.1.to_le_bytes());
+        header.extend([0; 8]);
+        header.extend(MAX_FRAME.to_le_bytes());
+        header.extend(ETHERNET.to_le_bytes());
+        let mut file = BufWriter::new(File::create(path).map_err(fail)?);
+        file.write_all(&header).and_then(|()| file.flush()).map_err(fail)?;
+        Ok(PcapWriter { file, room: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
+    }
+
+    /// Writes a frame seen at `time` since 1970. `false`: it no longer fits.
+    pub fn write(&mut self, time: Duration, frame: &[u8]) -> io::Result<bool> {
+        let size = (RECORD_HEADER + frame.len()) as u64;
+        if size > self.room {
+            // So that a shorter one behind it is not written: the file shows a whole beginning.
+            self.room = 0;
+            return Ok(false);
+        }
+        self.room -= size;
+        self.dirty = true;
+        let len = (frame.len() as u32).to_le_bytes();
+        self.file.write_all(&(time.as_secs() as u32).to_le_bytes())?;
+        self.file.write_all(&time.subsec_micros().to_le_bytes())?;
+        self.file.write_all(&len)?;
+        self.file.write_all(&len)?;
+        self.file.write_all(frame)?;
+        Ok(true)
+    }
+
+    /// Hands what was written to the system.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.dirty) { self.file.flush() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("weir-pcap-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn reads_what_it_wrote_and_stops_at_its_limit() {
+        let path = path("limit");
+        let limit = FILE_HEADER + 2 * RECORD_HEADER + 60 + 14;
+        let mut writer = PcapWriter::create(&path, limit as u64).unwrap();
+        let at = Duration::new(1_700_000_000, 123_456_000);
+        assert!(writer.write(at, &[7; 60]).unwrap());
+        assert!(!writer.write(at, &[8; 15]).unwrap());
+        assert!(!writer.write(at, &[9; 14]).unwrap(), "nothing follows a frame that was left out");
+        writer.flush().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), (limit - RECORD_HEADER - 14) as u64);
+        let mut reader = PcapReader::open(&path).unwrap();
+        let mut frame = Vec::new();
+        assert_eq!(reader.read(&mut frame).unwrap(), Some(at));
+        assert_eq!(frame, [7; 60]);
+        assert_eq!(reader.read(&mut frame).unwrap(), None);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn reads_other_byte_orders_and_refuses_what_is_no_pcap() {
+        let path = path("foreign");
+        let mut bytes = Vec::new();
+        bytes.extend(MAGIC_NS.to_be_bytes());
+        bytes.extend([0; FILE_HEADER - 4]);
+        for word in [5u32, 7, 2, 2] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend([0xab, 0xcd]);
+        std::fs::write(&path, &bytes).unwrap();
+        let mut frame = Vec::new();
+        let time = PcapReader::open(&path).unwrap().read(&mut frame).unwrap();
+        assert_eq!((time, &frame[..]), (Some(Duration::new(5, 7)), &[0xab, 0xcd][..]));
+
+        let mut refused = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            PcapReader::open(&path).and_then(|mut file| file.read(&mut frame)).unwrap_err().to_string()
+        };
+        assert!(refused(&bytes[..bytes.len() - 1]).ends_with("record 1 is cut off"));
+        assert!(refused(&bytes[..FILE_HEADER + 3]).ends_with("record 1 is cut off"));
+        assert!(refused(b"hello").contains("not a pcap file"));
+        assert!(refused(&[0x0a; 40]).contains("editcap"));
+        bytes[FILE_HEADER + 15] = 3;
+        assert!(refused(&bytes).contains("only a part"));
+        bytes[FILE_HEADER + 8] = 0xff;
+        assert!(refused(&bytes).contains("longer than any frame"));
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! What the data plane sleeps on: its ports, its commands, changes of links, and a deadline.
+
+use super::port::Port;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use weir_units::Time;
+
+/// RTMGRP_LINK (linux/rtnetlink.h): interfaces that come, go and change.
+const LINK_GROUP: u32 = 1;
+/// Events taken at once.
+const EVENTS: usize = 32;
+const COMMANDS: u64 = u64::MAX;
+const LINKS: u64 = u64::MAX - 1;
+/// Set in the number of a port whose socket became writable.
+const WRITABLE: u64 = 1 << 32;
+const NANOS: u64 = 1_000_000_000;
+
+/// What woke the data plane, beside frames.
+#[derive(Debug, Default)]
+pub(super) struct Woken {
+    /// Interfaces changed, or one has an error.
+    pub links: bool,
+    /// Ports that can send again.
+    pub writable: Vec<u16>,
+}
+
+pub(super) struct Poll {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    links: OwnedFd,
+    pub woken: Woken,
+}
+
+impl Poll {
+    pub fn new() -> io::Result<Poll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let links = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        bind(&links, &SocketAddrNetlink::new(0, LINK_GROUP))?;
+        epoll::add(&epoll, &*wake, epoll::EventData::new_u64(COMMANDS), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &links, epoll::EventData::new_u64(LINKS), epoll::EventFlags::IN)?;
+        Ok(Poll { epoll, wake, links, woken: Woken::default() })
+    }
+
+    /// Written to when a command waits.
+    pub fn wake(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
+    /// Wakes when a port has a frame, or an error.
+    pub fn watch(&self, port: &Port) {
+        let Some((receiver, _)) = port.sockets() else { return };
+        let data = epoll::EventData::new_u64(u64::from(port.number));
+        if let Err(error) = epoll::add(&self.epoll, receiver, data, epoll::EventFlags::IN) {
+            tracing::error!(port = port.number, %error, "cannot wait for frames");
+        }
+    }
+
+    /// Wakes once when a port's socket can send again.
+    pub fn add_sender(&self, port: u16, socket: impl AsFd) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(u64::from(port) | WRITABLE);
+        Ok(epoll::add(&self.epoll, socket, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT)?)
+    }
+
+    /// No longer wakes for this socket.
+    pub fn remove(&self, socket: impl AsFd) {
+        // It may never have been added.
+        let _ = epoll::delete(&self.epoll, socket);
+    }
+
+    /// Sleeps until something happens, `timeout` passes (`None`: for ever), or not at all (zero).
+    pub fn wait(&mut self, timeout: Option<Time>) {
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: (time.as_ns() / NANOS) as i64,
+            tv_nsec: (time.as_ns() % NANOS) as i64,
+        });
+        let mut buffer = [MaybeUninit::uninit(); EVENTS];
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut buffer, timeout.as_ref()) else {
+            return; // Interrupted: nothing happened.
+        };
+        for event in events {
+            let (data, flags) = (event.data.u64(), event.flags);
+            match data {
+                COMMANDS => {
+                    let _ = rustix::io::read(&*self.wake, &mut [0; size_of::<u64>()]);
+                }
+                LINKS => {
+                    // Only that something changed is of interest: ports are looked at again. An overrun
+                    // (ENOBUFS) says the same.
+                    let mut scratch = [0; 4096];
+                    while matches!(recv(&self.links, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
+                    self.woken.links = true;
+                }
+                port if port & WRITABLE != 0 => self.woken.writable.push(port as u16),
+                _ => self.woken.links |= flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
+            }
+        }
+    }
+}

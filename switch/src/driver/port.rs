@@ -1,0 +1,264 @@
+//! One port: its interface, or the files that stand for it, and what it counts.
+
+use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
+use super::capture::Capture;
+use super::pcap::PcapWriter;
+use super::stats::{IoDrop, PortCounters};
+use crate::packet::{Packet, PacketPool};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+
+/// Where the frames of a port come from and go to.
+enum Medium {
+    /// A network interface, and its sockets while it is there.
+    Interface(Option<Sockets>),
+    /// A file that takes what is sent. What is received comes from [`super::replay::Replay`].
+    File(PcapWriter),
+}
+
+struct Sockets {
+    interface: Interface,
+    ring: RxRing,
+    sender: TxSocket,
+}
+
+/// A port of the data plane.
+pub(super) struct Port {
+    pub number: u16,
+    /// Name of the interface.
+    pub name: String,
+    pub up: bool,
+    pub counters: PortCounters,
+    pub capture: Option<Capture>,
+    medium: Medium,
+    ring_bytes: usize,
+    /// Frames that left the switch and that the kernel has not taken yet.
+    outgoing: VecDeque<Box<Packet>>,
+    /// Room to restore what the kernel took out of a frame.
+    restored: Vec<u8>,
+}
+
+impl Port {
+    /// A port on an interface, which must be there.
+    pub fn open(number: u16, name: &str, ring_bytes: usize, capture: Option<Capture>) -> io::Result<Port> {
+        let interface = Interface::find(name)?;
+        let mut port = Port::new(number, name, Medium::Interface(None), capture);
+        port.ring_bytes = ring_bytes;
+        port.attach(interface)?;
+        Ok(port)
+    }
+
+    /// A port that sends to a file.
+    pub fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
+        Port { up: true, ..Port::new(number, name, Medium::File(file), None) }
+    }
+
+    fn new(number: u16, name: &str, medium: Medium, capture: Option<Capture>) -> Port {
+        Port {
+            number,
+            name: name.to_owned(),
+            up: false,
+            counters: PortCounters::default(),
+            capture,
+            medium,
+            ring_bytes: 0,
+            outgoing: VecDeque::with_capacity(TxSocket::BATCH),
+            restored: Vec::new(),
+        }
+    }
+
+    fn attach(&mut self, interface: Interface) -> io::Result<()> {
+        let ring = RxRing::open(&interface, self.ring_bytes)?;
+        let sender = TxSocket::open(&interface)?;
+        self.up = interface.running;
+        self.medium = Medium::Interface(Some(Sockets { interface, ring, sender }));
+        Ok(())
+    }
+
+    /// The sockets to receive and to send by, while there are any.
+    pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
+        match &self.medium {
+            Medium::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
+            _ => None,
+        }
+    }
+
+    /// Whether the interface is gone, so that its return must be looked for.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.medium, Medium::Interface(None))
+    }
+
+    /// Looks at the interface again: it may be gone, down, up, or another one of the same name.
+    /// `true` if the sockets are new ones.
+    pub fn refresh(&mut self) -> bool {
+        self.settle();
+        let Medium::Interface(sockets) = &mut self.medium else { return false };
+        let was_up = self.up;
+        let mut renewed = false;
+        match Interface::find(&self.name) {
+            Err(_) => {
+                *sockets = None;
+                self.up = false;
+            }
+            Ok(now) => match sockets {
+                Some(open)
+                    if open.interface.index == now.index && now.slot_bytes() <= open.ring.slot_bytes() =>
+                {
+                    // ENETDOWN waits at the socket after the interface went down, and would wake us forever.
+                    open.ring.take_error();
+                    open.interface = now;
+                    self.up = now.running;
+                }
+                _ => {
+                    *sockets = None;
+                    self.up = false;
+                    match self.attach(now) {
+                        Ok(()) => renewed = true,
+                        Err(error) => {
+                            tracing::warn!(port = self.number, interface = %self.name, %error, "cannot attach")
+                        }
+                    }
+                }
+            },
+        }
+        self.counters.went_down += u64::from(was_up && !self.up);
+        renewed
+    }
+
+    /// Gives at most `budget` frames from the interface to `take`; returns how many it had.
+    #[inline]
+    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, &[u8])) -> usize {
+        let Port { number, medium, counters, capture, restored, .. } = self;
+        let Medium::Interface(Some(sockets)) = medium else { return 0 };
+        sockets.ring.receive(budget, |frame| {
+            if let Some(reason) = unfit(&frame) {
+                return counters.dropped.add(reason, 1);
+            }
+            let bytes = if frame.is_plain() {
+                frame.bytes
+            } else {
+                frame.write_to(restored);
+                &restored[..]
+            };
+            counters.received.count(bytes.len() as u32);
+            if let Some(capture) = capture {
+                counters.not_captured += u64::from(!capture.received(bytes));
+            }
+            take(*number, bytes);
+        })
+    }
+
+    /// A frame was read from this port's file.
+    pub fn count_received(&mut self, frame: &[u8]) {
+        self.counters.received.count(frame.len() as u32);
+    }
+
+    /// How many more frames [`Port::push`] may be given before a flush.
+    pub fn room(&self) -> usize {
+        TxSocket::BATCH - self.outgoing.len()
+    }
+
+    /// Whether frames wait to be sent.
+    pub fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Takes a frame to send with the next [`Port::flush`].
+    pub fn push(&mut self, packet: Box<Packet>) {
+        self.outgoing.push_back(packet);
+    }
+
+    /// Sends what was pushed. `false`: the kernel takes no more now; its socket becomes writable when it does.
+    pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
+        while let Some(first) = self.outgoing.front() {
+            let result = match &mut self.medium {
+                Medium::File(file) => write_file(file, first.bytes()),
+                Medium::Interface(Some(sockets)) if self.up => sockets
+                    .sender
+                    .send(self.outgoing.iter().map(|packet| packet.bytes()))
+                    .map_err(Failure::from),
+                Medium::Interface(_) => Err(Failure::Lost(IoDrop::PortDown)),
+            };
+            let (done, lost) = match result {
+                Ok(sent) => (sent, None),
+                Err(Failure::Again) => continue,
+                Err(Failure::Busy) => return false,
+                Err(Failure::Lost(reason)) => (1, Some(reason)),
+            };
+            for packet in self.outgoing.drain(..done) {
+                match lost {
+                    Some(reason) => self.counters.dropped.add(reason, 1),
+                    None => {
+                        self.counters.sent.count(packet.len());
+                        if let Some(capture) = &mut self.capture {
+                            self.counters.not_captured += u64::from(!capture.sent(packet.bytes()));
+                        }
+                    }
+                }
+                pool.put(packet);
+            }
+        }
+        true
+    }
+
+    /// Brings the counters up to date and hands files to the system.
+    pub fn settle(&mut self) {
+        if let Medium::Interface(Some(sockets)) = &self.medium {
+            self.counters.dropped.add(IoDrop::RingFull, sockets.ring.take_drops().unwrap_or(0));
+        }
+        self.flush_files();
+    }
+
+    /// Hands what was written to files to the system.
+    pub fn flush_files(&mut self) {
+        if let Some(capture) = &mut self.capture {
+            capture.flush();
+        }
+        if let Medium::File(file) = &mut self.medium
+            && let Err(error) = file.flush()
+        {
+            tracing::warn!(port = self.number, %error, "cannot write the pcap file");
+        }
+    }
+}
+
+/// Why a frame from the ring cannot be taken.
+fn unfit(frame: &RxFrame<'_>) -> Option<IoDrop> {
+    if frame.segmented {
+        Some(IoDrop::Segmented)
+    } else if !frame.is_whole() {
+        Some(IoDrop::Oversize)
+    } else {
+        None
+    }
+}
+
+/// Why the first frame was not sent.
+enum Failure {
+    /// Interrupted: try again.
+    Again,
+    /// The socket is full: try again when it is writable.
+    Busy,
+    /// This frame will never be sent.
+    Lost(IoDrop),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match Errno::from_io_error(&error) {
+            Some(Errno::INTR) => Failure::Again,
+            Some(Errno::AGAIN) => Failure::Busy,
+            Some(Errno::NOBUFS) => Failure::Lost(IoDrop::SendQueueFull),
+            Some(Errno::MSGSIZE | Errno::INVAL) => Failure::Lost(IoDrop::BadLength),
+            Some(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => Failure::Lost(IoDrop::PortDown),
+            _ => Failure::Lost(IoDrop::SendError),
+        }
+    }
+}
+
+fn write_file(file: &mut PcapWriter, frame: &[u8]) -> Result<usize, Failure> {
+    let written = file.write(super::capture::wall_clock(), frame);
+    written.map(|_| 1).map_err(|_| Failure::Lost(IoDrop::SendError))
+}

@@ -1,0 +1,59 @@
+//! The slow way of a packet: with its bytes (`--dump-packet-data`) and its steps (log level trace) in the log.
+
+use super::config::DataplaneConfig;
+use crate::engine::{Switch, SwitchOutput};
+use crate::packet::Packet;
+use crate::trace::PacketTrace;
+use weir_units::Time;
+
+/// [`Switch::receive`], told to the log.
+#[cold]
+pub(super) fn receive(
+    switch: &mut Switch,
+    config: &DataplaneConfig,
+    now: Time,
+    port: u16,
+    packet: Box<Packet>,
+    out: &mut impl SwitchOutput,
+) {
+    dump(config, "received", port, &packet);
+    let mut steps = PacketTrace::new();
+    switch.receive_traced(now, port, packet, out, &mut steps);
+    log(config, &steps);
+}
+
+/// [`Switch::transmit`], told to the log.
+#[cold]
+pub(super) fn transmit(
+    switch: &mut Switch,
+    config: &DataplaneConfig,
+    now: Time,
+    port: u16,
+    out: &mut impl SwitchOutput,
+) -> Option<Box<Packet>> {
+    let mut steps = PacketTrace::new();
+    let packet = switch.transmit_traced(now, port, out, &mut steps);
+    if !steps.events().is_empty() {
+        log(config, &steps);
+    }
+    if let Some(packet) = &packet {
+        dump(config, "sent", port, packet);
+    }
+    packet
+}
+
+fn dump(config: &DataplaneConfig, way: &str, port: u16, packet: &Packet) {
+    if config.dump_bytes > 0 {
+        let bytes = packet.bytes();
+        let shown = &bytes[..config.dump_bytes.min(bytes.len())];
+        tracing::info!("port {port} {way} {} bytes: {shown:02x?}", bytes.len());
+    }
+}
+
+fn log(config: &DataplaneConfig, steps: &PacketTrace) {
+    if config.trace {
+        for line in steps.to_string().lines() {
+            tracing::trace!("{line}");
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The switch in real time: on veth pairs between network namespaces of its own, and on pcap files.
+//!
+//! What needs root says so and is skipped without it.
+
+mod lab;
+
+use lab::frames::{self, HPCC, delivered, host, mac, udp};
+use lab::{Lab, wait_for};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+use weir_switch::driver::af_packet::{Interface, RxRing, TxSocket};
+use weir_switch::driver::{
+    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, Frames, IoDrop,
+    Notice, PcapReader, PcapWriter,
+};
+use weir_switch::engine::SwitchOutput;
+use weir_switch::pipeline::Digest;
+use weir_switch::tm::Rate;
+use weir_switch::{Packet, Program, Switch};
+use weir_units::Time;
+
+/// Memory for a test's own receive ring.
+const RING: usize = 1 << 20;
+/// What a busy machine may take for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// p4src/include/constants.p4.
+const CPU_PORT: u16 = 255;
+
+/// The far end of a cable: sends and receives as a host would.
+struct Nic {
+    sender: TxSocket,
+    ring: RxRing,
+}
+
+impl Nic {
+    fn open(lab: &Lab, namespace: &str, interface: &str) -> Nic {
+        lab.within(namespace, || {
+            let interface = Interface::find(interface).unwrap();
+            Nic { sender: TxSocket::open(&interface).unwrap(), ring: RxRing::open(&interface, RING).unwrap() }
+        })
+    }
+
+    fn send(&self, frames: &[Vec<u8>]) {
+        let mut sent = 0;
+        while sent < frames.len() {
+            sent += self.sender.send(frames[sent..].iter().map(Vec::as_slice)).unwrap();
+        }
+    }
+
+    /// The next `count` frames, as on a wire.
+    fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let end = Instant::now() + PATIENCE;
+        while frames.len() < count {
+            assert!(Instant::now() < end, "{} of {count} frames came", frames.len());
+            let taken = self.ring.receive(count - frames.len(), |frame| {
+                let mut bytes = Vec::new();
+                frame.write_to(&mut bytes);
+                frames.push(bytes);
+            });
+            if taken == 0 {
+                std::thread::yield_now();
+            }
+        }
+        frames
+    }
+}
+
+fn ports(interfaces: &[&str]) -> Vec<(u16, String)> {
+    (1..).zip(interfaces).map(|(port, name)| (port, (*name).to_owned())).collect()
+}
+
+/// Loads hpcc.p4 with routes to the hosts behind ports 1 to 3.
+fn load(handle: &DataplaneHandle) {
+    let config = handle.switch_config().wait().unwrap();
+    let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), config, 1).unwrap();
+    frames::route(&mut switch, 1..=3);
+    assert!(handle.install(Box::new(switch)).wait().unwrap().is_none());
+}
+
+/// A switch with p1 and p2, cabled to h1 and h2.
+fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
+    lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
+    lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
+    let dataplane = lab.within("switch", || Dataplane::start(config, &ports(&["p1", "p2"])).unwrap());
+    load(&dataplane.handle());
+    (dataplane, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
+}
+
+/// Packet-ins and port changes, in order.
+#[derive(Debug, PartialEq)]
+enum News {
+    PacketIn(Vec<u8>),
+    Port(u16, bool),
+}
+
+fn news(handle: &DataplaneHandle) -> Receiver<News> {
+    let (sender, receiver) = sync_channel(64);
+    let subscribed = handle.subscribe(move |notice| {
+        let news = match notice {
+            Notice::PacketIn { frame } => News::PacketIn(frame.to_vec()),
+            Notice::Port { port, up } => News::Port(port, up),
+            Notice::Digest(_) => return Delivery::Ignored,
+        };
+        match sender.try_send(news) {
+            Ok(()) => Delivery::Taken,
+            Err(TrySendError::Full(_)) => Delivery::Full,
+            Err(TrySendError::Disconnected(_)) => Delivery::Gone,
+        }
+    });
+    subscribed.wait().unwrap();
+    receiver
+}
+
+#[test]
+fn forwards_both_ways_and_keeps_its_books() {
+    let Some(lab) = Lab::new("forwards_both_ways", &["switch", "hosts"]) else { return };
+    let (dataplane, mut h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
+    let lengths = [60, 61, 64, 590, 1514];
+    let there: Vec<_> = lengths.iter().map(|&len| udp(1, 2, len)).collect();
+    let back: Vec<_> = lengths.iter().map(|&len| udp(2, 1, len)).collect();
+    h1.send(&there);
+    h2.send(&back);
+    let expected =
+        |frames: Vec<Vec<u8>>, to| frames.into_iter().map(|f| delivered(f, to)).collect::<Vec<_>>();
+    assert_eq!(h2.receive(5), expected(there, 2));
+    assert_eq!(h1.receive(5), expected(back, 1));
+
+    let stats = dataplane.stop();
+    let books = stats.switch.unwrap();
+    assert!(books.balance(), "{books:?}");
+    assert_eq!((books.received, books.sent, books.dropped.total().packets), (10, 10, 0));
+    for port in &stats.ports {
+        let counters = &port.counters;
+        assert_eq!((counters.received.packets, counters.sent.packets, counters.dropped.total()), (5, 5, 0));
+        assert_eq!(counters.sent.bytes, lengths.iter().sum::<usize>() as u64);
+    }
+}
+
+#[test]
+fn survives_garbage() {
+    let Some(lab) = Lab::new("survives_garbage", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
+    // Noise, truncated and bent versions of a good frame: a linear congruential generator (Knuth) bends.
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    let good = udp(1, 3, 200);
+    let mut garbage = Vec::new();
+    for round in 0..2000 {
+        let mut frame = good[..14 + random() % 186].to_vec();
+        let bent = if round % 2 == 0 { 3 } else { frame.len() };
+        for _ in 0..bent {
+            let at = random() % frame.len();
+            frame[at] = random() as u8;
+        }
+        garbage.push(frame);
+    }
+    h1.send(&garbage);
+    let last = udp(1, 2, 1000);
+    h1.send(std::slice::from_ref(&last));
+    // Noise may have been routed to h2 as well: the frame behind it is the last.
+    let expected = delivered(last, 2);
+    while h2.receive(1)[0] != expected {}
+    let stats = dataplane.stop();
+    let books = stats.switch.unwrap();
+    assert!(books.balance(), "{books:?}");
+    assert_eq!(books.received, stats.ports[0].counters.received.packets);
+    assert_eq!(books.received + stats.ports[0].counters.dropped.total(), garbage.len() as u64 + 1);
+}
+
+#[test]
+fn an_interface_may_go_down_vanish_and_come_back() {
+    let Some(lab) = Lab::new("an_interface_may_vanish", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
+    let handle = dataplane.handle();
+    let news = news(&handle);
+    let next = || news.recv_timeout(PATIENCE).unwrap();
+    let frame = udp(1, 2, 100);
+    let passes = |h2: &mut Nic| {
+        h1.send(std::slice::from_ref(&frame));
+        assert_eq!(h2.receive(1), [delivered(frame.clone(), 2)]);
+    };
+    passes(&mut h2);
+
+    lab.ip("switch", "link set p2 down");
+    assert_eq!(next(), News::Port(2, false));
+    h1.send(std::slice::from_ref(&frame));
+    let lost = || handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::PortDown);
+    wait_for(PATIENCE, || lost() == 1);
+    lab.ip("switch", "link set p2 up");
+    assert_eq!(next(), News::Port(2, true));
+    passes(&mut h2);
+
+    lab.ip("switch", "link del p2");
+    assert_eq!(next(), News::Port(2, false));
+    h1.send(std::slice::from_ref(&frame));
+    wait_for(PATIENCE, || lost() == 2);
+    lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
+    assert_eq!(next(), News::Port(2, true));
+    passes(&mut Nic::open(&lab, "hosts", "h2"));
+    assert_eq!(dataplane.stop().ports[1].counters.went_down, 2);
+}
+
+#[test]
+fn restores_vlan_tags_and_checksums() {
+    let Some(lab) = Lab::new("restores_tags_and_checksums", &["a", "b"]) else { return };
+    lab.cable(("a", "a0"), ("b", "b0"), 1500);
+    let (a, mut b) = (Nic::open(&lab, "a", "a0"), Nic::open(&lab, "b", "b0"));
+    let mut tagged = udp(1, 2, 100);
+    tagged.splice(12..12, [0x81, 0x00, 0x20, 0x07]);
+    a.send(std::slice::from_ref(&tagged));
+    assert_eq!(b.receive(1), [tagged]);
+
+    // The kernel's UDP leaves the checksum to a card that a veth does not have.
+    lab.ip("a", "addr add 10.9.0.1/24 dev a0");
+    lab.ip("a", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev a0");
+    lab.within("a", || {
+        let socket = std::net::UdpSocket::bind("10.9.0.1:4000").unwrap();
+        socket.send_to(b"odd", "10.9.0.2:4001").unwrap();
+    });
+    let frame = loop {
+        let frame = b.receive(1).remove(0);
+        if frame[12..14] == [0x08, 0x00] {
+            break frame;
+        }
+    };
+    let mut covered = frame[26..].to_vec(); // Addresses, UDP header, payload.
+    covered.extend([0, 0, 17, 0, 11]); // Padding to even, protocol, UDP length.
+    let sum: u32 = covered.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+    assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "checksum of {frame:02x?}");
+}
+
+#[test]
+fn frames_too_long_for_the_interface_are_counted() {
+    let Some(lab) = Lab::new("frames_too_long", &["switch", "hosts"]) else { return };
+    lab.cable(("switch", "p1"), ("hosts", "h1"), 9000);
+    lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
+    lab.ip("switch", "link set p1 mtu 1500");
+    let config = DataplaneConfig::default();
+    let dataplane = lab.within("switch", || Dataplane::start(config, &ports(&["p1", "p2"])).unwrap());
+    let handle = dataplane.handle();
+    load(&handle);
+    let (h1, mut h2) = (Nic::open(&lab, "hosts", "h1"), Nic::open(&lab, "hosts", "h2"));
+    lab.ip("switch", "link set p1 mtu 9000");
+    // Now p1 takes what p2 cannot send.
+    wait_for(PATIENCE, || {
+        h1.send(&[udp(1, 2, 4000)]);
+        handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::BadLength) > 0
+    });
+    h1.send(&[udp(1, 2, 1514)]);
+    assert_eq!(h2.receive(1), [delivered(udp(1, 2, 1514), 2)]);
+}
+
+#[test]
+fn the_controller_sends_and_receives_packets() {
+    let Some(lab) = Lab::new("packet_in_and_out", &["switch", "hosts"]) else { return };
+    let config = DataplaneConfig { cpu_port: Some(CPU_PORT), ..DataplaneConfig::default() };
+    let (dataplane, h1, mut h2) = two_ports(&lab, config);
+    let handle = dataplane.handle();
+    let news = news(&handle);
+    let mut probe = vec![0xff; 60];
+    probe[12..14].copy_from_slice(&[0x88, 0xb5]);
+    h1.send(std::slice::from_ref(&probe));
+    // Header: port in 9 bits, padding in 7.
+    let with_port = |port: u16| [&(port << 7).to_be_bytes()[..], &probe[..]].concat();
+    assert_eq!(news.recv_timeout(PATIENCE).unwrap(), News::PacketIn(with_port(1)));
+    handle.packet_out(with_port(2)).unwrap();
+    assert_eq!(h2.receive(1), [probe.clone()]);
+    let stats = dataplane.stop();
+    assert_eq!((stats.packet_in, stats.packet_out), (1, 1));
+    assert_eq!(handle.packet_out(vec![0; 60]), Err(DataplaneError::Stopped));
+}
+
+#[test]
+fn keeps_to_a_rate() {
+    let Some(lab) = Lab::new("keeps_to_a_rate", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
+    let handle = dataplane.handle();
+    assert!(handle.set_rate(2, None, Rate::Packets(500)).wait().unwrap());
+    assert!(!handle.set_rate(2, Some(3), Rate::Packets(1)).wait().unwrap(), "there is one queue");
+    let start = Instant::now();
+    h1.send(&vec![udp(1, 2, 100); 51]);
+    h2.receive(51);
+    // 50 gaps of 2 ms, but for the millisecond of lateness that the shaper makes good.
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(99), "{took:?}");
+    assert!(handle.set_rate(2, None, Rate::Unlimited).wait().unwrap());
+    // Of 70 at once, 64 find room when nothing leaves; the rate was there for later programs as well.
+    assert!(handle.set_rate(2, None, Rate::Packets(1)).wait().unwrap());
+    load_again(&handle);
+    h1.send(&vec![udp(1, 2, 100); 70]);
+    wait_for(PATIENCE, || handle.stats().wait().unwrap().switch.unwrap().dropped.total().packets >= 5);
+    let books = dataplane.stop().switch.unwrap();
+    assert!(books.balance() && books.queued >= 60, "{books:?}");
+}
+
+/// Puts a fresh switch in the place of the present one.
+fn load_again(handle: &DataplaneHandle) {
+    let config = handle.switch_config().wait().unwrap();
+    let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), config, 1).unwrap();
+    frames::route(&mut switch, 1..=3);
+    assert!(handle.install(Box::new(switch)).wait().unwrap().is_some());
+}
+
+#[test]
+fn captures_up_to_a_limit() {
+    let Some(lab) = Lab::new("captures_up_to_a_limit", &["switch", "hosts"]) else { return };
+    let directory = scratch("capture");
+    let limit = 24 + 2 * (16 + 100);
+    let capture = CaptureConfig { directory: directory.clone(), limit };
+    let config = DataplaneConfig { capture: Some(capture), ..DataplaneConfig::default() };
+    let (dataplane, h1, mut h2) = two_ports(&lab, config);
+    h1.send(&vec![udp(1, 2, 100); 5]);
+    h2.receive(5);
+    let stats = dataplane.stop();
+    assert_eq!(read_pcap(&directory.join("p1_in.pcap")), vec![udp(1, 2, 100); 2]);
+    assert_eq!(read_pcap(&directory.join("p2_out.pcap")), vec![delivered(udp(1, 2, 100), 2); 2]);
+    assert!(read_pcap(&directory.join("p1_out.pcap")).is_empty());
+    assert_eq!([0, 1].map(|at| stats.ports[at].counters.not_captured), [3, 3]);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn ports_come_and_go() {
+    let Some(lab) = Lab::new("ports_come_and_go", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, _h2) = two_ports(&lab, DataplaneConfig::default());
+    let handle = dataplane.handle();
+    let refused = |port, name: &str| handle.add_port(port, name).wait().unwrap_err().to_string();
+    assert!(refused(1, "p3").contains("p1 is port 1 already"));
+    assert!(refused(511, "p3").contains("not a port number"));
+    assert!(refused(3, "p3").contains("No such device"));
+    lab.cable(("switch", "p3"), ("hosts", "h3"), 1500);
+    let mut h3 = Nic::open(&lab, "hosts", "h3");
+    h1.send(&[udp(1, 3, 100)]);
+    wait_for(PATIENCE, || handle.stats().wait().unwrap().elsewhere.of(IoDrop::NoInterface) == 1);
+    handle.add_port(3, "p3").wait().unwrap();
+    h1.send(&[udp(1, 3, 100)]);
+    assert_eq!(h3.receive(1), [delivered(udp(1, 3, 100), 3)]);
+    handle.remove_port(2).wait().unwrap();
+    assert!(handle.remove_port(2).wait().is_err());
+    h1.send(&[udp(1, 3, 101)]);
+    assert_eq!(h3.receive(1), [delivered(udp(1, 3, 101), 3)]);
+}
+
+#[test]
+fn control_code_that_panics_does_not_end_forwarding() {
+    let dataplane = Dataplane::start(DataplaneConfig::default(), &[]).unwrap();
+    let handle = dataplane.handle();
+    assert_eq!(handle.with(|_, _| ()), Err(DataplaneError::NoProgram));
+    load(&handle);
+    assert_eq!(handle.with(|_, _| panic!("on purpose")), Err::<(), _>(DataplaneError::Panicked));
+    let (before, after) = (handle.with(|_, now| now).unwrap(), handle.with(|_, now| now).unwrap());
+    assert!(before < after);
+    assert_eq!(handle.packet_out(vec![]), Err(DataplaneError::NoCpuPort));
+    drop(dataplane);
+    assert_eq!(handle.with(|_, _| ()), Err(DataplaneError::Stopped));
+}
+
+/// `--use-files` against the same switch without a driver, frame by frame.
+#[test]
+fn files_give_what_the_engine_gives() {
+    let directory = scratch("files");
+    let mut input = BTreeMap::from([(1u16, Vec::new()), (2, Vec::new())]);
+    for n in 0..300usize {
+        let (from, to) = if n % 3 == 0 { (2, 1) } else { (1, 2 + (n % 2) as u8) };
+        let mut frame = udp(from, to, 60 + 4 * n);
+        if n % 7 == 0 {
+            frame[22] = 1; // TTL: expires, and spoils the header checksum too.
+        }
+        input.get_mut(&u16::from(from)).unwrap().push((Duration::from_micros(n as u64), frame));
+    }
+    for (port, frames) in &input {
+        let mut file = PcapWriter::create(&directory.join(format!("e{port}_in.pcap")), u64::MAX).unwrap();
+        for (time, frame) in frames {
+            assert!(file.write(*time, frame).unwrap());
+        }
+        file.flush().unwrap();
+    }
+    let total = input.values().map(Vec::len).sum::<usize>() as u64;
+
+    let frames = Frames::Files { directory: directory.clone(), wait: Time::from_ms(300) };
+    let config = DataplaneConfig { frames, ..DataplaneConfig::default() };
+    let dataplane = Dataplane::start(config, &ports(&["e1", "e2"])).unwrap();
+    let handle = dataplane.handle();
+    load(&handle);
+    let engine_config = handle.switch_config().wait().unwrap();
+    wait_for(PATIENCE, || handle.with(|switch, _| switch.books().received).unwrap() == total);
+    let stats = dataplane.stop();
+    assert!(stats.elsewhere.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
+
+    let mut merged: Vec<_> =
+        input.iter().flat_map(|(port, frames)| frames.iter().map(move |f| (f, *port))).collect();
+    merged.sort_by_key(|((time, _), _)| *time);
+    let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), engine_config, 1).unwrap();
+    frames::route(&mut switch, 1..=3);
+    let mut expected = BTreeMap::<u16, Vec<Vec<u8>>>::new();
+    for ((time, frame), port) in merged {
+        let now = Time::from_us(time.as_micros() as u64);
+        switch.receive(now, port, Packet::from_bytes(frame), &mut Nobody);
+        for port in 1..=2 {
+            while let Some(packet) = switch.transmit(now, port, &mut Nobody) {
+                expected.entry(port).or_default().push(packet.to_vec());
+            }
+        }
+    }
+    for port in 1..=2 {
+        let written = read_pcap(&directory.join(format!("e{port}_out.pcap")));
+        assert!(written.len() > 50, "port {port} sent {}", written.len());
+        assert!(written == expected[&port], "what port {port} sent differs");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+struct Nobody;
+impl SwitchOutput for Nobody {
+    fn ready(&mut self, _: u16) {}
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, _: Box<Packet>) {}
+    fn digest(&mut self, _: Digest) {}
+}
+
+#[test]
+fn the_test_frames_are_what_the_program_expects() {
+    // Addresses and ports where they belong, so that a mistake here does not look like one of the driver.
+    let frame = udp(1, 2, 64);
+    assert_eq!((&frame[6..12], &frame[26..30], &frame[30..34]), (&mac(1)[..], &host(1)[..], &host(2)[..]));
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-driver-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
+    let mut file = PcapReader::open(path).unwrap();
+    let (mut frames, mut frame) = (Vec::new(), Vec::new());
+    while file.read(&mut frame).unwrap().is_some() {
+        frames.push(frame.clone());
+    }
+    frames
+}
