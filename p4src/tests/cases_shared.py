@@ -249,10 +249,12 @@ as destination. A UDP length that leaves no room for the header is short even if
             body = udp(ports["sport"], ports["dport"], size)[0][1] + b"\x12" * size
             stf.note(f"{size} bytes behind UDP {ports['sport']} -> {ports['dport']}")
             stf.packet(1, plain_frame(UDP, body))
-    stf.note("UDP length 31 (one byte short), then 0; the frame itself would hold the header")
-    for length in (31, 0):
-        stf.packet(1, ethernet() + ipv4("h1", "h2", UDP, 8 + 24) + udp(4791, WEIR_PORT, 24, length=length) + weir(NACK))
-    stf.dropped("short_weir", 8)
+    stf.note("UDP length 31 (one byte short), then 0, both ways; the frame itself would hold the header")
+    for ports in (forward, reverse):
+        for length in (31, 0):
+            short = udp(ports["sport"], ports["dport"], 24, length=length)
+            stf.packet(1, ethernet() + ipv4("h1", "h2", UDP, 8 + 24) + short + weir(NACK))
+    stf.dropped("short_weir", 10)
     stf.note("exactly the header, UDP length 32")
     stf.packet(1, weir_frame(kind=NACK, payload=b""))
     stf.expect(2, weir_frame(kind=NACK, payload=b"", ttl=63))
