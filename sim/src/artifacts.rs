@@ -41,9 +41,9 @@ impl Artifact {
     }
 
     /// The program, ready for switches.
-    pub fn load(&self) -> Result<(Arc<Program>, Index), String> {
+    pub fn load(&self) -> Result<(Arc<Program>, Arc<Index>), String> {
         let program = Program::from_json(self.json).map_err(|e| format!("{}.json: {e}", self.name))?;
         let p4info = Index::from_text(self.p4info).map_err(|e| format!("{}.p4info.txtpb: {e}", self.name))?;
-        Ok((program, p4info))
+        Ok((program, Arc::new(p4info)))
     }
 }

@@ -14,6 +14,7 @@ use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::{Host, HostConfig};
 use weir_proto::p4info::Index;
+use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::Program;
 use weir_switch::tm::{PfcConfig, PfcPort, PortConfig};
@@ -74,7 +75,7 @@ fn rack_switches(
     experiment: &Experiment,
     routes: &Routes,
     program: &Arc<Program>,
-    p4info: &Index,
+    p4info: &Arc<Index>,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
     let spec = &experiment.spec;
@@ -89,8 +90,10 @@ fn rack_switches(
         let config = switch_config(experiment, ix);
         let mut switch = Switch::new(Arc::clone(program), config, stream_seed(spec.seed, name))
             .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })?;
+        let refused = |e: ControlError| RunError::Switch { name: name.clone(), why: e.to_string() };
+        let mut control = Control::new(Arc::clone(p4info), &switch).map_err(refused)?;
         for update in updates.remove(name).unwrap_or_default() {
-            let _ = (&mut switch, update); // TEMP until switch::control stands
+            control.apply(&mut switch, &update).map_err(refused)?;
         }
         let mut directions = Vec::new();
         for (port, link) in topology.switch(ix).ports() {
