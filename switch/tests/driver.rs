@@ -17,7 +17,7 @@ use weir_switch::driver::{
 };
 use weir_switch::engine::SwitchOutput;
 use weir_switch::pipeline::Digest;
-use weir_switch::tm::Rate;
+use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
 use weir_units::Time;
 
@@ -233,6 +233,55 @@ fn restores_vlan_tags_and_checksums() {
     covered.extend([0, 0, 17, 0, 11]); // Padding to even, protocol, UDP length.
     let sum: u32 = covered.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "checksum of {frame:02x?}");
+}
+
+#[test]
+fn recognises_trains_of_segments() {
+    let Some(lab) = Lab::new("recognises_trains", &["a", "b"]) else { return };
+    lab.cable(("a", "a0"), ("b", "b0"), 1500);
+    lab.ip("a", "addr add 10.9.0.1/24 dev a0");
+    lab.ip("b", "addr add 10.9.0.2/24 dev b0");
+    let mut b = Nic::open(&lab, "b", "b0");
+    let listener = lab.within("b", || std::net::TcpListener::bind("10.9.0.2:4000").unwrap());
+    // A veth takes segmentation off the sender's hands until someone turns that off.
+    lab.within("a", || {
+        let mut stream = std::net::TcpStream::connect("10.9.0.2:4000").unwrap();
+        std::io::Write::write_all(&mut stream, &[7; 64 << 10]).unwrap();
+    });
+    drop(listener);
+    let mut trains = 0;
+    wait_for(PATIENCE, || {
+        b.ring.receive(1, |frame| trains += u32::from(frame.segmented && !frame.is_whole()));
+        trains > 0
+    });
+}
+
+#[test]
+fn a_full_queue_of_the_interface_is_a_counted_drop() {
+    let Some(lab) = Lab::new("a_full_queue", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, _h2) = two_ports(&lab, DataplaneConfig::default());
+    lab.tc("switch", "qdisc add dev p2 root tbf rate 8kbit burst 1600 limit 3000");
+    h1.send(&vec![udp(1, 2, 1000); 30]);
+    let handle = dataplane.handle();
+    wait_for(PATIENCE, || {
+        let counters = handle.stats().wait().unwrap().ports[1].counters.clone();
+        counters.sent.packets + counters.dropped.of(IoDrop::SendQueueFull) == 30 && counters.sent.packets < 10
+    });
+}
+
+#[test]
+fn a_slow_interface_holds_frames_back_in_the_switch() {
+    let Some(lab) = Lab::new("a_slow_interface", &["switch", "hosts"]) else { return };
+    let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
+    let handle = dataplane.handle();
+    assert!(handle.set_limits(2, QueueLimits::NONE).wait().unwrap());
+    // 400 frames hold far more memory than a socket may send: it is full, and becomes writable again.
+    lab.tc("switch", "qdisc add dev p2 root tbf rate 20mbit burst 3200 limit 10000000");
+    let frames: Vec<_> = (0..400).map(|n| udp(1, 2, 1100 + n)).collect();
+    h1.send(&frames);
+    wait_for(PATIENCE, || handle.stats().wait().unwrap().ports[1].queued > 0);
+    assert_eq!(h2.receive(400), frames.into_iter().map(|frame| delivered(frame, 2)).collect::<Vec<_>>());
+    assert_eq!(dataplane.stop().switch.unwrap().dropped.total().packets, 0);
 }
 
 #[test]

@@ -120,7 +120,8 @@ impl Runtime {
         if at == NO_PORT {
             return Err(refuse("there is no such port"));
         }
-        self.ports.remove(usize::from(at));
+        let port = self.ports.remove(usize::from(at));
+        self.elsewhere.add(IoDrop::NoInterface, port.outgoing() as u64);
         self.index[usize::from(number)] = NO_PORT;
         for (at, port) in self.ports.iter().enumerate() {
             self.index[usize::from(port.number)] = at as u16;

@@ -95,6 +95,11 @@ impl Dataplane {
         self.handle.clone()
     }
 
+    /// Whether its thread runs: it ends by [`Self::stop`] only, or by a bug.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Ends the thread and gives the last counts.
     pub fn stop(mut self) -> DataplaneStats {
         let thread = self.thread.take().expect("taken here and in drop only");

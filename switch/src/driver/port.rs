@@ -160,9 +160,9 @@ impl Port {
         TxSocket::BATCH - self.outgoing.len()
     }
 
-    /// Whether frames wait to be sent.
-    pub fn has_outgoing(&self) -> bool {
-        !self.outgoing.is_empty()
+    /// How many frames wait to be sent.
+    pub fn outgoing(&self) -> usize {
+        self.outgoing.len()
     }
 
     /// Takes a frame to send with the next [`Port::flush`].

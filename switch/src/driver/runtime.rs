@@ -138,8 +138,7 @@ impl Runtime {
             worked |= self.receive_round();
             worked |= self.transmit_ready();
             rounds += 1;
-            if !worked {
-                self.rest();
+            if !worked && self.rest() {
                 rounds = 0;
             } else if rounds >= ROUNDS_BETWEEN_POLLS {
                 self.poll(Some(Time::ZERO));
@@ -271,7 +270,7 @@ impl Runtime {
                     None => more = false,
                 }
             }
-            worked |= port.has_outgoing();
+            worked |= port.outgoing() > 0;
             if !port.flush(&mut out.pool) {
                 if let Some((_, sender)) = port.sockets() {
                     // It can only fail if the socket waits there already.
@@ -285,13 +284,13 @@ impl Runtime {
         }
     }
 
-    /// Nothing to do: sleeps, or stays awake for a deadline that is near.
-    fn rest(&mut self) {
+    /// Nothing to do: sleeps until there is, or stays awake for a deadline that is near. Whether it slept.
+    fn rest(&mut self) -> bool {
         let due = self.out.active.iter().map(|&port| self.due[usize::from(port)]).min().unwrap_or(Time::MAX);
         let now = self.clock.now();
         if due.saturating_sub(now) < SPIN {
             std::hint::spin_loop();
-            return;
+            return false;
         }
         self.ports.iter_mut().for_each(Port::flush_files);
         let mut wait = due.saturating_sub(now);
@@ -305,6 +304,7 @@ impl Runtime {
             self.poll.woken.links = true;
         }
         self.poll((wait < Time::MAX.saturating_sub(now)).then_some(wait));
+        true
     }
 
     /// Waits, and deals with what is neither frame nor command.

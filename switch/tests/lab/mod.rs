@@ -37,7 +37,7 @@ impl Lab {
         let mut lab = Lab { id: format!("{PREFIX}-{}-{number}", std::process::id()), namespaces: Vec::new() };
         for name in namespaces {
             lab.namespaces.push((*name).to_owned());
-            run(&["netns", "add", &lab.namespace(name)]);
+            run("ip", &["netns", "add", &lab.namespace(name)]);
         }
         Some(lab)
     }
@@ -51,10 +51,10 @@ impl Lab {
     /// A cable between two interfaces, `(namespace, interface)`, both up, without IPv6's chatter.
     pub fn cable(&self, a: (&str, &str), b: (&str, &str), mtu: u32) {
         let (at, bt) = (self.namespace(a.0), self.namespace(b.0));
-        run(&["link", "add", a.1, "netns", &at, "type", "veth", "peer", "name", b.1, "netns", &bt]);
+        run("ip", &["link", "add", a.1, "netns", &at, "type", "veth", "peer", "name", b.1, "netns", &bt]);
         for (namespace, interface) in [(&at, a.1), (&bt, b.1)] {
-            run(&["-n", namespace, "link", "set", interface, "addrgenmode", "none"]);
-            run(&["-n", namespace, "link", "set", interface, "mtu", &mtu.to_string(), "up"]);
+            run("ip", &["-n", namespace, "link", "set", interface, "addrgenmode", "none"]);
+            run("ip", &["-n", namespace, "link", "set", interface, "mtu", &mtu.to_string(), "up"]);
         }
     }
 
@@ -63,7 +63,15 @@ impl Lab {
         let namespace = self.namespace(namespace);
         let mut all = vec!["-n", &namespace];
         all.extend(arguments.split_whitespace());
-        run(&all);
+        run("ip", &all);
+    }
+
+    /// `tc` in a namespace.
+    pub fn tc(&self, namespace: &str, arguments: &str) {
+        let namespace = self.namespace(namespace);
+        let mut all = vec!["-n", &namespace];
+        all.extend(arguments.split_whitespace());
+        run("tc", &all);
     }
 
     /// Runs `work` on a thread in a namespace. Sockets and threads made there stay there.
@@ -110,8 +118,8 @@ fn sweep() {
     }
 }
 
-fn run(arguments: &[&str]) {
-    let output = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().expect("iproute2 is installed");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {}: {error}", arguments.join(" "));
+    assert!(output.status.success(), "{program} {}: {error}", arguments.join(" "));
 }
