@@ -13,6 +13,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("descriptors.bin"), descriptors.encode_to_vec())?;
     // No services: the gRPC stubs belong to the crates that serve and call.
-    prost_build::Config::new().compile_fds(descriptors)?;
+    prost_build::Config::new().enable_type_names().compile_fds(descriptors)?;
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The messages of P4Runtime v1 and of P4Info, from `.proto` files in this crate's own words.
 //!
-//! Names, numbers and types are the published ones: `tests/check_against_pypi.py` holds every one of
-//! them against the `p4runtime` package of PyPI. [`p4info`] reads P4Info as p4c writes it and finds things in
-//! it by name. The gRPC service is in the `.proto`, its stubs are not generated here.
+//! Names, numbers and types are the published ones: `tests/check_against_pypi.py` holds every one of them
+//! against the `p4runtime` package of PyPI. [`text`] is the text format of any message, [`p4info`] reads P4Info
+//! as p4c writes it and finds things in it by name. The gRPC service is in the `.proto`, its stubs are not
+//! generated here.
 
 /// The `p4` package.
 pub mod p4 {
@@ -31,6 +32,7 @@ pub mod google {
 }
 
 pub mod p4info;
+pub mod text;
 pub mod value;
 
 /// The compiled descriptors of all `.proto` files, an encoded `FileDescriptorSet`.

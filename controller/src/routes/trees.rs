@@ -1,7 +1,7 @@
 //! Spanning trees: between two nodes of a tree there is one path, the same both ways.
 //!
-//! The trees are breadth-first from different roots and share as few links as they can. In a leaf-spine
-//! or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
+//! The trees are breadth-first from the roots that give short paths, and share as few links as they can. In a
+//! leaf-spine or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
 
 use super::{Hop, Method, Routes, deliver_locally};
 use crate::topology::{LinkIx, Neighbour, Node, SwitchIx, Topology};
@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 
 /// The most trees built: each costs an entry per host on every switch.
 const MOST_TREES: usize = 16;
+/// What `tree_route` holds on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
+const TREE_ROUTE_ENTRIES: usize = 16384;
+/// A tree is good if its longest path between hosts has at most so many links more than that of the best tree.
+const DETOUR: u32 = 1;
 
 pub(super) fn routes(topology: &Topology) -> Routes {
     let mut switches = deliver_locally(topology);
@@ -18,7 +22,7 @@ pub(super) fn routes(topology: &Topology) -> Routes {
         it.trees = vec![Default::default(); trees.len()];
     }
     for (t, tree) in trees.iter().enumerate() {
-        let branches = branches(topology, tree);
+        let branches = branches(topology, &tree.links);
         for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
             for (ix, port) in towards(&branches, rack) {
                 let table = &mut switches[ix.0 as usize].trees[t];
@@ -29,38 +33,40 @@ pub(super) fn routes(topology: &Topology) -> Routes {
     Routes { method: Method::Trees, switches }
 }
 
-/// The links of one tree.
-type Tree = Vec<LinkIx>;
+/// A spanning tree, as far as hosts need it. The shorter tree comes first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Tree {
+    /// Links between switches on the longest path between two hosts.
+    longest: u32,
+    /// The same over all pairs of hosts.
+    sum: u64,
+    /// Those that lie between hosts, in order.
+    links: Vec<LinkIx>,
+}
 
-/// Roots are the switches farthest from the hosts (highest tier), as long as they differ by the links
-/// they use; every tree takes the links that earlier ones used least.
+/// One tree from each root, as far as it is good and differs from those before.
 fn plant(topology: &Topology) -> Vec<Tree> {
+    let most = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MOST_TREES);
     let mut used = vec![0u32; topology.links.len()];
-    let mut roots: Vec<SwitchIx> = topology.switch_ixs().filter(|&ix| is_live(topology, ix)).collect();
-    roots.sort_by_key(|&ix| (std::cmp::Reverse(topology.switch(ix).tier), ix));
-    let top = roots.first().map_or(0, |&ix| topology.switch(ix).tier);
-    // With no tier above the edge every switch is as good a root as any other.
-    roots.retain(|&ix| topology.switch(ix).tier == top);
+    // A switch that no host can reach has no tree; all others are connected.
+    let is_live = |&ix: &SwitchIx| topology.switch(ix).tier > 0 || !topology.switch(ix).hosts.is_empty();
+    let mut roots: Vec<(Tree, SwitchIx)> =
+        topology.switch_ixs().filter(is_live).map(|root| (grow(topology, root, &used), root)).collect();
+    roots.sort_unstable();
+    let longest = roots.first().map_or(0, |(best, _)| best.longest) + DETOUR;
     let mut trees: Vec<Tree> = Vec::new();
-    for root in roots {
-        if trees.len() == MOST_TREES {
+    for (_, root) in roots.into_iter().take_while(|(tree, _)| tree.longest <= longest) {
+        if trees.len() == most {
             break;
         }
+        // Away from the links in use the tree may come out longer than it could be.
         let tree = grow(topology, root, &used);
-        for link in &tree {
-            used[link.0 as usize] += 1;
-        }
-        if !trees.contains(&tree) {
+        if tree.longest <= longest && !trees.contains(&tree) {
+            tree.links.iter().for_each(|link| used[link.0 as usize] += 1);
             trees.push(tree);
         }
     }
     trees
-}
-
-/// Whether any host can reach the switch (all hosts can reach each other).
-fn is_live(topology: &Topology, ix: SwitchIx) -> bool {
-    let it = topology.switch(ix);
-    it.tier > 0 || !it.hosts.is_empty()
 }
 
 /// Breadth first from the root; among the ways to a switch at its depth, the link used least.
@@ -68,12 +74,14 @@ fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
     let mut queue = VecDeque::from([root]);
-    let mut tree = Tree::new();
+    // Switches after the root in order of depth, each with its way up.
+    let mut ways_up: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front() {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
         let parents =
             topology.neighbours(here).filter(|n| above.is_some() && depth[n.switch.0 as usize] == above);
-        tree.extend(parents.map(|n| n.link).min_by_key(|link| (used[link.0 as usize], *link)));
+        let least = parents.min_by_key(|n| (used[n.link.0 as usize], n.link));
+        ways_up.extend(least.map(|up| (here, up)));
         for n in topology.neighbours(here) {
             if depth[n.switch.0 as usize].is_none() {
                 depth[n.switch.0 as usize] = depth[here.0 as usize].map(|d| d + 1);
@@ -81,12 +89,35 @@ fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
             }
         }
     }
-    tree.sort_unstable();
+    prune(topology, &ways_up)
+}
+
+/// Cuts off what leads to no host, and measures the rest.
+fn prune(topology: &Topology, ways_up: &[(SwitchIx, Neighbour)]) -> Tree {
+    // Hosts at or below a switch, and links down to the farthest of them, if any.
+    let mut hosts: Vec<u64> = topology.switches.iter().map(|s| s.hosts.len() as u64).collect();
+    let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
+    let all = topology.hosts.len() as u64;
+    let mut tree = Tree { longest: 0, sum: 0, links: Vec::new() };
+    for (here, up) in ways_up.iter().rev() {
+        let (here, parent) = (here.0 as usize, up.switch.0 as usize);
+        if hosts[here] > 0 && hosts[here] < all {
+            tree.links.push(up.link);
+        }
+        // The link lies on the paths from the hosts below it to all others.
+        tree.sum += hosts[here] * (all - hosts[here]);
+        hosts[parent] += hosts[here];
+        if let Some(far) = down[here].map(|links| links + 1) {
+            tree.longest = tree.longest.max(down[parent].map_or(0, |other| far + other));
+            down[parent] = down[parent].max(Some(far));
+        }
+    }
+    tree.links.sort_unstable();
     tree
 }
 
 /// Switch -> its neighbours in the tree.
-fn branches(topology: &Topology, tree: &Tree) -> Vec<Vec<Neighbour>> {
+fn branches(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
     let mut branches = vec![Vec::new(); topology.switches.len()];
     for &ix in tree {
         let link = topology.link(ix);

@@ -1,7 +1,7 @@
 //! P4Info: read it from text, find things in it by name.
 //!
 //! ```
-//! use weir_proto::p4info::{Index, parse};
+//! use weir_proto::p4info::{Index, Object, parse};
 //! let text = r#"tables { preamble { id: 33554433 name: "MyIngress.forward" alias: "forward" } size: 64 }"#;
 //! let index = Index::new(parse(text)?)?;
 //! assert_eq!(index.tables.named("forward")?.size, 64);
@@ -16,16 +16,15 @@ pub use index::{Index, Table};
 pub use object::Object;
 
 use crate::p4::config::v1::P4Info;
-use prost_reflect::{DescriptorPool, DynamicMessage};
-use std::sync::LazyLock;
+use crate::text::{self, TextError};
 use thiserror::Error;
 
 /// Why a P4Info cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum P4InfoError {
     /// The text is not a P4Info.
-    #[error("not a P4Info in text format: {0}")]
-    Text(String),
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// An object says nothing of itself.
     #[error("{kind} number {position} has no preamble with an id")]
     NoPreamble {
@@ -62,13 +61,7 @@ pub enum P4InfoError {
     },
 }
 
-static POOL: LazyLock<DescriptorPool> =
-    LazyLock::new(|| DescriptorPool::decode(crate::DESCRIPTORS).expect("build.rs wrote them"));
-
 /// Parses the text format (`.p4info.txtpb`) that p4c writes.
 pub fn parse(text: &str) -> Result<P4Info, P4InfoError> {
-    let what = |error: String| P4InfoError::Text(error);
-    let descriptor = POOL.get_message_by_name("p4.config.v1.P4Info").expect("part of the descriptors");
-    let message = DynamicMessage::parse_text_format(descriptor, text).map_err(|e| what(e.to_string()))?;
-    message.transcode_to().map_err(|e| what(e.to_string()))
+    Ok(text::parse(text)?)
 }

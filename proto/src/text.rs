@@ -1,0 +1,68 @@
+//! The text format of protobuf messages, for every message of this crate.
+//!
+//! ```
+//! use weir_proto::{p4::v1::Update, text};
+//! let update: Update = text::parse("type: INSERT entity { register_entry { register_id: 7 } }")?;
+//! assert_eq!(text::parse::<Update>(&text::print(&update))?, update);
+//! # Ok::<(), text::TextError>(())
+//! ```
+
+use prost::{Message, Name};
+use prost_reflect::text_format::FormatOptions;
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use std::sync::LazyLock;
+use thiserror::Error;
+
+/// Text that is not the message it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("not a {message} in text format: {reason}")]
+pub struct TextError {
+    /// The message's name.
+    pub message: &'static str,
+    /// What is wrong, with its place.
+    pub reason: String,
+}
+
+static POOL: LazyLock<DescriptorPool> =
+    LazyLock::new(|| DescriptorPool::decode(crate::DESCRIPTORS).expect("build.rs wrote them"));
+
+fn descriptor<M: Name>() -> MessageDescriptor {
+    POOL.get_message_by_name(&M::full_name()).expect("every message of this crate is in its descriptors")
+}
+
+/// Reads a message.
+pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
+    let fail = |reason: String| TextError { message: M::NAME, reason };
+    let message =
+        DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|e| fail(e.to_string()))?;
+    message.transcode_to().map_err(|e| fail(e.to_string()))
+}
+
+/// Writes a message, on several lines.
+pub fn print<M: Message + Name>(message: &M) -> String {
+    let mut dynamic = DynamicMessage::new(descriptor::<M>());
+    dynamic.transcode_from(message).expect("a message is what its descriptor says");
+    dynamic.to_text_format_with_options(&FormatOptions::new().pretty(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4::config::v1::P4Info;
+
+    #[test]
+    fn says_where_the_text_is_wrong() {
+        let error = parse::<P4Info>("tables {\n  preamble { id: 1 nane: \"x\" }\n}").unwrap_err();
+        assert!(error.to_string().starts_with("not a P4Info in text format: "), "{error}");
+        assert!(error.reason.contains("nane"), "{error}");
+        assert!(parse::<P4Info>("tables {").is_err());
+    }
+
+    #[test]
+    fn prints_what_reads_back() {
+        let info: P4Info =
+            parse("tables { preamble { id: 33554433 name: 'I.t' } size: 64 } tables {}").unwrap();
+        assert_eq!(info.tables.len(), 2);
+        assert_eq!(parse(&print(&info)), Ok(info));
+    }
+}
