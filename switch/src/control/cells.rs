@@ -27,7 +27,7 @@ fn only_modify(kind: Type, what: &str) -> Result<(), ControlError> {
 }
 
 /// The objects asked for: one, or all if the id is 0.
-fn wanted<'a, T: Object>(objects: &'a p4info::Table<T>, id: u32) -> Result<Vec<&'a T>, ControlError> {
+fn wanted<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<Vec<&T>, ControlError> {
     match id {
         0 => Ok(objects.iter().collect()),
         id => one(objects, id).map(|object| vec![object]),

@@ -289,8 +289,10 @@ fn load_arrays(root: &At) -> Result<Arrays, LoadError> {
             if key == "meter_arrays" && at.get("rate_count")?.int()? != 2 {
                 return at.get("rate_count")?.fail("only meters with two rates are supported");
             }
-            let size = at.get("size")?.size(MAX_CELLS)?;
-            arrays.push(Array { name, size, bits, direct: at.flag("is_direct", false)?, packets });
+            let direct = at.flag("is_direct", false)?;
+            // A direct counter has no size, it has a cell for each entry of its table.
+            let size = if direct { 0 } else { at.get("size")?.size(MAX_CELLS)? };
+            arrays.push(Array { name, size, bits, direct, packets });
         }
         Ok(arrays)
     };

@@ -1,0 +1,139 @@
+//! A switch with one of every entity, and short words for them.
+
+use std::sync::Arc;
+use weir_proto::google::rpc::Code;
+use weir_proto::p4::v1::action::Param;
+use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{self, entity::Entity as Kind, *};
+use weir_proto::p4info::{self, Object};
+use weir_switch::control::{Control, ControlError};
+use weir_switch::{Program, Switch, SwitchConfig};
+
+const JSON: &str = include_str!("entities.json");
+const P4INFO: &str = include_str!("entities.p4info.txtpb");
+
+pub struct Device {
+    pub switch: Switch,
+    pub control: Control,
+}
+
+impl Device {
+    pub fn new() -> Device {
+        let switch = Switch::new(Program::from_json(JSON).unwrap(), SwitchConfig::new(1..=8), 1).unwrap();
+        let index = Arc::new(p4info::Index::from_text(P4INFO).unwrap());
+        let control = Control::new(index, &switch).unwrap();
+        Device { switch, control }
+    }
+    pub fn index(&self) -> &p4info::Index {
+        self.control.p4info()
+    }
+    pub fn write(&mut self, kind: Type, entity: Kind) -> Result<(), ControlError> {
+        let update = Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) };
+        self.control.apply(&mut self.switch, &update)
+    }
+    pub fn ok(&mut self, kind: Type, entity: Kind) {
+        self.write(kind, entity.clone()).unwrap_or_else(|e| panic!("{e}: {entity:?}"));
+    }
+    /// Refused with this code, and everything is as it was.
+    pub fn refused(&mut self, kind: Type, entity: Kind, code: Code, says: &str) {
+        let before = self.everything();
+        let error = self.write(kind, entity.clone()).expect_err(&format!("{entity:?}"));
+        assert_eq!(error.code, code, "{error}");
+        assert!(error.message.contains(says), "{error}");
+        assert_eq!(self.everything(), before, "{error}");
+    }
+    pub fn read(&self, request: Kind) -> Result<Vec<Kind>, ControlError> {
+        let found = self.control.read(&self.switch, &Entity { entity: Some(request) })?;
+        Ok(found.into_iter().filter_map(|entity| entity.entity).collect())
+    }
+    /// All that can be read.
+    pub fn everything(&self) -> Vec<Kind> {
+        let requests = [
+            Kind::TableEntry(TableEntry {
+                counter_data: Some(CounterData::default()),
+                meter_config: Some(MeterConfig::default()),
+                ..TableEntry::default()
+            }),
+            Kind::TableEntry(TableEntry { is_default_action: true, ..TableEntry::default() }),
+            Kind::ActionProfileMember(ActionProfileMember::default()),
+            Kind::ActionProfileGroup(ActionProfileGroup::default()),
+            Kind::CounterEntry(CounterEntry::default()),
+            Kind::MeterEntry(MeterEntry::default()),
+            Kind::RegisterEntry(RegisterEntry::default()),
+            pre(Pre::MulticastGroupEntry(MulticastGroupEntry::default())),
+            pre(Pre::CloneSessionEntry(CloneSessionEntry::default())),
+        ];
+        requests.into_iter().flat_map(|request| self.read(request).unwrap()).collect()
+    }
+
+    pub fn action(&self, name: &str, args: &[u64]) -> v1::Action {
+        let info = self.index().actions.named(name).unwrap();
+        let params = info.params.iter().zip(args);
+        let params = params.map(|(info, &value)| Param { param_id: info.id, value: bytes(value) }).collect();
+        v1::Action { action_id: info.preamble().id, params }
+    }
+    pub fn call(&self, name: &str, args: &[u64]) -> Option<TableAction> {
+        Some(TableAction { r#type: Some(ActionType::Action(self.action(name, args))) })
+    }
+    /// An entry; a key field that is `None` is left out.
+    pub fn entry(
+        &self,
+        table: &str,
+        key: &[Option<FieldMatchType>],
+        priority: i32,
+        action: Option<TableAction>,
+    ) -> TableEntry {
+        let info = self.index().tables.named(table).unwrap();
+        let fields = info.match_fields.iter().zip(key);
+        let fields = fields.filter_map(|(info, part)| {
+            Some(FieldMatch { field_id: info.id, field_match_type: Some(part.clone()?) })
+        });
+        TableEntry {
+            table_id: info.preamble().id,
+            r#match: fields.collect(),
+            priority,
+            action,
+            ..TableEntry::default()
+        }
+    }
+    pub fn exact_one(&self, a: u64, c: u64) -> TableEntry {
+        self.entry("exact_one", &[exact(a), exact(c)], 0, self.call("send", &[2]))
+    }
+    pub fn table(&self, table: &str) -> Vec<TableEntry> {
+        let request = self.entry(table, &[], 0, None);
+        let found = self.read(Kind::TableEntry(request)).unwrap();
+        let entry = |kind| match kind {
+            Kind::TableEntry(entry) => entry,
+            other => panic!("{other:?}"),
+        };
+        found.into_iter().map(entry).collect()
+    }
+}
+
+pub fn bytes(value: u64) -> Vec<u8> {
+    weir_proto::value::from_uint(value.into())
+}
+pub fn exact(value: u64) -> Option<FieldMatchType> {
+    Some(FieldMatchType::Exact(Exact { value: bytes(value) }))
+}
+pub fn lpm(value: u64, prefix_len: i32) -> Option<FieldMatchType> {
+    Some(FieldMatchType::Lpm(Lpm { value: bytes(value), prefix_len }))
+}
+pub fn ternary(value: u64, mask: u64) -> Option<FieldMatchType> {
+    Some(FieldMatchType::Ternary(Ternary { value: bytes(value), mask: bytes(mask) }))
+}
+pub fn range(low: u64, high: u64) -> Option<FieldMatchType> {
+    Some(FieldMatchType::Range(Range { low: bytes(low), high: bytes(high) }))
+}
+pub fn optional(value: u64) -> Option<FieldMatchType> {
+    Some(FieldMatchType::Optional(Optional { value: bytes(value) }))
+}
+pub fn pre(kind: Pre) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })
+}
+pub fn at(index: i64) -> Option<v1::Index> {
+    Some(v1::Index { index })
+}
