@@ -1,6 +1,6 @@
 //! Watching a run: a bar on a terminal, and Ctrl-C.
 
-use crate::console::{Console, Failure};
+use crate::console::Failure;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::process;
@@ -13,7 +13,17 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Steps of the bar for one scheme.
 const STEPS: u64 = 1000;
 
-/// Shows how far a run has come, and breaks it off on Ctrl-C.
+/// From now on Ctrl-C breaks a run off at its next step; a second one ends the process at once.
+pub fn catch_ctrl_c() -> Result<(), Failure> {
+    let handler = || {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
+}
+
+/// Shows how far a run has come, and breaks it off on Ctrl-C. The bar goes when this goes.
 pub struct Watch {
     bar: ProgressBar,
     began: Instant,
@@ -24,28 +34,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From now on Ctrl-C breaks a run off at its next step, and a
-    /// second one ends the process at once.
-    pub fn new(console: &Console, quiet: bool) -> Result<Watch, Failure> {
-        ctrlc::set_handler(|| {
-            if INTERRUPTED.swap(true, Ordering::SeqCst) {
-                process::exit(130);
-            }
-        })
-        .map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))?;
-        let shown = console.watched && !quiet;
+    /// For one run, `shown` on standard error or not.
+    pub fn new(shown: bool) -> Watch {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
         let style = ProgressStyle::with_template("{wide_msg} {bar:24} {percent:>3} %  {eta} left")
-            .map_err(|error| Failure::Work(format!("progress bar: {error}")))?;
-        bar.set_style(style.progress_chars("━━─"));
-        Ok(Watch { bar, began: Instant::now(), before: 0, current: (0, 0) })
+            .expect("the template is valid")
+            .progress_chars("━━─");
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
+        Watch { bar, began: Instant::now(), before: 0, current: (0, 0) }
     }
 }
 
 impl Observer for Watch {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        if (p.index, p.packet_hops) < self.current || p.index > self.current.0 {
+        if p.index != self.current.0 {
             self.before += self.current.1;
         }
         self.current = (p.index, p.packet_hops);
@@ -69,5 +71,27 @@ impl Observer for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Time;
+
+    #[test]
+    fn counts_all_schemes_together() {
+        let mut watch = Watch::new(false);
+        let mut see = |index, now, packet_hops| {
+            let now = Time::from_us(now);
+            let end = Time::from_us(10);
+            assert!(
+                watch.progress(&Progress { scheme: "s", index, of: 2, now, end, packet_hops }).is_continue()
+            );
+            (watch.bar.position(), watch.before)
+        };
+        assert_eq!(see(0, 5, 100), (500, 0));
+        assert_eq!(see(0, 10, 200), (1000, 0));
+        assert_eq!(see(1, 5, 50), (1500, 200));
     }
 }

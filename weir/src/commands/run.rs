@@ -1,6 +1,6 @@
 //! `weir run`
 
-use super::progress::Watch;
+use super::progress::{self, Watch};
 use crate::console::{Console, Failure};
 use crate::report::{self, PaperValue, Run, RunDir, Tables, format, metrics, table};
 use std::io::Write;
@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use weir_sim::RunError;
 use weir_sim::experiment::{CsvFile, Experiment};
 use weir_sim::results::Results;
-use weir_units::Bandwidth;
 
 /// Everything about experiment files.
 const FILES: &str = include_str!("run.txt");
@@ -67,9 +66,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let mut watch = Watch::new(console, args.quiet)?;
+    progress::catch_ctrl_c()?;
     for experiment in &experiments {
-        run_one(experiment, args, &mut watch, console)?;
+        run_one(experiment, args, console)?;
     }
     Ok(())
 }
@@ -82,17 +81,14 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
     Ok(experiment)
 }
 
-fn run_one(
-    experiment: &Experiment,
-    args: &Args,
-    watch: &mut Watch,
-    console: &mut Console,
-) -> Result<(), Failure> {
+fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
     let place = match &args.out {
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let results = weir_sim::run(experiment, watch).map_err(blame)?;
+    let mut watch = Watch::new(console.watched && !args.quiet);
+    let results = weir_sim::run(experiment, &mut watch).map_err(blame)?;
+    drop(watch);
     let described = describe(experiment);
     let dir = place.write(|dir| report::write(dir, &described, &results)).map_err(Failure::work)?;
     let page = dir.join("report.html");
@@ -123,6 +119,7 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
     writeln!(out, "{}", table::table(results, console.styled))?;
     if let Some(port) = metrics::bottleneck(summary) {
+        let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
     }
     writeln!(
@@ -183,18 +180,22 @@ fn describe(experiment: &Experiment) -> Run {
     }
 }
 
-/// `3 switches, 3 hosts, links of 100Gbps`.
+/// `3 switches, 3 hosts, links of 100Gbps and 1.5us`.
 fn topology(experiment: &Experiment) -> String {
     let topology = &experiment.topology;
-    let mut rates: Vec<Bandwidth> = topology.links.iter().map(|link| link.rate).collect();
-    rates.sort();
-    rates.dedup();
-    let rates = match rates[..] {
-        [] => "no".to_owned(),
-        [rate] => rate.to_string(),
-        [slowest, .., fastest] => format!("{slowest} to {fastest}"),
-    };
-    format!("{} switches, {} hosts, {rates} links", topology.switches.len(), topology.hosts.len())
+    let rate = range(topology.links.iter().map(|link| link.rate));
+    let delay = range(topology.links.iter().map(|link| link.delay));
+    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
+    format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
+}
+
+/// The value that all have, or the least and the most.
+fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
+    match (values.clone().min(), values.max()) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "none".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::chart::{Axis, Chart, Line, Mark, Names, Unit};
 use super::format;
-use super::metrics::ports_by_congestion;
+use super::metrics::{port_name, ports_by_congestion};
 use weir_sim::results::{FctBucket, PortSeries, RateSeries, Results, SchemeTrace};
 use weir_units::Time;
 
@@ -39,8 +39,6 @@ pub enum Layout {
 
 /// More ports than this are in `queues.csv`, not in the page.
 const MOST_PORTS: usize = 8;
-/// More flows than this in one chart cannot be told apart.
-const MOST_FLOWS: usize = 32;
 /// Up to so many lines have their names beside them.
 const MOST_DIRECT_NAMES: usize = 6;
 /// Up to so many moments are marked.
@@ -127,17 +125,15 @@ fn series<'a>(scheme: &Scheme<'a>, port: &str) -> Option<&'a PortSeries> {
     scheme.trace.ports.iter().find(|p| p.port == port)
 }
 
-/// `s1:3 towards s2`.
-fn port_name(schemes: &[Scheme<'_>], port: &str) -> String {
-    let towards = schemes.iter().find_map(|s| series(s, port)).map(|p| p.towards.as_str());
-    towards.map_or_else(|| port.to_owned(), |towards| format!("{port} towards {towards}"))
-}
-
 fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let ports = observed_ports(results, schemes);
-    let note = (ports.len() > MOST_PORTS)
-        .then(|| format!("The {MOST_PORTS} most congested of {} observed ports.", ports.len()));
-    let figures: Vec<Figure> = ports
+    let note = match ports.len() {
+        _ if schemes.is_empty() => return None,
+        0 => Some("No port was observed: `observe.ports` in the experiment names those to draw.".to_owned()),
+        n if n > MOST_PORTS => Some(format!("The {MOST_PORTS} most congested of {n} observed ports.")),
+        _ => None,
+    };
+    let mut figures: Vec<Figure> = ports
         .iter()
         .take(MOST_PORTS)
         .enumerate()
@@ -156,7 +152,7 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
                 let note = Some(format!("peak {}", format::bytes(peak(s) as f64)));
                 Some(Line { name: s.label.into(), note, colour: s.index, dash: s.index, points })
             });
-            let name = port_name(schemes, port);
+            let name = port_name(results, port);
             Figure {
                 file: format!("queue-{}", file_name(port)),
                 title: if rank == 0 && ports.len() > 1 {
@@ -176,7 +172,39 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
             }
         })
         .collect();
-    (!figures.is_empty()).then(|| Section { title: "Queue length".into(), note, figures })
+    let zoom = figures.first().and_then(|bottleneck| closer(bottleneck, time.unit));
+    figures.splice(figures.len().min(1)..figures.len().min(1), zoom);
+    Some(Section { title: "Queue length".into(), note, figures })
+}
+
+/// The chart again for the short while in which most of it happens, if there is one.
+fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
+    /// What is less than this share of the peak is rest.
+    const REST: f64 = 0.05;
+    /// To be worth a second chart the unrest must be at most this share of the run...
+    const SHORT: f64 = 0.3;
+    /// ...and is shown with this share of itself on both sides.
+    const MARGIN: f64 = 0.15;
+    let chart = &figure.chart;
+    let points = || chart.lines.iter().flat_map(|line| &line.points);
+    let peak = points().map(|p| p.1).fold(0.0, f64::max);
+    let unrest = points().filter(|p| p.1 > REST * peak).map(|p| p.0);
+    let (from, to) = (unrest.clone().fold(f64::INFINITY, f64::min), unrest.fold(0.0, f64::max));
+    let span = to - from;
+    if span <= 0.0 || span > SHORT * (chart.x.high - chart.x.low) {
+        return None;
+    }
+    let (low, high) = ((from - MARGIN * span).max(chart.x.low), (to + MARGIN * span).min(chart.x.high));
+    let mut chart = chart.clone();
+    for line in &mut chart.lines {
+        line.points.retain(|p| (low..=high).contains(&p.0));
+    }
+    chart.x.low = low;
+    chart.x.high = high;
+    chart.marks.retain(|mark| (low..=high).contains(&mark.x));
+    let title = format!("The same from {low:.0} to {high:.0} {}", unit.name);
+    chart.alt = format!("{}, {title}", chart.alt);
+    Some(Figure { file: format!("{}-closer", figure.file), title, layout: Layout::Full, chart })
 }
 
 /// Points of a series, one value per sample.
@@ -189,7 +217,7 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let most = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
     let unit = Unit::of_rate(most);
     let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
-        let flows = &s.trace.rates[..s.trace.rates.len().min(MOST_FLOWS)];
+        let flows = &s.trace.rates;
         let few = flows.len() <= MOST_DIRECT_NAMES;
         let lines = flows.iter().enumerate().map(|(i, flow)| Line {
             name: format::flow(&flow.flow),
@@ -212,9 +240,8 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
             },
         }
     });
-    let observed = schemes.iter().map(|s| s.trace.rates.len()).max().unwrap_or(0);
-    let note =
-        (observed > MOST_FLOWS).then(|| format!("The first {MOST_FLOWS} of {observed} observed flows."));
+    let (flows, watched) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
+    let note = (flows > watched).then(|| format!("The first {watched} of {flows} flows."));
     Some(Section { title: "Sending rates".into(), note, figures: figures.collect() })
 }
 
@@ -245,7 +272,7 @@ fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
             points: points.collect(),
         });
     }
-    let name = port_name(schemes, &port);
+    let name = port_name(results, &port);
     let chart = Chart {
         alt: format!("Utilisation over time at {name}"),
         x: time.axis(),
@@ -394,9 +421,20 @@ mod tests {
         let queues = &sections[0];
         assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
         assert_eq!(queues.figures[0].layout, Layout::Full);
-        assert!(queues.figures[1..].iter().all(|f| f.layout == Layout::Half));
+        assert!(queues.figures[2..].iter().all(|f| f.layout == Layout::Half));
         let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
         assert_eq!(titles, ["Queue length", "Sending rates", "Utilisation"]);
+    }
+
+    #[test]
+    fn a_short_burst_is_shown_closer_and_a_busy_queue_is_not() {
+        let burst = &sections(&sample::dumbbell())[0].figures[1];
+        assert_eq!(burst.file, "queue-s1-3-closer");
+        let x = &burst.chart.x;
+        assert!((250.0..301.0).contains(&x.low) && (380.0..600.0).contains(&x.high), "{x:?}");
+        assert!(burst.chart.lines.iter().all(|line| line.points.len() > 50));
+        let busy = &sections(&sample::workload())[0];
+        assert!(busy.figures.iter().all(|figure| !figure.file.ends_with("closer")));
     }
 
     #[test]
@@ -443,7 +481,9 @@ mod tests {
         for trace in results.traces.values_mut() {
             *trace = SchemeTrace::default();
         }
-        assert!(sections(&results).is_empty());
+        let sections_left = sections(&results);
+        assert!(sections_left.iter().all(|section| section.figures.is_empty()));
+        assert!(sections_left[0].note.as_ref().is_some_and(|note| note.contains("observe.ports")));
         results.order.clear();
         assert!(sections(&results).is_empty());
     }

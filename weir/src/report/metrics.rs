@@ -61,6 +61,12 @@ pub fn bottleneck(summary: &Summary) -> Option<&str> {
     ports_by_congestion(summary).into_iter().next()
 }
 
+/// A port and what is at its other end, if it was observed: `s1:3 towards s2`.
+pub fn port_name(results: &Results, port: &str) -> String {
+    let series = results.traces.values().flat_map(|trace| &trace.ports).find(|series| series.port == port);
+    series.map_or_else(|| port.to_owned(), |series| format!("{port} towards {}", series.towards))
+}
+
 /// All ports that sent something, the most congested first.
 pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
     let mut ports: Vec<(&str, f64, f64)> = Vec::new();

@@ -84,6 +84,7 @@ mod tests {
     fn writes_what_was_asked_for_and_nothing_else() {
         let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
         let expected = [
+            "queue-s1-3-closer.svg",
             "queue-s1-3.svg",
             "queue-s2-2.svg",
             "queues.csv",

@@ -2,7 +2,7 @@
 
 use super::chart::{PLOT_CSS, Size, sample_line};
 use super::figures::{Figure, Layout, Section};
-use super::metrics::{Metric, bottleneck, metrics, ports_by_congestion};
+use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
 use super::{Run, VERSION, format, paper};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_sim::results::{Results, Summary};
@@ -81,8 +81,19 @@ fn comparison(results: &Results) -> Markup {
             }
             @if let Some(port) = port {
                 p.note {
-                    "Queue and utilisation are those of " code { (port) }
+                    "Queue and utilisation are those of " (port_name(results, port))
                     ", the port with the longest queue. Bold: the best of a row."
+                }
+            }
+            @for (label, scheme) in &results.summary.schemes {
+                @if !scheme.drops.is_empty() {
+                    p.note {
+                        "Drops under " (label) ": "
+                        @for (i, (reason, n)) in scheme.drops.iter().enumerate() {
+                            @if i > 0 { ", " } (format::count(*n)) " " code { (reason) }
+                        }
+                        "."
+                    }
                 }
             }
         }
@@ -163,7 +174,7 @@ fn ports(results: &Results) -> Markup {
     let ports = ports_by_congestion(summary);
     let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();
     html! {
-        section {
+        section.ports-section {
             h2 { "Ports" }
             details {
                 summary { "Queue and utilisation of " (ports.len().min(MOST_PORT_ROWS)) " of " (ports.len()) " ports that sent" }
@@ -193,24 +204,13 @@ fn ports(results: &Results) -> Markup {
                     }
                 }
             }
-            @for (label, scheme) in &schemes {
-                @if !scheme.drops.is_empty() {
-                    p.note {
-                        "Drops under " (label) ": "
-                        @for (i, (reason, n)) in scheme.drops.iter().enumerate() {
-                            @if i > 0 { ", " } (format::count(*n)) " " code { (reason) }
-                        }
-                        "."
-                    }
-                }
-            }
         }
     }
 }
 
 fn origin(run: &Run) -> Markup {
     html! {
-        section {
+        section.origin {
             h2 { "How to repeat it" }
             p { "The file below, with every default filled in and saved beside this page as " code { "run.yaml" }
                 ", gives the same digest again: " code { "weir run run.yaml" } "." }

@@ -128,7 +128,7 @@ fn cost(switch: &mut Switch, (head, payload): &Frame, port_in: u16, port_out: u1
     for _ in 0..ROUNDS {
         let began = Instant::now();
         for _ in 0..PACKETS {
-            now = now + GAP;
+            now += GAP;
             let mut packet = sink.pool.get();
             packet.write_head(*payload, |room| {
                 room[..head.len()].copy_from_slice(head);

@@ -2,6 +2,7 @@
 
 use super::ink::{Ink, PLOT_CSS, dash};
 use super::labels::{self, LETTER_HEIGHT};
+use super::scale::VERTICAL_TICKS;
 use super::thin::{Thinned, thin};
 use super::{Chart, Line, Names, Size};
 use maud::{Markup, PreEscaped, html};
@@ -14,9 +15,8 @@ const TICK_GAP: f64 = 6.0;
 const RIGHT: f64 = 16.0;
 /// Length of the sample of a line in the legend.
 const SAMPLE: f64 = 26.0;
-/// A tick label about every so many pixels.
+/// To the right a tick label about every so many pixels.
 const X_TICK_EVERY: f64 = 85.0;
-const Y_TICK_EVERY: f64 = 65.0;
 const STROKE: f64 = 1.75;
 /// With so many lines in one chart each of them is drawn finer.
 const MANY: usize = 8;
@@ -57,7 +57,7 @@ impl Chart {
 
     fn draw(&self, size: Size, style: Option<Markup>) -> Markup {
         let (width, height) = size.pixels();
-        let y_ticks = self.y_ticks(height);
+        let y_ticks = self.y_ticks();
         let legend = self.legend_rows(width);
         let frame = self.frame((width, height), &y_ticks, legend.len());
         let lines: Vec<Thinned> = self.lines.iter().map(|line| self.pixels(line, frame)).collect();
@@ -76,9 +76,8 @@ impl Chart {
         }
     }
 
-    fn y_ticks(&self, height: f64) -> Vec<(f64, String)> {
-        let count = (height / Y_TICK_EVERY) as usize;
-        self.y.ticks(count).into_iter().map(|v| (v, (self.y.format)(v))).collect()
+    fn y_ticks(&self) -> Vec<(f64, String)> {
+        self.y.ticks(VERTICAL_TICKS).into_iter().map(|v| (v, (self.y.format)(v))).collect()
     }
 
     fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {

@@ -24,6 +24,9 @@ pub struct Axis {
     pub format: fn(f64) -> String,
 }
 
+/// About so many ticks an upward axis has.
+pub const VERTICAL_TICKS: usize = 4;
+
 /// A unit in which an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
@@ -61,10 +64,11 @@ fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
 impl Axis {
     /// A linear axis from zero to a round number above `most`.
     pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
-        let most = if most > 0.0 { most } else { 1.0 };
-        let step = step(most, 4);
         // A line that touches the frame is hard to see: leave it a little room.
-        let high = (most * 1.04 / step).ceil() * step;
+        let most = if most > 0.0 { 1.04 * most } else { 1.0 };
+        let above = |step: f64| (most / step).ceil() * step;
+        // Rounding up may ask for wider steps, and those for a rounder end.
+        let high = above(step(above(step(most, VERTICAL_TICKS)), VERTICAL_TICKS));
         Axis { title: title.into(), scale: Scale::Linear, low: 0.0, high, format: plain }
     }
 
@@ -159,6 +163,14 @@ mod tests {
     fn a_line_at_the_top_does_not_touch_the_frame() {
         let axis = Axis::from_zero("rate", 100.0);
         assert!(axis.high > 100.0 && axis.place(100.0) < 1.0);
+    }
+
+    #[test]
+    fn the_upper_end_has_a_label() {
+        for most in [0.7, 1.0, 2.4, 5.9, 6.1, 7.7, 9.7, 13.0, 122.0, 187.0, 3_036.0] {
+            let axis = Axis::from_zero("q", most);
+            assert_eq!(axis.ticks(VERTICAL_TICKS).last(), Some(&axis.high), "{most}");
+        }
     }
 
     #[test]
