@@ -18,6 +18,7 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     AllIntUpdate() all_int_update;
     Ecn() ecn;
     port_t described;                // the port that the profile, and a record, are about
+    bit<24> time;
     bit<20> tx;
     bit<32> queue;
 
@@ -31,8 +32,8 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
             if (hdr.weir.kind == KIND_ACK) {
-                all_int_read.apply(target, tx, queue);
-                int_push.apply(hdr, meta, target, tx, queue);
+                all_int_read.apply(target, time, tx, queue);
+                int_push.apply(hdr, meta, time, tx, queue);
             }
         }
         depart.apply(meta, target);

@@ -22,7 +22,7 @@ control HpccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
             switch_identity.apply(hdr);
             if ((hdr.weir.flags & FLAG_TELEMETRY) != 0
                 && (hdr.weir.kind == KIND_DATA || hdr.weir.kind == KIND_PROBE)) {
-                int_push.apply(hdr, meta, target, TX_UNITS(meta.tx_bytes), meta.queue_bytes);
+                int_push.apply(hdr, meta, TIMESTAMP(target), TX_UNITS(meta.tx_bytes), meta.queue_bytes);
             }
         }
         depart.apply(meta, target);

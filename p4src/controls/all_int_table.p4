@@ -6,10 +6,13 @@
 // An ACK comes in by the port that its data left by, so entry p is the queue that the data met, as it
 // is now and not as it was when the data passed (FNCC, section 3.2.1, Algorithm 1).
 //
-// The paper refreshes the table "periodically". Here it is written at every dequeue; when an ACK
-// reads it, time and queue are brought up to the present (the time is now, the queue is
-// queue_bytes[p]: it has grown with every enqueue since). So an idle port says 0 bytes, now, and is
-// not stale. Only egress writes the table and ingress has nothing to do for it.
+// The paper refreshes the table "periodically". Here it is written at every dequeue. What an ACK takes
+// is time and txBytes of that moment, which belong together: were only the time brought up to the
+// present, txBytes would lag by up to a packet, and the rate a sender computes from two ACKs would
+// be off by a packet in a few (docs/design-changes.md has the measurement). qLen is the present
+// queue_bytes[p]: it has grown with every enqueue since. A port that has sent nothing for
+// FRESH_TICKS is idle or paused: then nothing has left meanwhile, and the present time is right.
+// Only egress writes the table and ingress has nothing to do for it.
 // The stored rate code is 0; the reader puts in the one of port p's profile.
 // txBytes counts what has left: unlike in a data packet's own record, no packet is departing here.
 //
@@ -26,13 +29,22 @@ control AllIntUpdate(in metadata_t meta, in target_t target) {
     }
 }
 
-control AllIntRead(in target_t target, out bit<20> tx, out bit<32> queue) {
+// Longer than a full frame takes at 1 Gbit/s in ns (12 us), and at 1 Mbit/s in BMv2's us (12 ms). The
+// difference wraps every 2^24 ticks: a port idle for just that long gives an old time, which the host
+// knows by its own clock.
+const bit<24> FRESH_TICKS = 16384;
+
+control AllIntRead(in target_t target, out bit<24> time, out bit<20> tx, out bit<32> queue) {
     bit<64> entry;
 
     apply {
         all_int_table.read(entry, target.ingress_port);
         queue_bytes.read(queue, target.ingress_port);
         tx = entry[35:16];
+        time = entry[59:36];
+        if (TIMESTAMP(target) - time > FRESH_TICKS) {
+            time = TIMESTAMP(target);
+        }
     }
 }
 

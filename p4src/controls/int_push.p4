@@ -7,7 +7,7 @@
 // IntPush: writes the record, unless eight are there (int_full). Nothing of what is there is parsed.
 //
 // Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx and queue
-// are that port's bytes sent and bytes waiting. The record's 8 bytes are added to meta.tx_bytes, the
+// are that port's bytes sent, as of time, and bytes waiting. The record's 8 bytes are added to meta.tx_bytes, the
 // count of the port that this packet leaves by.
 #ifndef WEIR_INT_PUSH_P4
 #define WEIR_INT_PUSH_P4
@@ -40,12 +40,12 @@ control SwitchIdentity(inout headers_t hdr) {
     }
 }
 
-control IntPush(inout headers_t hdr, inout metadata_t meta, in target_t target, in bit<20> tx, in bit<32> queue) {
+control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in bit<20> tx, in bit<32> queue) {
     apply {
         if (hdr.weir.int_hops < MAX_HOPS) {
             hdr.record.setValid();
             hdr.record.rate_code = meta.rate_code;
-            hdr.record.timestamp = TIMESTAMP(target);
+            hdr.record.timestamp = time;
             hdr.record.tx_bytes = tx;
             hdr.record.queue = QUEUE_UNITS(queue);
             hdr.weir.int_hops = hdr.weir.int_hops + 1;

@@ -34,7 +34,7 @@ def answered(tx=0, queue=0, older="", hops=0, rate=RATE_OUT, **frame):
 
 def all_int_idle():
     stf = start(
-        """An ACK that comes in by a port that never sent anything: rate of that port, the present time, 0 bytes sent, 0 queued.
+        """An ACK that comes in by a port that never sent anything: rate of that port, 0 bytes sent, 0 queued.
 8 bytes longer, lengths and checksum right, concurrency (N) and payload untouched."""
     )
     stf.packet(2, ack(concurrency=3))
@@ -160,17 +160,20 @@ def all_int_waiting():
 
 
 def all_int_clock():
-    stf = start("The timestamp is the present when the ACK leaves, not when the port last sent (embedded switch only).")
+    stf = start(
+        """The timestamp is of the moment that txBytes is of: when the port last sent. A port that sent nothing for more than
+16384 ticks is idle, and the time is the present (embedded switch only)."""
+    )
     stf.packet(1, weir_frame(kind=DATA))
     stf.expect(2, weir_frame(kind=DATA, path_id=1, ttl=63))
     now = 0
-    for step in (1000, 2**24 - 500, 7 * 2**24):
+    for step, idle in ((1000, False), (16384 - 1000, False), (1, True), (100000, True), (7 * 2**24, True)):
         now += step
-        stf.note(f"{step} ns later")
+        stf.note(f"{step} ns later: {'idle, the present' if idle else 'the moment it sent'}")
         stf.line(f"time {step}ns")
         stf.packet(2, ack())
-        stf.expect(1, weir_frame(kind=ACK, records=record(RATE_OUT, tx_units(length(weir_frame())), 0, timestamp=now),
-                                 int_hops=1, path_id=1, ttl=63, **BACK))
+        stf.expect(1, weir_frame(kind=ACK, int_hops=1, path_id=1, ttl=63, **BACK,
+                                 records=record(RATE_OUT, tx_units(length(weir_frame())), 0, timestamp=now if idle else 0)))
     return stf
 
 

@@ -21,6 +21,8 @@ struct Recorded {
     /// Bytes the link carries in `T`, and 1 over it.
     bdp: f64,
     per_bdp: f64,
+    /// What it last told.
+    last: Option<Sample>,
 }
 
 /// One hop's utilisation since the record before.
@@ -46,12 +48,18 @@ pub(super) struct Measured {
 }
 
 impl Measured {
+    fn push(&mut self, sample: Sample) {
+        self.samples[self.len] = sample;
+        self.len += 1;
+    }
     pub fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
-    /// The hop with the largest `u'`, the first of equals.
+    /// The hop with the largest `u'`, the first of equals; `None` if there is no news of it.
     pub fn worst(&self) -> Option<&Sample> {
-        self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })
+        let worst =
+            self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })?;
+        (worst.tau > 0.0).then_some(worst)
     }
 }
 
@@ -127,7 +135,12 @@ impl Path {
             }
             let ticks = new.ticks_since(&recorded.hop);
             if ticks == 0 {
-                // The same instant, or the same snapshot (schemes.md §3.1): the old record stays.
+                // The same instant, or the same snapshot of All_INT_Table (schemes.md §3.1): nothing new is
+                // known of this hop, and what was known holds. Without it a less congested hop would
+                // pass for the worst one.
+                if let Some(last) = recorded.last {
+                    measured.push(Sample { tau: 0.0, ..last });
+                }
                 continue;
             }
             if ticks >= Hop::TICKS / 2 {
@@ -142,14 +155,15 @@ impl Path {
                 continue;
             }
             let queued = f64::from(new.queue.min(recorded.hop.queue)) * recorded.per_bdp;
-            measured.samples[measured.len] = Sample {
+            let sample = Sample {
                 hop: i,
                 u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,
                 queued,
                 tau: (ticks / self.t_ticks).min(1.0),
             };
-            measured.len += 1;
+            measured.push(sample);
             recorded.record(new, ack.now);
+            recorded.last = Some(sample);
         }
         measured
     }
@@ -159,5 +173,6 @@ impl Recorded {
     fn record(&mut self, hop: &Hop, now: Time) {
         self.hop = *hop;
         self.seen = now;
+        self.last = None;
     }
 }
