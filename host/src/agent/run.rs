@@ -46,6 +46,8 @@ pub struct Agent {
     slack: Time,
     /// The host may have something to send.
     eager: bool,
+    /// When the last flow was seen to be finished.
+    all_finished: Option<Time>,
     ended: Option<Ended>,
     _shield: Shield,
 }
@@ -90,6 +92,7 @@ impl Agent {
             last: Time::ZERO,
             slack,
             eager: false,
+            all_finished: None,
             ended: None,
             _shield: shield,
         })
@@ -117,7 +120,7 @@ impl Agent {
         self.results()
     }
 
-    fn is_over(&self, now: Time, stop: &AtomicBool) -> Option<Ended> {
+    fn is_over(&mut self, now: Time, stop: &AtomicBool) -> Option<Ended> {
         let until = self.config.until;
         if stop.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
@@ -125,7 +128,12 @@ impl Agent {
         if until.deadline.is_some_and(|deadline| now >= self.epoch.saturating_add(deadline)) {
             return Some(Ended::Deadline);
         }
-        (until.flows_finished && self.recorder.all_finished()).then_some(Ended::Finished)
+        if until.flows_finished && self.recorder.all_finished() {
+            // Late copies of the last ACKs still find the shield.
+            let done = *self.all_finished.get_or_insert(now);
+            return (now >= done.saturating_add(self.config.host.base_rtt)).then_some(Ended::Finished);
+        }
+        None
     }
 
     /// The host is never told an earlier time than before.
@@ -267,7 +275,8 @@ impl Agent {
         let precise = precise.into_iter().flatten().min();
         let stop = self.to_stop.last().map(|&(at, _)| at);
         let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
-        let relaxed = [stop, deadline, self.recorder.next_sample(), Some(now.saturating_add(NAP))];
+        let linger = self.all_finished.map(|done| done.saturating_add(self.config.host.base_rtt));
+        let relaxed = [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(NAP))];
         let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);
         let due = precise.map_or(relaxed, |precise| precise.min(relaxed));
         if due > now {

@@ -29,10 +29,10 @@ impl Net {
         ip(&["netns", "add", a]);
         ip(&["netns", "add", b]);
         ip(&["-n", a, "link", "add", IFACE, "type", "veth", "peer", "name", IFACE, "netns", b]);
-        for side in 0..2 {
+        for (side, addr) in ADDRS.iter().enumerate() {
             let mac = format!("02:00:0a:63:00:0{}", side + 1);
             net.ip(side, &["link", "set", IFACE, "address", &mac]);
-            net.ip(side, &["addr", "add", &format!("{}/24", ADDRS[side]), "dev", IFACE]);
+            net.ip(side, &["addr", "add", &format!("{addr}/24"), "dev", IFACE]);
             net.ip(side, &["link", "set", "lo", "up"]);
             net.ip(side, &["link", "set", IFACE, "up"]);
         }
