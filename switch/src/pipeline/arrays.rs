@@ -222,9 +222,9 @@ fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
 
 fn check_rates(rates: Option<MeterRates>) -> Result<(), TableError> {
     match rates {
-        Some(rates) if rates.pir < rates.cir => {
-            Err(TableError::Invalid("the peak rate of a meter cannot be below its committed rate".to_string()))
-        }
+        Some(rates) if rates.pir < rates.cir => Err(TableError::Invalid(
+            "the peak rate of a meter cannot be below its committed rate".to_string(),
+        )),
         _ => Ok(()),
     }
 }

@@ -116,7 +116,9 @@ impl Pipeline {
         let definition = &self.program.tables[usize::from(table.0)];
         let state = &mut self.state.tables[usize::from(table.0)];
         match resolved {
-            Resolved::Action(action, args) => state.set_action(&self.program, definition, number, action, &args),
+            Resolved::Action(action, args) => {
+                state.set_action(&self.program, definition, number, action, &args)
+            }
             Resolved::Link(link) => state.set_link(definition, number, link),
         }
         Ok(())
@@ -264,7 +266,9 @@ impl Pipeline {
         let name = &definition.info.name;
         if key.len() != definition.key.len() {
             let (expected, found) = (definition.key.len(), key.len());
-            return Err(TableError::Invalid(format!("table {name} has {expected} key elements, not {found}")));
+            return Err(TableError::Invalid(format!(
+                "table {name} has {expected} key elements, not {found}"
+            )));
         }
         let state = &self.state.tables[usize::from(table.0)];
         let plan = &state.plan;
@@ -276,13 +280,14 @@ impl Pipeline {
                 values::to_limbs(value, part.bits, || format!("table {name}: key {}", info.name))
             };
             let all = || ones(part.bits, limbs(part.bits));
-            let no_other_bits = |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
-                true => Ok(()),
-                false => Err(TableError::Invalid(format!(
-                    "table {name}: key {} has bits set that its mask or prefix leaves out",
-                    info.name
-                ))),
-            };
+            let no_other_bits =
+                |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
+                    true => Ok(()),
+                    false => Err(TableError::Invalid(format!(
+                        "table {name}: key {} has bits set that its mask or prefix leaves out",
+                        info.name
+                    ))),
+                };
             let (element_value, element_mask) = match (found, part.kind) {
                 (KeyMatch::Exact(value), MatchKind::Exact | MatchKind::Ternary) => (read(value)?, all()),
                 (KeyMatch::Lpm { value, prefix_len }, MatchKind::Lpm) => {
@@ -385,7 +390,9 @@ impl Pipeline {
                 self.check_group(profile, *group)?;
                 Ok(Resolved::Link(Link::Group(group.0)))
             }
-            (_, Some(_)) => Err(TableError::Invalid(format!("table {name} takes members or groups of its profile"))),
+            (_, Some(_)) => {
+                Err(TableError::Invalid(format!("table {name} takes members or groups of its profile")))
+            }
             (_, None) => Err(TableError::Invalid(format!("table {name} has no action profile"))),
         }
     }
@@ -408,7 +415,9 @@ impl Pipeline {
         let params = &self.program.actions[usize::from(id.0)].params;
         if params.len() != args.len() {
             let (expected, found) = (params.len(), args.len());
-            return Err(TableError::Invalid(format!("action {name} takes {expected} arguments, not {found}")));
+            return Err(TableError::Invalid(format!(
+                "action {name} takes {expected} arguments, not {found}"
+            )));
         }
         let mut words = Vec::new();
         for ((param, bits), arg) in params.iter().zip(args) {

@@ -6,7 +6,7 @@ use super::state::State;
 use super::tables::Link;
 use super::trace::Tracer;
 use super::wide;
-use crate::program::{Code, Mark, Op, ORIGIN, Pc, Program, VALID, WideKind, low_bits};
+use crate::program::{Code, Mark, ORIGIN, Op, Pc, Program, VALID, WideKind, low_bits};
 use rand::Rng;
 
 /// Backward jumps and table calls one run of code may make. No program that means to end comes near it.
@@ -214,8 +214,12 @@ impl<T: Tracer> Run<'_, T> {
                 let (to, from) = (base(self, op.d), base(self, op.a));
                 headers::copy(self.slots, to, from, &program.header_ops[usize::from(op.b)]);
             }
-            Code::Push => headers::push(self.slots, &program.layout.stacks[usize::from(op.a)], slot(self, op.b)),
-            Code::Pop => headers::pop(self.slots, &program.layout.stacks[usize::from(op.a)], slot(self, op.b)),
+            Code::Push => {
+                headers::push(self.slots, &program.layout.stacks[usize::from(op.a)], slot(self, op.b))
+            }
+            Code::Pop => {
+                headers::pop(self.slots, &program.layout.stacks[usize::from(op.a)], slot(self, op.b))
+            }
             Code::CopyStack => {
                 let stacks = &program.layout.stacks;
                 headers::copy_stack(self.slots, &stacks[usize::from(op.d)], &stacks[usize::from(op.a)]);
@@ -242,7 +246,9 @@ impl<T: Tracer> Run<'_, T> {
                 }
                 self.slots[at] = value;
             }
-            Code::Truncate => *self.truncate = (*self.truncate).min(slot(self, op.a).min(u64::from(u32::MAX)) as u32),
+            Code::Truncate => {
+                *self.truncate = (*self.truncate).min(slot(self, op.a).min(u64::from(u32::MAX)) as u32)
+            }
             Code::Log => {
                 if T::ENABLED {
                     self.trace_log(usize::from(op.a));

@@ -38,9 +38,9 @@ pub(super) fn compute(
         Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(buffer)),
         Algorithm::CrcCcitt => u64::from(crc_ccitt(buffer)),
         Algorithm::Csum16 => u64::from(internet_checksum(buffer)),
-        Algorithm::Xor16 => {
-            buffer.chunks(2).fold(0, |xor, pair| xor ^ (u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b))))
-        }
+        Algorithm::Xor16 => buffer
+            .chunks(2)
+            .fold(0, |xor, pair| xor ^ (u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b)))),
         Algorithm::Identity => buffer.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)),
         Algorithm::RoundRobin => 0,
     }

@@ -84,6 +84,9 @@ mod tests {
         assert_eq!((slots[0], &slots[1..4], slots[4], slots[7]), (1, &[1, 0, 20][..], 0, 0));
         push(&mut slots, &stack, 1 << 40);
         assert_eq!((slots[0], slots[1], slots[4], slots[7]), (3, 0, 0, 0));
-        assert_eq!((element(&stack, 2), element(&stack, 3), element(&stack, u64::MAX)), (Some(7), None, None));
+        assert_eq!(
+            (element(&stack, 2), element(&stack, 3), element(&stack, u64::MAX)),
+            (Some(7), None, None)
+        );
     }
 }

@@ -49,7 +49,9 @@ impl KeyPlan {
     pub fn word(&self, slots: &[u64]) -> u64 {
         match self.parts.as_slice() {
             [part] => slots[usize::from(part.slot)] & part.mask,
-            parts => parts.iter().fold(0, |key, part| key | (slots[usize::from(part.slot)] & part.mask) << part.shift),
+            parts => parts
+                .iter()
+                .fold(0, |key, part| key | (slots[usize::from(part.slot)] & part.mask) << part.shift),
         }
     }
 

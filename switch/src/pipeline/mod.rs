@@ -128,7 +128,11 @@ impl Pipeline {
             keep(program, state, &packet.phv.slots, list);
             restore(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
-            fx.clones.push(ClonedPacket { session: (session & !SESSION_SET) as u16, priority, packet: clone });
+            fx.clones.push(ClonedPacket {
+                session: (session & !SESSION_SET) as u16,
+                priority,
+                packet: clone,
+            });
             packet.phv.slots[usize::from(flags.clone_session)] = 0;
         }
         if let Some(list) = (slot(packet, flags.digest) as usize).checked_sub(1) {
@@ -204,7 +208,11 @@ impl Pipeline {
             keep(program, frame.state, &frame.packet.phv.slots, list);
             restore(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
-            fx.clones.push(ClonedPacket { session: (session & !SESSION_SET) as u16, priority, packet: clone });
+            fx.clones.push(ClonedPacket {
+                session: (session & !SESSION_SET) as u16,
+                priority,
+                packet: clone,
+            });
             frame.packet.phv.slots[usize::from(flags.clone_session)] = 0;
         }
         if slot(frame.packet, standard.egress_spec) == drop_port {
@@ -261,7 +269,9 @@ fn restore(program: &Program, state: &State, slots: &mut [u64], list: u64, insta
         rest = tail;
     }
     let flags = &program.state;
-    for flag in [flags.exit, flags.clone_session, flags.clone_list, flags.resubmit, flags.recirculate, flags.digest] {
+    for flag in
+        [flags.exit, flags.clone_session, flags.clone_list, flags.resubmit, flags.recirculate, flags.digest]
+    {
         slots[usize::from(flag)] = 0;
     }
     slots[usize::from(program.standard.instance_type)] = instance_type;

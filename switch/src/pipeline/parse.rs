@@ -8,8 +8,8 @@ use super::state::State;
 use super::trace::Tracer;
 use crate::packet::Packet;
 use crate::program::{
-    Condition, HeaderId, KeyPart, MAX_KEY_WORDS, Moves, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID, limbs,
-    low_bits,
+    Condition, HeaderId, KeyPart, MAX_KEY_WORDS, Moves, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID,
+    limbs, low_bits,
 };
 
 /// A parser visits at most this many states; then it has timed out.
@@ -168,7 +168,13 @@ impl<T: Tracer> Frame<'_, T> {
         }
     }
 
-    fn extract_next(&mut self, stack: u16, block: u16, length: Option<u64>, at: &mut usize) -> Result<(), u32> {
+    fn extract_next(
+        &mut self,
+        stack: u16,
+        block: u16,
+        length: Option<u64>,
+        at: &mut usize,
+    ) -> Result<(), u32> {
         let program = self.program;
         let stack = &program.layout.stacks[usize::from(stack)];
         let next = self.slots()[usize::from(stack.count)];
@@ -222,7 +228,10 @@ impl<T: Tracer> Frame<'_, T> {
             words.fill(0);
             words[0] = bits;
             for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
-                *word = bytes.iter().enumerate().fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));
+                *word = bytes
+                    .iter()
+                    .enumerate()
+                    .fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));
             }
             take(&varbit.tail, frame, to, block);
         }
@@ -281,9 +290,11 @@ impl<T: Tracer> Frame<'_, T> {
                 Pattern::ValueSet { set, mask } => {
                     self.state.value_sets[usize::from(*set)].iter().any(|value| match mask {
                         None => value == key,
-                        Some(mask) => {
-                            key.iter().zip(value).zip(mask).all(|((word, value), mask)| word & mask == value & mask)
-                        }
+                        Some(mask) => key
+                            .iter()
+                            .zip(value)
+                            .zip(mask)
+                            .all(|((word, value), mask)| word & mask == value & mask),
                     })
                 }
             };

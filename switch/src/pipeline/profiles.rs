@@ -71,7 +71,9 @@ impl Pipeline {
         let profile = self.profile(profile)?;
         self.check_member(profile as u16, member)?;
         let mut groups = self.state.profiles[profile].groups.iter().flatten();
-        if groups.any(|members| members.contains(&member.0)) || self.is_linked(profile, Link::Member(member.0)) {
+        if groups.any(|members| members.contains(&member.0))
+            || self.is_linked(profile, Link::Member(member.0))
+        {
             return Err(self.in_use(profile, format!("member {member}")));
         }
         self.state.profiles[profile].members[member.0 as usize] = None;
@@ -137,7 +139,9 @@ impl Pipeline {
     fn check_members(&self, profile: usize, members: &[MemberHandle]) -> Result<Vec<u32>, TableError> {
         if self.program.profiles[profile].selector.is_none() {
             let name = &self.program.profiles[profile].name;
-            return Err(TableError::Invalid(format!("action profile {name} has no selector, so it has no groups")));
+            return Err(TableError::Invalid(format!(
+                "action profile {name} has no selector, so it has no groups"
+            )));
         }
         for member in members {
             self.check_member(profile as u16, *member)?;

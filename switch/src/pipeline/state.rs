@@ -42,7 +42,11 @@ impl State {
         State {
             tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
             profiles: vec![ProfileState::default(); program.profiles.len()],
-            registers: program.registers.iter().map(|array| vec![0; array.size * limbs(array.bits)]).collect(),
+            registers: program
+                .registers
+                .iter()
+                .map(|array| vec![0; array.size * limbs(array.bits)])
+                .collect(),
             counters: program
                 .counters
                 .iter()

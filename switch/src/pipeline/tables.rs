@@ -85,7 +85,8 @@ impl TableState {
                 continue;
             }
             let number = state.push(table);
-            state.cold[number as usize] = Some(Cold { found: found.clone(), is_const: true, idle_timeout: 0 });
+            state.cold[number as usize] =
+                Some(Cold { found: found.clone(), is_const: true, idle_timeout: 0 });
             state.set_action(program, table, number, entry.action, &entry.args);
             state.lookup.insert(number, &found);
         }
@@ -133,7 +134,14 @@ impl TableState {
     }
 
     /// Lets an entry run an action (entry 0: on a miss).
-    pub fn set_action(&mut self, program: &Program, table: &Table, entry: u32, action: ActionId, args: &[u64]) {
+    pub fn set_action(
+        &mut self,
+        program: &Program,
+        table: &Table,
+        entry: u32,
+        action: ActionId,
+        args: &[u64],
+    ) {
         let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
         let next = next_of(table, action, entry != 0);
         self.hot[entry as usize] = Hot { code, next, action };
@@ -150,7 +158,10 @@ impl TableState {
         self.links[0] = Link::None;
         match &table.default {
             Some((action, args)) => self.set_action(program, table, 0, *action, args),
-            None => self.hot[0] = Hot { code: 0, next: table.miss.unwrap_or(table.base), action: ActionId::default() },
+            None => {
+                self.hot[0] =
+                    Hot { code: 0, next: table.miss.unwrap_or(table.base), action: ActionId::default() }
+            }
         }
     }
 }

@@ -4,7 +4,11 @@ use super::entry::TableError;
 use crate::program::{ActionId, Program, limbs, limbs_of};
 
 /// Limbs of a value that must fit `bits`. `what` names it in the error.
-pub(super) fn to_limbs(value: &[u8], bits: u32, what: impl FnOnce() -> String) -> Result<Vec<u64>, TableError> {
+pub(super) fn to_limbs(
+    value: &[u8],
+    bits: u32,
+    what: impl FnOnce() -> String,
+) -> Result<Vec<u64>, TableError> {
     let zeros = value.iter().take_while(|byte| **byte == 0).count();
     let digits = &value[zeros..];
     let used = digits.first().map_or(0, |top| digits.len() as u32 * 8 - top.leading_zeros());

@@ -264,9 +264,16 @@ impl<'p> Asm<'p> {
             Num::Binary(op, left, right) => self.ring(at, *op, left, right, range, wanted)?,
             Num::Not(inner) => {
                 let inner = self.num(at, inner, wanted)?;
-                if inner.limbs == 1 && (inner.modular || range.limbs() == 1 || wanted.is_some_and(|n| n <= 64)) {
+                if inner.limbs == 1
+                    && (inner.modular || range.limbs() == 1 || wanted.is_some_and(|n| n <= 64))
+                {
                     let modular = inner.modular || range.limbs() > 1;
-                    return Ok(Value { modular, limbs: 1, range, slot: self.op(Code::Not, 64, inner.slot, 0) });
+                    return Ok(Value {
+                        modular,
+                        limbs: 1,
+                        range,
+                        slot: self.op(Code::Not, 64, inner.slot, 0),
+                    });
                 }
                 let modular = inner.modular;
                 Value { modular, ..self.wide_op(at, WideKind::Not, range, inner, None)? }
@@ -637,7 +644,9 @@ impl<'p> Asm<'p> {
             _ => {
                 let slot = self.bool(at, value)?;
                 Ok(match self.code.last().copied() {
-                    Some(Op { code: Code::Eq, d, a, b, .. }) if d == slot && self.code.len() > self.barrier => {
+                    Some(Op { code: Code::Eq, d, a, b, .. })
+                        if d == slot && self.code.len() > self.barrier =>
+                    {
                         self.code.pop();
                         self.emit_jump(Code::JumpNe, a, b)
                     }
@@ -740,7 +749,8 @@ impl<'p> Asm<'p> {
             UnionExpr::Static(union) => {
                 let headers = &self.layout.unions[*union].headers;
                 let first = self.layout.header(headers[0]).base;
-                let place = |id: &HeaderId| (self.layout.header(*id).base - first, self.layout.header(*id).ty);
+                let place =
+                    |id: &HeaderId| (self.layout.header(*id).base - first, self.layout.header(*id).ty);
                 headers.iter().map(place).collect()
             }
         }

@@ -113,7 +113,8 @@ fn load_input(at: &At, scope: &Scope, inputs: &mut Vec<Input>) -> Result<(), Loa
         }
         "header" => {
             let id = layout.header_id(&at.get("value")?)?;
-            inputs.extend((0..layout.header_type(id).fields.len()).map(|field| field_input(layout, id, field)));
+            inputs
+                .extend((0..layout.header_type(id).fields.len()).map(|field| field_input(layout, id, field)));
         }
         "hexstr" => {
             const MAX_BITS: usize = 4096;

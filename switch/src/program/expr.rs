@@ -334,7 +334,9 @@ impl Scope<'_> {
                     Num::Const(width) => width.to_u64().filter(|width| (1..=4096).contains(width)),
                     _ => None,
                 };
-                let Some(width) = width else { return width_at.fail("expected a constant width from 1 to 4096") };
+                let Some(width) = width else {
+                    return width_at.fail("expected a constant width from 1 to 4096");
+                };
                 Ok(Expr::Num(match op {
                     "two_comp_mod" => Num::Wrap(value, width as u32),
                     "usat_cast" => Num::SatU(value, width as u32),

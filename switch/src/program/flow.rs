@@ -100,7 +100,9 @@ impl<'a> Flow<'a> {
             };
             match done.get(next) {
                 Some(true) => {}
-                Some(false) => return at.fail(format_args!("the control flow runs in a circle through {next:?}")),
+                Some(false) => {
+                    return at.fail(format_args!("the control flow runs in a circle through {next:?}"));
+                }
                 None => {
                     done.insert(next, false);
                     path.push((next, self.successors(next)?));

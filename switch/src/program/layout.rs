@@ -249,7 +249,8 @@ impl Layout {
                 let header = self.header_by_id(id)?;
                 let slot = self.take(&at, stride)?;
                 let header = &mut self.headers[usize::from(header.0)];
-                if header.ty != ty || header.union.is_some() || std::mem::replace(&mut header.in_stack, true) {
+                if header.ty != ty || header.union.is_some() || std::mem::replace(&mut header.in_stack, true)
+                {
                     return id.fail("the header is of another type, or already part of something");
                 }
                 header.base = slot;
@@ -340,7 +341,8 @@ impl Layout {
         let first = self.vars;
         self.vars += usize::from(slots);
         if self.vars > MAX_VARS {
-            return at.fail(format_args!("the program's headers and metadata take more than {MAX_VARS} words"));
+            return at
+                .fail(format_args!("the program's headers and metadata take more than {MAX_VARS} words"));
         }
         Ok(first as Slot)
     }

@@ -46,9 +46,11 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         sources.push(ActionSource { primitives: at.list("primitives")?, params: widths });
         infos.push(ActionInfo { name: at.name()?, params });
     }
-    let params_size = sources.iter().map(|source| source.params.iter().map(|bits| limbs(*bits)).sum::<usize>());
+    let params_size =
+        sources.iter().map(|source| source.params.iter().map(|bits| limbs(*bits)).sum::<usize>());
     let params_size = params_size.max().unwrap_or(0);
-    let params_size = u16::try_from(params_size).map_err(|_| root.error("an action has too many parameters"))?;
+    let params_size =
+        u16::try_from(params_size).map_err(|_| root.error("an action has too many parameters"))?;
     let params = layout.take(root, params_size)?;
     let mut take = || layout.take(root, 1);
     let state = State {
@@ -111,8 +113,13 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
     let (mut ingress, mut egress) = (None, None);
     for at in root.get("pipelines")?.items()? {
         let scope = Scope { layout: &layout, registers: &names.registers, params: &[] };
-        let mut context =
-            Context { scope, action_ids: &action_ids, params: &widths, meters: &meter_targets, profiles: &[] };
+        let mut context = Context {
+            scope,
+            action_ids: &action_ids,
+            params: &widths,
+            meters: &meter_targets,
+            profiles: &[],
+        };
         for profile in at.list("action_profiles")? {
             profiles.push(context.profile(&profile)?);
         }
@@ -265,7 +272,9 @@ fn load_arrays(root: &At) -> Result<Arrays, LoadError> {
         let mut arrays = Vec::new();
         for at in root.list(key)? {
             let name = at.name()?;
-            if index.insert(name.clone(), arrays.len() as u16).is_some() || arrays.len() >= usize::from(u16::MAX) {
+            if index.insert(name.clone(), arrays.len() as u16).is_some()
+                || arrays.len() >= usize::from(u16::MAX)
+            {
                 return at.fail("another array has this name");
             }
             let bits = match key {
@@ -340,7 +349,9 @@ fn load_lists(
                     }
                     // A constant in a list that is preserved has nowhere to go.
                     "hexstr" if key == "field_lists" => {}
-                    other => return kind.fail(format_args!("a list element of type {other:?} is not supported")),
+                    other => {
+                        return kind.fail(format_args!("a list element of type {other:?} is not supported"));
+                    }
                 }
             }
             ids.push(at.get("id")?.int()?);
@@ -407,11 +418,7 @@ fn load_deparser(root: &At, actions: &mut Actions) -> Result<(Vec<HeaderId>, Opt
 }
 
 /// The fields that simple_switch itself reads and writes.
-fn standard(
-    root: &At,
-    layout: &Layout,
-    unused: Slot,
-) -> Result<(Standard, Place, Option<Place>), LoadError> {
+fn standard(root: &At, layout: &Layout, unused: Slot) -> Result<(Standard, Place, Option<Place>), LoadError> {
     let find = |header: &str, field: &str| match layout.well_known(header, field) {
         Some(found) if layout.field_type(found).bits <= 64 => {
             let bits = layout.field_type(found).bits;
@@ -420,7 +427,8 @@ fn standard(
         _ => None,
     };
     let must = |field: &str| {
-        let missing = || root.error(format_args!("the program has no standard_metadata.{field}: is it v1model?"));
+        let missing =
+            || root.error(format_args!("the program has no standard_metadata.{field}: is it v1model?"));
         find("standard_metadata", field).ok_or_else(missing)
     };
     let slot = |found: Option<Place>| found.map_or(unused, |place| place.slot);
@@ -514,7 +522,9 @@ impl Program {
             read.extend([op.a, op.b].iter().flat_map(|operand| operand.slot..operand.slot + operand.limbs));
             written.extend(op.d.slot..op.d.slot + op.d.limbs);
         }
-        for calculation in self.calculations.iter().chain(self.profiles.iter().filter_map(|p| p.selector.as_ref())) {
+        for calculation in
+            self.calculations.iter().chain(self.profiles.iter().filter_map(|p| p.selector.as_ref()))
+        {
             for input in &calculation.inputs {
                 match input {
                     Input::Field { slot, bits, .. } => read.extend(range(*slot, *bits)),

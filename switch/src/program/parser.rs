@@ -67,10 +67,20 @@ pub(crate) enum ParseOp {
 /// A part of the key a state selects by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPart {
-    Slot { slot: Slot, bits: u32 },
+    Slot {
+        slot: Slot,
+        bits: u32,
+    },
     /// A field of the last header extracted to a stack.
-    Last { stack: u16, offset: u16, bits: u32 },
-    Lookahead { offset: u32, bits: u32 },
+    Last {
+        stack: u16,
+        offset: u16,
+        bits: u32,
+    },
+    Lookahead {
+        offset: u32,
+        bits: u32,
+    },
 }
 
 impl KeyPart {
@@ -214,7 +224,9 @@ pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError
                     let mask = at.opt("mask").map(|mask| words(&mask, &key)).transpose()?;
                     let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
                     let known = &mut parser.value_sets[set];
-                    if known.bits != parts.iter().sum::<u32>() || !known.parts.is_empty() && known.parts != parts {
+                    if known.bits != parts.iter().sum::<u32>()
+                        || !known.parts.is_empty() && known.parts != parts
+                    {
                         return at.fail("the value set has another width than the key");
                     }
                     known.parts = parts;
@@ -337,7 +349,8 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
             let varbit = target.get("type")?.str()? == "field" && {
                 let field = target.get("value")?;
                 let [_, name] = field.tuple()?;
-                name.str()? != "$valid$" && actions.scope.layout.field_type(actions.scope.layout.field(&field)?).varbit
+                name.str()? != "$valid$"
+                    && actions.scope.layout.field_type(actions.scope.layout.field(&field)?).varbit
             };
             run(at, actions, ops, |actions| {
                 actions.primitive(at, if varbit { "assign_VL" } else { "assign" })
@@ -404,7 +417,9 @@ fn run(
 fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<ParseOp, LoadError> {
     let (kind, value, layout) = (at.get("type")?, at.get("value")?, actions.asm.layout);
     let check = |ty: usize| match (layout.types[ty].varbit, length) {
-        (Some(_), None) => at.fail("a header with a field of variable width needs extract_VL with its length"),
+        (Some(_), None) => {
+            at.fail("a header with a field of variable width needs extract_VL with its length")
+        }
         (None, Some(_)) => at.fail("the header has no field of variable width"),
         _ => Ok(()),
     };

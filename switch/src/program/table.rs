@@ -301,7 +301,8 @@ impl Context<'_> {
 
     /// Loads an action profile; its actions follow when its tables are known.
     pub fn profile(&self, at: &At) -> Result<Profile, LoadError> {
-        let selector = at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()?;
+        let selector =
+            at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()?;
         Ok(Profile { name: at.name()?, selector, actions: Vec::new() })
     }
 }

@@ -1,0 +1,45 @@
+//! One packet through a pipeline, without queues.
+#![allow(dead_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+use weir_switch::pipeline::{Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
+use weir_switch::{Packet, Pipeline, Program};
+
+/// A program of `switch/tests/data`.
+pub fn program(name: &str) -> Arc<Program> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).with_extension("json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    Program::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A pipeline of such a program.
+pub fn pipeline(name: &str) -> Pipeline {
+    Pipeline::new(program(name), 1)
+}
+
+/// Runs ingress and, as long as the packet does not leave, what follows from it. None: dropped.
+pub fn send(pipeline: &mut Pipeline, frame: &[u8], fx: &mut Effects) -> Option<Vec<u8>> {
+    let mut packet = Packet::from_bytes(frame);
+    run(pipeline, &mut packet, fx)
+}
+
+/// As [`send`], with a packet of one's own.
+pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut Effects) -> Option<Vec<u8>> {
+    const MOST_ROUNDS: usize = 8;
+    for _ in 0..MOST_ROUNDS {
+        let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, fx) {
+            Verdict::Drop => return None,
+            Verdict::Resubmit => continue,
+            Verdict::Unicast { port, .. } => port,
+            Verdict::Multicast { .. } => 2,
+        };
+        let meta = EgressMeta { port, now: 0x1234, enq_qdepth: 7, rid: 9, ..EgressMeta::default() };
+        match pipeline.egress(packet, meta, fx) {
+            EgressVerdict::Drop => return None,
+            EgressVerdict::Send => return Some(packet.to_vec()),
+            EgressVerdict::Recirculate => {}
+        }
+    }
+    None
+}
