@@ -121,6 +121,20 @@ fn equal_timestamps_are_skipped() {
     }
 }
 
+/// A hop without news keeps what it told: a less congested hop beside it must not pass for the worst.
+#[test]
+fn a_quiet_hop_does_not_hide_the_congestion_it_reported() {
+    for scheme in all_schemes() {
+        let mut probe = Probe::new(&*scheme, &params(RATE, T));
+        let crowded = |at, tx| hop(100, at, tx, 300_000);
+        let idle = |at| hop(100, at, 0, 0);
+        probe.commit(&[crowded(100, 0), idle(100)]);
+        let congested = probe.commit(&[crowded(12_000, 150_000), idle(12_000)]);
+        let next = probe.commit(&[crowded(12_000, 150_000), idle(24_000)]);
+        assert_eq!(next, congested, "{}: the idle hop was taken for the worst", scheme.name());
+    }
+}
+
 /// Counters wrap between two ACKs as if they had not.
 #[test]
 fn counters_wrap_unnoticed() {
