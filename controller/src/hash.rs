@@ -36,7 +36,8 @@ impl FiveTuple {
         }
     }
 
-    /// CRC-32 over the sums and XORs of both ends, then the protocol.
+    /// CRC-32 over the sums and XORs of both ends, then the protocol: for unfragmented TCP and UDP. (The
+    /// data plane leaves the ports out for anything else.)
     pub fn path_hash(self) -> PathHash {
         let (src, dst) = (self.src.to_bits(), self.dst.to_bits());
         let mut bytes = [0; 13];

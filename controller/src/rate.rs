@@ -46,4 +46,20 @@ mod tests {
         assert_eq!(code(Bandwidth::from_gbps(30)), None);
         assert!(known().starts_with("1Mbps, 5Mbps"));
     }
+
+    /// The table is written in three places; host/src/wire has a test of its own.
+    #[test]
+    fn the_table_is_that_of_p4src() {
+        let constants = include_str!("../../p4src/include/constants.p4");
+        let comment = constants.split("// Rate codes").nth(1).expect("the table's comment");
+        let words: Vec<&str> = comment.lines().skip(2).take(2).flat_map(str::split_whitespace).collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| *word != "//").collect();
+        assert_eq!(words.len(), 2 * CODES.len(), "{words:?}");
+        for (pair, (code, rate)) in words.chunks(2).zip(CODES.iter().enumerate()) {
+            let (number, name) = (pair[0], pair[1]);
+            assert_eq!(number, code.to_string());
+            let expected = if code == 0 { "unknown".to_owned() } else { format!("{name}bps") };
+            assert_eq!(if code == 0 { name.to_owned() } else { rate.to_string() }, expected);
+        }
+    }
 }

@@ -244,6 +244,64 @@ fn a_host_that_is_not_delivered_to_is_found() {
     assert_eq!(missing.to_string(), "h1 to h16: s8 does not deliver to it");
 }
 
+/// Whether some packet is lost or some ACK strays, found by trying: what `verify` must never miss.
+fn tried_and_found_wrong(topology: &Topology, routes: &Routes) -> bool {
+    let hashes = || (0..32u32).map(|i| PathHash(i.wrapping_mul(0x9e37_79b1)));
+    let mut pairs = topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b)));
+    pairs.any(|(a, b)| {
+        a != b
+            && hashes().any(|hash| {
+                let there = routes.path(topology, a, b, hash);
+                there.is_err() || routes.path(topology, b, a, hash) != there.map(|path| path.reversed())
+            })
+    })
+}
+
+#[test]
+fn verify_misses_nothing_that_trying_finds() {
+    let mut seed = 1u64;
+    let mut draw = |n: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % n
+    };
+    let (mut wrong, mut right) = (0, 0);
+    for round in 0..120 {
+        let topology = match round % 3 {
+            0 => fabric("{kind: fat-tree, k: 4}"),
+            1 => parallel(),
+            _ => ring(),
+        };
+        let mut routes = routes(&topology, Method::Auto).unwrap();
+        let at = draw(routes.switches.len());
+        let ports = topology.switches[at].ports().count();
+        let it = &mut routes.switches[at];
+        match draw(5) {
+            0 => it.groups.values_mut().for_each(|ports| ports.rotate_left(1)),
+            1 => it.groups.values_mut().for_each(|all| all[0] = 1 + draw(ports) as u16),
+            2 => {
+                if let Some(hop) = it.forward.values_mut().nth(draw(4)) {
+                    *hop = Hop::Via { port: 1 + draw(ports) as u16 };
+                }
+            }
+            3 => it.trees.iter_mut().take(1).for_each(|tree| {
+                tree.values_mut().take(1).for_each(|port| *port = 1 + draw(ports) as u16);
+            }),
+            _ => {
+                let prefix = Prefix::host(topology.hosts[draw(topology.hosts.len())].ip);
+                it.forward.insert(prefix, Hop::Via { port: 1 + draw(ports) as u16 });
+            }
+        }
+        let proved = verify(&topology, &routes);
+        if tried_and_found_wrong(&topology, &routes) {
+            assert!(proved.is_err(), "round {round}");
+            wrong += 1;
+        } else {
+            right += usize::from(proved.is_ok());
+        }
+    }
+    assert!(wrong > 30 && right > 10, "{wrong} wrong, {right} right");
+}
+
 #[test]
 fn base_rtt_is_the_hpcc_simulators() {
     // schemes.md §1.4: the 320-host fabric's longest path has 2 links of 100G and 4 of 400G, 1 us each.

@@ -56,7 +56,6 @@ pub struct SwitchRoutes {
 impl SwitchRoutes {
     /// The longest prefix that holds the address, and what it says.
     pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, Hop)> {
-        // Few lengths are in use and a BTreeMap finds each at once; 33 tries would do as well.
         (0..=32u8).rev().find_map(|len| {
             let prefix = Prefix::of(addr, len);
             self.forward.get(&prefix).map(|&hop| (prefix, hop))

@@ -130,7 +130,7 @@ impl Control {
         let entries = self.entries_at(switch, at, &with_counters)?;
         let counted = entries.into_iter().filter_map(|mut entry| {
             let data = Some(entry.counter_data.take()?);
-            Some(DirectCounterEntry { table_entry: Some(entry), data })
+            Some(DirectCounterEntry { table_entry: Some(key_of(entry)), data })
         });
         Ok(counted.collect())
     }
@@ -168,6 +168,12 @@ fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> 
     }
 }
 
+/// What names an entry, without what it does.
+fn key_of(entry: TableEntry) -> TableEntry {
+    let TableEntry { table_id, r#match, priority, .. } = entry;
+    TableEntry { table_id, r#match, priority, ..TableEntry::default() }
+}
+
 // ---- Meters ------------------------------------------------------------------------------------
 
 pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<MeterRates, ControlError> {
@@ -182,6 +188,12 @@ pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<Met
     }
     if kind == MeterType::SingleRateTwoColor && (config.pir, config.pburst) != (config.cir, config.cburst) {
         return Err(ControlError::invalid("a single-rate meter has pir = cir and pburst = cburst"));
+    }
+    if config.pir < config.cir {
+        return Err(ControlError::invalid(format!(
+            "the peak rate {} is below the rate {}",
+            config.pir, config.cir
+        )));
     }
     Ok(MeterRates {
         cir: unsigned(config.cir)?,
@@ -288,7 +300,7 @@ impl Control {
         let entries = self.entries_at(switch, at, &with_meters)?;
         let entries = entries.into_iter().filter(|entry| metered(entry.table_id)).map(|mut entry| {
             let config = entry.meter_config.take();
-            DirectMeterEntry { table_entry: Some(entry), config, counter_data: None }
+            DirectMeterEntry { table_entry: Some(key_of(entry)), config, counter_data: None }
         });
         Ok(entries.collect())
     }

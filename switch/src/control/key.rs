@@ -60,16 +60,17 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
         (Some(MatchType::Optional), FieldMatchType::Optional(m)) => Ok(KeyMatch::Exact(fit(&m.value, bits)?)),
         (Some(MatchType::Lpm), FieldMatchType::Lpm(m)) => {
             let value = fit(&m.value, bits)?;
-            if !(1..=bits).contains(&m.prefix_len) {
-                return Err(ControlError::invalid(format!(
+            let prefix_len = u16::try_from(m.prefix_len).ok().filter(|_| (1..=bits).contains(&m.prefix_len));
+            let prefix_len = prefix_len.ok_or_else(|| {
+                ControlError::invalid(format!(
                     "prefix length {} is not between 1 and {bits}; leave the field out to match anything",
                     m.prefix_len
-                )));
-            }
+                ))
+            })?;
             if !within(&value, &prefix_mask(bits, m.prefix_len)) {
                 return Err(ControlError::invalid("the value has bits behind its prefix"));
             }
-            Ok(KeyMatch::Lpm { value, prefix_len: m.prefix_len as u16 })
+            Ok(KeyMatch::Lpm { value, prefix_len })
         }
         (Some(MatchType::Ternary), FieldMatchType::Ternary(m)) => {
             let (value, mask) = (fit(&m.value, bits)?, fit(&m.mask, bits)?);

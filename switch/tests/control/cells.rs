@@ -24,8 +24,7 @@ fn direct_counters_and_meters_go_with_their_entries() {
         |data| Kind::DirectCounterEntry(DirectCounterEntry { table_entry: Some(named.clone()), data });
     let more = CounterData { packet_count: 6, byte_count: 800 };
     d.ok(Modify, direct(Some(more)));
-    let [Kind::DirectCounterEntry(read)] = &d.read(direct(None)).unwrap()[..] else { panic!() };
-    assert_eq!(read.data, Some(more));
+    assert_eq!(d.read(direct(None)).unwrap(), [direct(Some(more))]);
     d.refused(Insert, direct(Some(more)), Code::InvalidArgument, "can only be modified");
     let negative = CounterData { packet_count: -1, byte_count: 0 };
     d.refused(Modify, direct(Some(negative)), Code::InvalidArgument, "cannot be -1");
@@ -58,6 +57,10 @@ fn direct_counters_and_meters_go_with_their_entries() {
     d.ok(Modify, direct(None));
     assert_eq!(read(&d), None);
     d.refused(Modify, direct(Some(MeterConfig { eburst: 1, ..config })), Code::InvalidArgument, "eburst");
+    let upside_down = Some(MeterConfig { pir: 50, ..config });
+    d.refused(Modify, direct(upside_down), Code::InvalidArgument, "below the rate");
+    let dropping = TableEntry { action: d.call("drop", &[]), meter_config: upside_down, ..metered.clone() };
+    d.refused(Modify, Kind::TableEntry(dropping), Code::InvalidArgument, "below the rate");
     d.refused(
         Modify,
         direct(Some(MeterConfig { cir: -1, ..config })),
