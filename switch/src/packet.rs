@@ -6,8 +6,8 @@ use std::fmt;
 const HEADROOM: usize = 128;
 /// What [`Packet::write_head`] offers its writer.
 const HEAD_ROOM_TO_WRITE: usize = 320;
-/// The buffer has this many bytes behind the frame, so that a word can be read from any byte of it.
-const SLACK: usize = 8;
+/// The buffer has this many bytes behind the frame, so that a header can be looked at in windows of this size.
+pub(crate) const SLACK: usize = 72;
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.

@@ -1,20 +1,80 @@
-//! Words of a frame. Behind every frame there is slack, so that a word can be read from each of its bytes.
+//! Headers between frame and slots, window by window.
+
+use crate::packet::SLACK;
+use crate::program::{Move, Moves, WINDOW, low_bits};
 
 const WORD: usize = 8;
+const _: () = assert!(WINDOW + WORD <= SLACK, "a move may begin at the last byte of a window");
 
-/// The big-endian word at a byte.
+/// The big-endian word where a move begins.
+#[inline(always)]
+fn word(bytes: &[u8; SLACK], step: &Move) -> u64 {
+    let at = usize::from(step.offset) % WINDOW;
+    let mut word = [0; WORD];
+    word.copy_from_slice(&bytes[at..at + WORD]);
+    u64::from_be_bytes(word)
+}
+
+#[inline(always)]
+fn slot(step: &Move) -> usize {
+    usize::from(step.slot) % WINDOW
+}
+
+/// Frame to slots. Behind every frame there is slack, and behind the slots too.
 #[inline]
-pub(super) fn read(frame: &[u8], at: usize) -> u64 {
-    match frame.get(at..).and_then(|rest| rest.first_chunk::<WORD>()) {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => 0,
+pub(super) fn take(moves: &Moves, frame: &[u8], at: usize, slots: &mut [u64], base: usize) {
+    for window in moves {
+        let bytes = frame.get(at + usize::from(window.offset)..).and_then(|rest| rest.first_chunk());
+        let block = slots.get_mut(base + usize::from(window.slot)..).and_then(|rest| rest.first_chunk_mut::<WINDOW>());
+        let (Some(bytes), Some(block)) = (bytes, block) else { return };
+        for step in &window.whole {
+            block[slot(step)] = word(bytes, step) >> (step.shift & 63) & step.mask;
+        }
+        for (step, up) in &window.pieces {
+            let piece = word(bytes, step) >> (step.shift & 63) & step.mask;
+            let to = &mut block[slot(step)];
+            *to = if *up > 0 { piece << (up & 63) } else { *to | piece };
+        }
     }
 }
 
-/// Sets the big-endian word at a byte.
+/// Slots to frame; bits between the fields stay.
 #[inline]
-pub(super) fn write(frame: &mut [u8], at: usize, word: u64) {
-    if let Some(bytes) = frame.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<WORD>()) {
-        *bytes = word.to_be_bytes();
+pub(super) fn put(moves: &Moves, frame: &mut [u8], at: usize, slots: &[u64], base: usize) {
+    for window in moves {
+        let bytes = frame.get_mut(at + usize::from(window.offset)..).and_then(|rest| rest.first_chunk_mut());
+        let block = slots.get(base + usize::from(window.slot)..).and_then(|rest| rest.first_chunk::<WINDOW>());
+        let (Some(bytes), Some(block)) = (bytes, block) else { return };
+        for step in &window.whole {
+            set(bytes, step, block[slot(step)]);
+        }
+        for (step, up) in &window.pieces {
+            set(bytes, step, block[slot(step)] >> (up & 63));
+        }
+    }
+}
+
+#[inline(always)]
+fn set(bytes: &mut [u8; SLACK], step: &Move, value: u64) {
+    let at = usize::from(step.offset) % WINDOW;
+    let new = word(bytes, step) & !(step.mask << (step.shift & 63)) | (value & step.mask) << (step.shift & 63);
+    bytes[at..at + WORD].copy_from_slice(&new.to_be_bytes());
+}
+
+/// Any number of bits from anywhere, as limbs.
+pub(super) fn read_bits(frame: &[u8], begin: usize, bits: u32, to: &mut [u64]) {
+    let end = begin + bits as usize;
+    for (index, limb) in to.iter_mut().enumerate() {
+        let high = end.saturating_sub(64 * index);
+        let low = high.saturating_sub(64).max(begin);
+        *limb = 0;
+        let mut at = low;
+        while at < high {
+            let taken = (8 - at % 8).min(high - at);
+            let byte = u64::from(frame.get(at / 8).copied().unwrap_or(0));
+            let piece = byte >> (8 - at % 8 - taken) & low_bits(taken as u32);
+            *limb = *limb << taken | piece;
+            at += taken;
+        }
     }
 }

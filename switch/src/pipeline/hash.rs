@@ -1,6 +1,6 @@
 //! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
 
-use crate::program::{Algorithm, Calculation, Input, low_bits};
+use crate::program::{Algorithm, Calculation, Input, MAX_BYTES, low_bits};
 
 /// What calculations are computed over beside the slots.
 #[derive(Clone, Copy)]
@@ -19,29 +19,48 @@ pub(super) fn compute(
     buffer: &mut Vec<u8>,
     calls: &mut u64,
 ) -> u64 {
-    if let Some(summands) = &calculation.sum {
-        let mut sum = 0u128;
-        for summand in summands {
-            if summand.valid.is_none_or(|valid| slots[usize::from(valid)] != 0) {
-                sum += u128::from(slots[usize::from(summand.slot)]) << summand.shift;
+    if let Some(headers) = &calculation.sum {
+        let mut sum = 0;
+        for header in headers {
+            if header.valid.is_none_or(|valid| slots[usize::from(valid)] != 0) {
+                let fields = header.fields.iter();
+                sum += fields.map(|(slot, up)| slots[usize::from(*slot)] << (up & 63)).sum::<u64>();
             }
         }
-        return u64::from(!fold(sum));
+        return u64::from(!fold(u128::from(sum)));
     }
     if calculation.algorithm == Algorithm::RoundRobin {
         *calls += 1;
         return *calls - 1;
     }
+    if let Some(fields) = &calculation.bytes {
+        // Each field is written as a word and its zeros overwritten by the next.
+        let (mut bytes, mut len) = ([0; MAX_BYTES + 8], 0);
+        for (slot, size) in fields {
+            let word = slots[usize::from(*slot)] << ((64 - 8 * size) & 63);
+            if let Some(to) = bytes[len..].first_chunk_mut() {
+                *to = word.to_be_bytes();
+            }
+            len += usize::from(*size);
+        }
+        return digest(calculation.algorithm, &bytes[..len]);
+    }
     gather(calculation, slots, payload, buffer);
-    match calculation.algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(buffer)),
-        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(buffer)),
-        Algorithm::CrcCcitt => u64::from(crc_ccitt(buffer)),
-        Algorithm::Csum16 => u64::from(internet_checksum(buffer)),
-        Algorithm::Xor16 => buffer
-            .chunks(2)
-            .fold(0, |xor, pair| xor ^ (u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b)))),
-        Algorithm::Identity => buffer.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    digest(calculation.algorithm, buffer)
+}
+
+#[inline]
+fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+    match algorithm {
+        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(bytes)),
+        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(bytes)),
+        Algorithm::CrcCcitt => u64::from(crc_ccitt(bytes)),
+        Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
+        Algorithm::Xor16 => {
+            let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low));
+            bytes.chunks(2).fold(0, |xor, pair| xor ^ word(pair))
+        }
+        Algorithm::Identity => bytes.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)),
         Algorithm::RoundRobin => 0,
     }
 }
@@ -251,8 +270,7 @@ mod tests {
             slots.push(value);
             inputs.push(Input::Field { slot: index as u16, bits, valid: None });
         }
-        let calculation =
-            Calculation { name: String::new(), algorithm: Algorithm::Identity, inputs, sum: None };
+        let calculation = Calculation::new(String::new(), Algorithm::Identity, inputs);
         let value = compute(&calculation, &slots, Payload { bytes: &[], zeros: 0 }, &mut buffer, &mut 0);
         // 0101 1111111111 1 00010010001101000101011001111000 0
         assert_eq!(buffer, [0x5f, 0xfe, 0x24, 0x68, 0xac, 0xf0]);

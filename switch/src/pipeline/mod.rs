@@ -12,10 +12,12 @@ mod lookup;
 mod meter;
 mod parse;
 mod profiles;
+mod rare;
 mod state;
 mod tables;
 mod trace;
 mod values;
+mod watch;
 mod wide;
 
 pub use entry::{
@@ -240,6 +242,7 @@ fn lay_out(program: &Program, packet: &mut Packet) {
         phv.slots.clear();
         phv.slots.resize(program.vars + program.temps, 0);
         phv.slots.extend_from_slice(&program.consts);
+        phv.slots.resize(program.capacity, 0);
     } else {
         phv.slots[..program.vars].fill(0);
     }

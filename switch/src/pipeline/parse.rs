@@ -1,14 +1,14 @@
 //! Takes headers from the frame and puts them back.
 
 use super::exec::Run;
-use super::frame::{read, write};
+use super::frame::{put, read_bits, take};
 use super::hash::{self, Payload};
 use super::headers::element;
 use super::state::State;
 use super::trace::Tracer;
 use crate::packet::Packet;
 use crate::program::{
-    Condition, HeaderId, KeyPart, MAX_KEY_WORDS, Moves, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID,
+    CAPACITIES, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID,
     limbs, low_bits,
 };
 
@@ -30,18 +30,27 @@ impl<T: Tracer> Frame<'_, T> {
     pub fn run(&mut self, code: Pc, parsed: usize) {
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
-        Run {
+        let mut run = Run {
             program: self.program,
             state: &mut *self.state,
-            slots: &mut phv.slots,
             length: &mut phv.length,
             truncate: &mut phv.truncate,
             ingress_length: phv.ingress_length,
             payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), zeros },
             now: self.now,
             tracer: &mut *self.tracer,
+            open: None,
+        };
+        let slots = phv.slots.as_mut_slice();
+        if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
+            run.run(slots, code);
         }
-        .run(code);
     }
 
     #[inline]
@@ -88,16 +97,18 @@ impl<T: Tracer> Frame<'_, T> {
             for op in &state.ops {
                 self.step(op, at)?;
             }
-            next = match state.key.as_slice() {
-                [] => state.default,
-                // Most selects look at one field that fits a word.
-                [KeyPart::Slot { slot, bits }] if *bits <= 64 => {
-                    let key = self.slots()[usize::from(*slot)];
-                    self.select(number, &[key])
+            next = match &state.word {
+                Some(select) => {
+                    let slots = self.slots();
+                    let parts = select.parts.iter();
+                    let key = parts.fold(0, |key, (slot, up)| key | slots[usize::from(*slot)] << (up & 63));
+                    let found = select.cases.iter().find(|(mask, value, _)| key & mask == *value);
+                    found.map_or(state.default, |(_, _, next)| *next)
                 }
-                parts => {
+                None if state.key.is_empty() => state.default,
+                None => {
                     let (mut key, mut len) = ([0; MAX_KEY_WORDS], 0);
-                    for part in parts {
+                    for part in &state.key {
                         self.key_part(*part, *at, &mut key[len..len + part.words()])?;
                         len += part.words();
                     }
@@ -112,17 +123,21 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
-            ParseOp::Extract(header) => {
+            ParseOp::Extract { header, base, union } => {
                 let shape = &program.shapes[usize::from(header.0)];
-                self.extract(shape, header, program.layout.header(header).base, None, at)?;
-                self.invalidate_siblings(header);
+                self.extract(shape, header, base, None, at)?;
+                if union {
+                    self.invalidate_siblings(header);
+                }
                 Ok(())
             }
-            ParseOp::ExtractVarbit { header, length } => {
+            ParseOp::ExtractVarbit { header, base, union, length } => {
                 let shape = &program.shapes[usize::from(header.0)];
                 let length = self.value(length, *at);
-                self.extract(shape, header, program.layout.header(header).base, Some(length), at)?;
-                self.invalidate_siblings(header);
+                self.extract(shape, header, base, Some(length), at)?;
+                if union {
+                    self.invalidate_siblings(header);
+                }
                 Ok(())
             }
             ParseOp::ExtractNext { stack, block } => self.extract_next(stack, block, None, at),
@@ -218,8 +233,8 @@ impl<T: Tracer> Frame<'_, T> {
             return Err(errors.packet_too_short);
         }
         let (frame, _, phv) = self.packet.parts();
+        take(&shape.reads, frame, begin, &mut phv.slots, usize::from(base));
         let block = &mut phv.slots[usize::from(base)..];
-        take(&shape.reads, frame, begin, block);
         if let (Some(varbit), Some(bits)) = (&shape.varbit, length) {
             let from = begin + usize::from(varbit.offset);
             let to = from + (bits / 8) as usize;
@@ -233,10 +248,10 @@ impl<T: Tracer> Frame<'_, T> {
                     .enumerate()
                     .fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));
             }
-            take(&varbit.tail, frame, to, block);
+            take(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
         }
-        block[usize::from(VALID)] = 1;
-        block[usize::from(ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
+        phv.slots[usize::from(base + VALID)] = 1;
+        phv.slots[usize::from(base + ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
         *at = end;
         if T::ENABLED {
             self.tracer.extract(self.program, header, begin, end - begin);
@@ -350,20 +365,32 @@ impl<T: Tracer> Frame<'_, T> {
         if let Some(code) = program.deparser_code {
             self.run(code, parsed);
         }
-        let (mut total, mut in_place) = (0, true);
-        for header in &program.deparser {
-            let (base, shape) = (program.layout.header(*header).base, &program.shapes[usize::from(header.0)]);
-            let block = &self.packet.phv.slots[usize::from(base)..];
-            if block[usize::from(VALID)] == 0 {
+        // The headers at the front that were next to each other in the frame, and still are, stay together.
+        let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
+        let slots = &self.packet.phv.slots;
+        for (header, base) in &program.deparser {
+            if slots[usize::from(*base + VALID)] == 0 {
                 continue;
             }
-            // A header that stands where it will stand need not be copied.
-            in_place &= block[usize::from(ORIGIN)] == total as u64 + 1;
-            total += length(shape, block);
+            let origin = slots[usize::from(*base + ORIGIN)];
+            joined &= origin == total as u64 + 1;
+            total += length(&program.shapes[usize::from(header.0)], &slots[usize::from(*base)..]);
+            if joined {
+                kept = total;
+            } else {
+                rest_is_new &= origin == 0;
+            }
         }
-        let in_place = in_place && total == parsed;
-        let State { old, .. } = &mut *self.state;
-        if !in_place {
+        let old = &mut self.state.old;
+        let moved = rest_is_new && total >= parsed;
+        if moved {
+            // They move to the front as a whole, if the others need more room than there was behind them.
+            self.packet.resize_front(parsed, total);
+            let (frame, ..) = self.packet.parts();
+            if total > parsed {
+                frame.copy_within(total - parsed..total - parsed + kept, 0);
+            }
+        } else {
             let (frame, len, _) = self.packet.parts();
             old.clear();
             old.extend_from_slice(&frame[..parsed.min(len)]);
@@ -371,17 +398,16 @@ impl<T: Tracer> Frame<'_, T> {
         }
         let (frame, _, phv) = self.packet.parts();
         let mut at = 0;
-        for header in &program.deparser {
-            let (base, shape) = (program.layout.header(*header).base, &program.shapes[usize::from(header.0)]);
-            let block = &phv.slots[usize::from(base)..];
-            if block[usize::from(VALID)] == 0 {
+        for (header, base) in &program.deparser {
+            let (base, shape) = (usize::from(*base), &program.shapes[usize::from(header.0)]);
+            if phv.slots[base + usize::from(VALID)] == 0 {
                 continue;
             }
-            let len = length(shape, block);
-            if in_place {
-                put(&shape.writes, frame, at, block);
+            let len = length(shape, &phv.slots[base..]);
+            if moved && at < kept {
+                put(&shape.writes, frame, at, &phv.slots, base);
             } else {
-                emit(shape, block, old, &mut frame[at..], len);
+                emit(shape, &phv.slots, base, old, &mut frame[at..], len);
             }
             if T::ENABLED {
                 self.tracer.emit(program, *header, len);
@@ -403,65 +429,22 @@ fn length(shape: &Shape, block: &[u64]) -> usize {
     usize::from(shape.bytes) + variable as usize
 }
 
-fn emit(shape: &Shape, block: &[u64], old: &[u8], frame: &mut [u8], len: usize) {
-    let origin = (block[usize::from(ORIGIN)] as usize).checked_sub(1);
+fn emit(shape: &Shape, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
+    let origin = (slots[base + usize::from(ORIGIN)] as usize).checked_sub(1);
     if let Some(from) = origin.and_then(|at| old.get(at..at + len)) {
         frame[..len].copy_from_slice(from);
-        put(&shape.writes, frame, 0, block);
+        put(&shape.writes, frame, 0, slots, base);
         return;
     }
     frame[..len].fill(0);
-    put(&shape.reads, frame, 0, block);
+    put(&shape.reads, frame, 0, slots, base);
     if let Some(varbit) = &shape.varbit {
         let from = usize::from(varbit.offset);
         let to = len - usize::from(varbit.tail_bytes);
-        let words = &block[usize::from(varbit.slot) + 1..];
+        let words = &slots[base + usize::from(varbit.slot) + 1..];
         for (bytes, word) in frame[from..to].chunks_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_be_bytes()[..bytes.len()]);
         }
-        put(&varbit.tail, frame, to, block);
-    }
-}
-
-/// Frame to slots.
-#[inline]
-fn take(moves: &Moves, frame: &[u8], at: usize, block: &mut [u64]) {
-    for step in &moves.whole {
-        let word = read(frame, at + usize::from(step.offset));
-        block[usize::from(step.slot)] = ((word >> step.shift) & low_bits(u32::from(step.bits))) << step.drop;
-    }
-    for step in &moves.rest {
-        let word = read(frame, at + usize::from(step.offset));
-        block[usize::from(step.slot)] |= (word >> step.shift) & low_bits(u32::from(step.bits));
-    }
-}
-
-/// Slots to frame; bits between the fields stay.
-#[inline]
-fn put(moves: &Moves, frame: &mut [u8], at: usize, block: &[u64]) {
-    for step in moves.whole.iter().chain(&moves.rest) {
-        let value = block[usize::from(step.slot)] >> step.drop;
-        let at = at + usize::from(step.offset);
-        let mask = low_bits(u32::from(step.bits)) << step.shift;
-        let word = read(frame, at) & !mask | value << step.shift & mask;
-        write(frame, at, word);
-    }
-}
-
-/// Any number of bits from anywhere, as limbs.
-fn read_bits(frame: &[u8], begin: usize, bits: u32, to: &mut [u64]) {
-    let end = begin + bits as usize;
-    for (index, limb) in to.iter_mut().enumerate() {
-        let high = end.saturating_sub(64 * index);
-        let low = high.saturating_sub(64).max(begin);
-        *limb = 0;
-        let mut at = low;
-        while at < high {
-            let taken = (8 - at % 8).min(high - at);
-            let byte = u64::from(frame.get(at / 8).copied().unwrap_or(0));
-            let piece = byte >> (8 - at % 8 - taken) & low_bits(taken as u32);
-            *limb = *limb << taken | piece;
-            at += taken;
-        }
+        put(&varbit.tail, frame, to, slots, base);
     }
 }

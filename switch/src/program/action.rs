@@ -85,13 +85,14 @@ impl Actions<'_, '_> {
                     let [cond, target] = at.get("parameters")?.tuple()?;
                     let target = self.jump_target(&target, primitives.len())?;
                     let cond = self.scope.bool(&cond)?;
+                    let mut unless = Vec::new();
                     if target <= index {
-                        let cond = self.asm.bool(at, &cond)?;
-                        let over = self.asm.emit_jump(Code::JumpNz, cond, 0);
+                        self.asm.jump_unless(at, &Bool::Not(Box::new(cond)), &mut unless)?;
                         jumps.push((self.asm.emit_jump(Code::JumpBack, 0, 0), target));
-                        self.asm.patch(over);
+                        unless.into_iter().for_each(|jump| self.asm.patch(jump));
                     } else {
-                        jumps.push((self.asm.jump_unless(at, &cond)?, target));
+                        self.asm.jump_unless(at, &cond, &mut unless)?;
+                        jumps.extend(unless.into_iter().map(|jump| (jump, target)));
                     }
                 }
                 name => {

@@ -538,7 +538,10 @@ impl<'p> Asm<'p> {
                 }
                 self.op(Code::IsNonZero, 64, value.slot, 0)
             }
-            Bool::Compare(op, left, right) => self.compare(at, *op, left, right)?,
+            Bool::Compare(op, left, right) => {
+                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
+                self.compare(at, *op, left, right)?
+            }
             Bool::And(left, right) => {
                 let (left, right) = (self.bool(at, left)?, self.bool(at, right)?);
                 self.op(Code::And, 64, left, right)
@@ -601,8 +604,7 @@ impl<'p> Asm<'p> {
         })
     }
 
-    fn compare(&mut self, at: &At, op: CmpOp, left: &Num, right: &Num) -> Result<Slot, LoadError> {
-        let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
+    fn compare(&mut self, at: &At, op: CmpOp, left: Value, right: Value) -> Result<Slot, LoadError> {
         let (l, r) = (left.range, right.range);
         let (unsigned, fit_signed) = (!l.negative && !r.negative, l.bits < 64 && r.bits < 64);
         if left.limbs == 1 && right.limbs == 1 && (unsigned || fit_signed) {
@@ -634,40 +636,95 @@ impl<'p> Asm<'p> {
         self.wide_compare(at, WideKind::EqHeader(slots), narrow_value(left), narrow_value(right))
     }
 
-    /// Goes somewhere else unless `value` is `expected`; returns the jump for [`Asm::patch`].
-    pub fn jump_unless(&mut self, at: &At, value: &Bool) -> Result<usize, LoadError> {
+    /// Falls through if a condition holds; otherwise jumps, by jumps that [`Asm::patch`] lets end somewhere. What
+    /// decides first is computed first, the rest only if it must be.
+    pub fn jump_unless(&mut self, at: &At, value: &Bool, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
         match value {
-            Bool::Not(inner) if !matches!(**inner, Bool::Compare(..)) => {
-                let inner = self.bool(at, inner)?;
-                Ok(self.emit_jump(Code::JumpNz, inner, 0))
+            Bool::Const(true) => {}
+            Bool::Not(inner) => self.jump_if(at, inner, jumps)?,
+            Bool::And(left, right) => {
+                self.jump_unless(at, left, jumps)?;
+                self.jump_unless(at, right, jumps)?;
+            }
+            Bool::Or(left, right) => {
+                let mut holds = Vec::new();
+                self.jump_if(at, left, &mut holds)?;
+                self.jump_unless(at, right, jumps)?;
+                self.patch_all(&holds);
+            }
+            Bool::Compare(op, left, right) => {
+                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
+                let jump = match (op, unsigned(left, right)) {
+                    (CmpOp::Eq, true) => self.emit_jump(Code::JumpNe, left.slot, right.slot),
+                    (CmpOp::Lt, true) => self.emit_jump(Code::JumpLe, right.slot, left.slot),
+                    (CmpOp::Le, true) => self.emit_jump(Code::JumpLt, right.slot, left.slot),
+                    (_, false) => {
+                        let slot = self.compare(at, *op, left, right)?;
+                        self.emit_jump(Code::JumpZ, slot, 0)
+                    }
+                };
+                jumps.push(jump);
             }
             _ => {
-                let slot = self.bool(at, value)?;
-                Ok(match self.code.last().copied() {
-                    Some(Op { code: Code::Eq, d, a, b, .. })
-                        if d == slot && self.code.len() > self.barrier =>
-                    {
-                        self.code.pop();
-                        self.emit_jump(Code::JumpNe, a, b)
-                    }
-                    Some(Op { code: Code::IsZero | Code::IsNonZero, d, a, .. })
-                        if d == slot && self.code.len() > self.barrier =>
-                    {
-                        let zero = self.code.pop().is_some_and(|op| op.code == Code::IsZero);
-                        // `!(a == b)` arrives here as an equality that is then negated.
-                        match self.code.last().copied() {
-                            Some(Op { code: Code::Eq, d, a: left, b: right, .. })
-                                if zero && d == a && self.code.len() > self.barrier =>
-                            {
-                                self.code.pop();
-                                self.emit_jump(Code::JumpEq, left, right)
-                            }
-                            _ => self.emit_jump(if zero { Code::JumpNz } else { Code::JumpZ }, a, 0),
-                        }
-                    }
-                    _ => self.emit_jump(Code::JumpZ, slot, 0),
-                })
+                let slot = self.truth(at, value)?;
+                jumps.push(self.emit_jump(Code::JumpZ, slot, 0));
             }
+        }
+        Ok(())
+    }
+
+    /// Jumps if a condition holds, otherwise falls through.
+    fn jump_if(&mut self, at: &At, value: &Bool, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
+        match value {
+            Bool::Const(false) => {}
+            Bool::Not(inner) => self.jump_unless(at, inner, jumps)?,
+            Bool::Or(left, right) => {
+                self.jump_if(at, left, jumps)?;
+                self.jump_if(at, right, jumps)?;
+            }
+            Bool::And(left, right) => {
+                let mut fails = Vec::new();
+                self.jump_unless(at, left, &mut fails)?;
+                self.jump_if(at, right, jumps)?;
+                self.patch_all(&fails);
+            }
+            Bool::Compare(op, left, right) => {
+                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
+                let jump = match (op, unsigned(left, right)) {
+                    (CmpOp::Eq, true) => self.emit_jump(Code::JumpEq, left.slot, right.slot),
+                    (CmpOp::Lt, true) => self.emit_jump(Code::JumpLt, left.slot, right.slot),
+                    (CmpOp::Le, true) => self.emit_jump(Code::JumpLe, left.slot, right.slot),
+                    (_, false) => {
+                        let slot = self.compare(at, *op, left, right)?;
+                        self.emit_jump(Code::JumpNz, slot, 0)
+                    }
+                };
+                jumps.push(jump);
+            }
+            _ => {
+                let slot = self.truth(at, value)?;
+                jumps.push(self.emit_jump(Code::JumpNz, slot, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// A slot that is 0 unless a condition holds.
+    fn truth(&mut self, at: &At, value: &Bool) -> Result<Slot, LoadError> {
+        if let Bool::NotZero(num) = value {
+            let value = self.num(at, num, None)?;
+            if value.limbs == 1 {
+                return Ok(value.slot);
+            }
+            let zero = self.constant(0);
+            return self.wide_compare(at, WideKind::Ne, value, narrow_value(zero));
+        }
+        self.bool(at, value)
+    }
+
+    fn patch_all(&mut self, jumps: &[usize]) {
+        for jump in jumps {
+            self.patch(*jump);
         }
     }
 
@@ -837,6 +894,11 @@ impl<'p> Asm<'p> {
         let others = members.iter().enumerate().filter(|(other, _)| *other != member);
         others.map(|(_, (to, _))| offset(from, *to)).collect()
     }
+}
+
+/// Whether two numbers can be compared as unsigned words.
+fn unsigned(left: Value, right: Value) -> bool {
+    left.limbs == 1 && right.limbs == 1 && !left.range.negative && !right.range.negative
 }
 
 fn narrow_value(slot: Slot) -> Value {

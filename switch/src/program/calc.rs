@@ -58,18 +58,23 @@ pub(crate) struct Calculation {
     pub name: String,
     pub algorithm: Algorithm,
     pub inputs: Vec<Input>,
-    /// The Internet checksum of narrow fields needs no buffer.
-    pub sum: Option<Vec<Summand>>,
+    /// The Internet checksum of narrow fields needs no buffer: the fields of one header after the other.
+    pub sum: Option<Vec<Summands>>,
+    /// Narrow fields of whole bytes that are always there: slot and bytes.
+    pub bytes: Option<Vec<(Slot, u8)>>,
 }
 
-/// A field's share in an Internet checksum: its value, moved to where it stands in 16-bit words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Summand {
-    pub slot: Slot,
-    pub shift: u8,
-    /// The validity slots are the same for runs of fields; no slot: always valid.
+/// The fields of one header in an Internet checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summands {
+    /// No slot: always valid.
     pub valid: Option<Slot>,
+    /// Slots, and how far up they go to where they stand in 16-bit words.
+    pub fields: Vec<(Slot, u8)>,
 }
+
+/// What the fast way through [`Calculation::bytes`] can take.
+pub(crate) const MAX_BYTES: usize = 64;
 
 impl Calculation {
     pub fn load(at: &At, scope: &Scope) -> Result<Calculation, LoadError> {
@@ -81,8 +86,7 @@ impl Calculation {
         // The payload comes last wherever it is named.
         inputs.sort_by_key(|input| *input == Input::Payload);
         inputs.dedup_by(|a, b| *a == Input::Payload && *b == Input::Payload);
-        let sum = if algorithm == Algorithm::Csum16 { summands(&inputs) } else { None };
-        Ok(Calculation { name: at.name()?, algorithm, inputs, sum })
+        Ok(Calculation::new(at.name()?, algorithm, inputs))
     }
 
     /// The input of an action selector is a calculation without a name.
@@ -92,7 +96,13 @@ impl Calculation {
             load_input(&input, scope, &mut inputs)?;
         }
         let algorithm = Algorithm::load(&at.get("algo")?)?;
-        Ok(Calculation { name: String::new(), algorithm, inputs, sum: None })
+        Ok(Calculation::new(String::new(), algorithm, inputs))
+    }
+
+    pub fn new(name: String, algorithm: Algorithm, inputs: Vec<Input>) -> Calculation {
+        let sum = if algorithm == Algorithm::Csum16 { summands(&inputs) } else { None };
+        let bytes = whole_bytes(&inputs);
+        Calculation { name, algorithm, inputs, sum, bytes }
     }
 }
 
@@ -137,19 +147,38 @@ fn field_input(layout: &super::layout::Layout, id: super::HeaderId, field: usize
 }
 
 /// The fields as summands, if all of them are narrow and where they stand does not depend on the packet.
-fn summands(inputs: &[Input]) -> Option<Vec<Summand>> {
+fn summands(inputs: &[Input]) -> Option<Vec<Summands>> {
     const WORD: u32 = 16;
-    let (mut at, mut sum) = (0u32, Vec::new());
+    /// So many bits leave room to add up more fields than a calculation can have.
+    const MAX_SUMMAND_BITS: u32 = 48;
+    let (mut at, mut sum) = (0u32, Vec::<Summands>::new());
     for input in inputs {
         let Input::Field { slot, bits, valid } = input else { return None };
-        let shift = (WORD - (at + bits) % WORD) % WORD;
-        // What a header contributes must not move when another one is not there.
-        let new_header = sum.last().is_some_and(|last: &Summand| last.valid != *valid);
-        if bits + shift > 64 || new_header && at % WORD != 0 {
+        let up = (WORD - (at + bits) % WORD) % WORD;
+        if bits + up > MAX_SUMMAND_BITS {
             return None;
         }
-        sum.push(Summand { slot: *slot, shift: shift as u8, valid: *valid });
+        match sum.last_mut().filter(|last| last.valid == *valid) {
+            Some(last) => last.fields.push((*slot, up as u8)),
+            // What a header contributes must not move when another one is not there.
+            None if at % WORD != 0 => return None,
+            None => sum.push(Summands { valid: *valid, fields: vec![(*slot, up as u8)] }),
+        }
         at += bits;
     }
     Some(sum)
+}
+
+/// The fields as bytes, if they are narrow, whole bytes, always there and not too many.
+fn whole_bytes(inputs: &[Input]) -> Option<Vec<(Slot, u8)>> {
+    let (mut fields, mut total) = (Vec::new(), 0);
+    for input in inputs {
+        let Input::Field { slot, bits, valid: None } = input else { return None };
+        if bits % 8 != 0 || !(8..=64).contains(bits) {
+            return None;
+        }
+        total += *bits as usize / 8;
+        fields.push((*slot, (bits / 8) as u8));
+    }
+    (total <= MAX_BYTES).then_some(fields)
 }

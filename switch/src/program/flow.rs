@@ -137,12 +137,12 @@ impl<'a> Flow<'a> {
                 let (next, at) = match &self.nodes[name] {
                     Node::Condition(at) => {
                         let value = actions.scope.bool(&at.get("expression")?)?;
-                        let start = actions.asm.code.len();
-                        let jump = actions.asm.jump_unless(at, &value)?;
-                        marks.push((jump as Pc, super::Mark::Condition(at.name()?)));
-                        debug_assert!(start <= jump);
+                        let (start, mut jumps) = (actions.asm.here(), Vec::new());
+                        actions.asm.jump_unless(at, &value, &mut jumps)?;
+                        let end = actions.asm.here();
+                        marks.push((start, super::Mark::Condition { name: at.name()?, end }));
                         let otherwise = target(at, "false_next")?;
-                        fixups.push((Fixup::Op(jump), otherwise));
+                        fixups.extend(jumps.into_iter().map(|jump| (Fixup::Op(jump), otherwise)));
                         waiting.extend(otherwise);
                         (target(at, "true_next")?, at)
                     }
@@ -160,6 +160,11 @@ impl<'a> Flow<'a> {
                         marks.push((here, super::Mark::Table(*index as u16)));
                         if inline(actions, at, action.0, &args)? {
                             actions.asm.emit(Code::EndIfExit, 64, 0, actions.state.exit, 0);
+                        }
+                        if actions.asm.here() == here {
+                            // Something must stand where the table is, or it could not be told from what follows.
+                            let jump = actions.asm.emit_jump(Code::Jump, 0, 0);
+                            actions.asm.patch(jump);
                         }
                         let next = at.get("next_tables")?;
                         let key = if next.opt("__MISS__").is_some() || next.get("__MISS__").is_ok() {

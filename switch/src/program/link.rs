@@ -173,6 +173,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         stamp: 0,
         vars: layout.vars,
         temps: usize::from(temps),
+        capacity: 0,
         consts,
         code: Vec::new(),
         wide: Vec::new(),
@@ -204,6 +205,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         layout: Layout::default(),
     };
     for op in &mut code {
+        op.finish();
         for (role, operand) in op.operands() {
             if matches!(role, Role::Read | Role::Write | Role::Update) {
                 *operand = program.place(*operand);
@@ -216,6 +218,8 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         }
     }
     (program.code, program.wide) = (code, wide);
+    program.capacity = capacity(program.vars + (program.temps + program.consts.len()).max(WINDOW))
+        .ok_or_else(|| root.error("the program takes too many words"))?;
     program.place_rest();
     let metadata = layout.headers.iter().filter(|header| header.metadata);
     program.metadata = metadata.map(|header| (header.base, layout.types[header.ty].slots)).collect();
@@ -231,6 +235,11 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
     program.shapes = layout.headers.iter().enumerate().map(shape).collect();
     program.layout = layout;
     Ok(program)
+}
+
+/// The smallest size of header vectors that fits.
+fn capacity(slots: usize) -> Option<usize> {
+    CAPACITIES.into_iter().find(|capacity| slots <= *capacity)
 }
 
 /// Compiles the body of an action.
@@ -400,12 +409,13 @@ fn load_checksums(root: &At, actions: &mut Actions) -> Result<Vec<Checksum>, Loa
     Ok(checksums)
 }
 
-fn load_deparser(root: &At, actions: &mut Actions) -> Result<(Vec<HeaderId>, Option<Pc>), LoadError> {
+fn load_deparser(root: &At, actions: &mut Actions) -> Result<(Vec<(HeaderId, Slot)>, Option<Pc>), LoadError> {
     let deparsers = root.get("deparsers")?;
     let [at] = deparsers.tuple()?;
     let mut order = Vec::new();
     for header in at.get("order")?.items()? {
-        order.push(actions.scope.layout.header_id(&header)?);
+        let id = actions.scope.layout.header_id(&header)?;
+        order.push((id, actions.scope.layout.header(id).base));
     }
     let primitives = at.list("primitives")?;
     if primitives.is_empty() {
@@ -495,7 +505,7 @@ impl Program {
                     place(&mut condition.slot);
                     place(&mut error.slot);
                 }
-                ParseOp::Extract(_) | ParseOp::ExtractNext { .. } => {}
+                ParseOp::Extract { .. } | ParseOp::ExtractNext { .. } => {}
                 ParseOp::Lookahead { .. } | ParseOp::Run(_) => {}
             }
         }

@@ -18,11 +18,11 @@ mod table;
 
 pub(crate) use action::{LogMessage, SESSION_SET, State};
 pub(crate) use asm::low_bits;
-pub(crate) use calc::{Algorithm, Calculation, Input};
+pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
 pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
-pub(crate) use shape::{Moves, Shape};
+pub(crate) use shape::{Move, Moves, Shape, WINDOW};
 pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
 pub use table::{KeyInfo, TableInfo};
 
@@ -144,9 +144,17 @@ pub(crate) struct Standard {
 /// A place in the code, for those who watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
-    Condition(String),
+    /// A condition begins here; if it holds, code goes on at `end`.
+    Condition {
+        name: String,
+        end: Pc,
+    },
+    /// A table without a key, whose action stands here.
     Table(u16),
 }
+
+/// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
+pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
 /// A checked P4 program, shared by all switches that run it.
 #[derive(Debug)]
@@ -157,6 +165,8 @@ pub struct Program {
     /// Slots that begin a packet's life as 0; temporaries and constants follow.
     pub(crate) vars: usize,
     pub(crate) temps: usize,
+    /// Slots of a header vector: one of [`CAPACITIES`]. There is room for a window behind the last block.
+    pub(crate) capacity: usize,
     pub(crate) consts: Vec<u64>,
     pub(crate) code: Vec<Op>,
     pub(crate) wide: Vec<WideOp>,
@@ -173,7 +183,8 @@ pub struct Program {
     pub(crate) shapes: Vec<Shape>,
     /// By header type, every field used: for elements of stacks.
     pub(crate) type_shapes: Vec<Shape>,
-    pub(crate) deparser: Vec<HeaderId>,
+    /// Headers in the order they are emitted, with their blocks.
+    pub(crate) deparser: Vec<(HeaderId, Slot)>,
     pub(crate) deparser_code: Option<Pc>,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
@@ -236,8 +247,8 @@ impl Program {
         None
     }
     /// What stands out about a place in the code.
-    pub(crate) fn mark(&self, pc: Pc) -> Option<&Mark> {
-        let at = self.marks.binary_search_by_key(&pc, |(pc, _)| *pc).ok()?;
-        Some(&self.marks[at].1)
+    pub(crate) fn marks_at(&self, pc: Pc) -> impl Iterator<Item = &Mark> {
+        let first = self.marks.partition_point(|(at, _)| *at < pc);
+        self.marks[first..].iter().take_while(move |(at, _)| *at == pc).map(|(_, mark)| mark)
     }
 }

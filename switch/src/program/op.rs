@@ -5,8 +5,9 @@ pub(crate) type Slot = u16;
 /// Index into [`super::Program::code`].
 pub(crate) type Pc = u16;
 
-/// One operation. What `d`, `a` and `b` mean (a slot, an index, a jump target) is the operation's business;
-/// `w` is the width in bits that the result is cut to.
+/// One operation. What `d`, `a` and `b` mean (a slot, an index, a jump target) is the operation's business.
+/// While code is made, `w` is the width in bits that the result is cut to; in a finished program it is how many bits
+/// above it are cut off, which is what shifting needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub code: Code,
@@ -114,6 +115,10 @@ codes! {
     JumpEq(Target, Read, Read),
     /// go to d if a != b
     JumpNe(Target, Read, Read),
+    /// go to d if a < b, unsigned
+    JumpLt(Target, Read, Read),
+    /// go to d if a <= b, unsigned
+    JumpLe(Target, Read, Read),
     /// apply table a, then go to where it says
     Table(None, Index, None),
     /// back to the table that called this action
@@ -166,6 +171,10 @@ codes! {
 }
 
 impl Op {
+    /// Turns the width into what is cut off.
+    pub fn finish(&mut self) {
+        self.w = 64u8.saturating_sub(self.w.max(1));
+    }
     pub fn new(code: Code, w: u8, d: u16, a: u16, b: u16) -> Op {
         Op { code, w, d, a, b }
     }

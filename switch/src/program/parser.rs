@@ -1,7 +1,7 @@
 //! The parser: states as the JSON has them, resolved to headers, slots and numbers.
 
 use super::action::Actions;
-use super::asm::Asm;
+use super::asm::{Asm, low_bits};
 use super::expr::{Num, Place, Scope};
 use super::json::At;
 use super::op::{Code, Pc, Slot};
@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub ops: Vec<ParseOp>,
     pub key: Vec<KeyPart>,
     pub cases: Vec<Case>,
+    /// The same, where key and cases fit one word.
+    pub word: Option<WordSelect>,
     /// Where to go if no case matches; None ends the parser.
     pub default: Option<u16>,
 }
@@ -32,7 +34,12 @@ pub(crate) struct State {
 /// What a state does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
-    Extract(HeaderId),
+    Extract {
+        header: HeaderId,
+        base: Slot,
+        /// Others must become invalid.
+        union: bool,
+    },
     /// To the next element of a stack, member `block` of it.
     ExtractNext {
         stack: u16,
@@ -41,6 +48,8 @@ pub(crate) enum ParseOp {
     /// With a variable field whose length in bits is in `length` once `code` has run.
     ExtractVarbit {
         header: HeaderId,
+        base: Slot,
+        union: bool,
         length: Condition,
     },
     ExtractNextVarbit {
@@ -92,6 +101,43 @@ impl KeyPart {
     /// How many 64-bit words it takes in a key.
     pub fn words(self) -> usize {
         self.bits().div_ceil(64).max(1) as usize
+    }
+}
+
+/// A select whose key fits one word.
+#[derive(Debug)]
+pub(crate) struct WordSelect {
+    /// The parts and how far up they go.
+    pub parts: Vec<(Slot, u8)>,
+    /// Mask, value, next state.
+    pub cases: Vec<(u64, u64, Option<u16>)>,
+}
+
+impl WordSelect {
+    fn new(key: &[KeyPart], cases: &[Case]) -> Option<WordSelect> {
+        let (mut parts, mut used) = (Vec::new(), 0);
+        for part in key {
+            let KeyPart::Slot { slot, bits } = *part else { return None };
+            parts.push((slot, used as u8));
+            used += bits;
+            if used > 64 || bits == 0 {
+                return None;
+            }
+        }
+        let pack = |words: &[u64]| {
+            let shifted = words.iter().zip(&parts).zip(key);
+            shifted.fold(0, |all, ((word, (_, up)), part)| all | (word & low_bits(part.bits())) << up)
+        };
+        let mut packed = Vec::new();
+        for case in cases {
+            let Pattern::Masked { value, mask } = &case.pattern else { return None };
+            // A value with bits that its field does not have matches nothing.
+            if value.iter().zip(key).any(|(word, part)| word & !low_bits(part.bits()) != 0) {
+                continue;
+            }
+            packed.push((pack(mask), pack(value), case.next));
+        }
+        Some(WordSelect { parts, cases: packed })
     }
 }
 
@@ -235,7 +281,8 @@ pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError
                 other => return at.fail(format_args!("a transition of type {other:?} is not supported")),
             }
         }
-        parser.states.push(State { name: state.name()?, ops, key, cases, default });
+        let word = WordSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
+        parser.states.push(State { name: state.name()?, ops, key, cases, word, default });
     }
     if let Some(start) = at.opt("init_state") {
         match index.get(start.str()?) {
@@ -427,9 +474,10 @@ fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<
         "regular" => {
             let header = layout.header_id(&value)?;
             check(layout.header(header).ty)?;
+            let (base, union) = (layout.header(header).base, layout.header(header).union.is_some());
             return Ok(match length {
-                None => ParseOp::Extract(header),
-                Some(length) => ParseOp::ExtractVarbit { header, length },
+                None => ParseOp::Extract { header, base, union },
+                Some(length) => ParseOp::ExtractVarbit { header, base, union, length },
             });
         }
         "stack" => (layout.stack(&value)?, 0),

@@ -3,57 +3,82 @@
 //! Most fields of a header are neither read nor written by the program. They stay in the frame: the parser takes
 //! what is read, the deparser copies the header's old bytes and overlays what may have been written.
 
+use super::asm::low_bits;
 use super::layout::{Field, HeaderType};
 
-/// Moves a piece of a field between frame and slot: `bits` bits of the big-endian 64-bit word at byte `offset`,
-/// `shift` above its end, to the slot's bits from `drop` up.
+/// Bytes of a header, and slots of its block, that one window of moves reaches.
+pub(crate) const WINDOW: usize = 64;
+
+/// Moves bits between frame and slot: those under `mask`, `shift` above the end of the big-endian 64-bit word at
+/// byte `offset` of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
-    pub offset: u16,
-    /// Relative to the header's block.
-    pub slot: u16,
-    pub bits: u8,
+    pub mask: u64,
+    pub offset: u8,
+    pub slot: u8,
     pub shift: u8,
-    pub drop: u8,
+}
+
+/// Moves that begin in the same 64 bytes of a header and end in the same 64 slots, so that neither needs to be
+/// checked one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// First byte, relative to the header.
+    pub offset: u16,
+    /// First slot, relative to the block.
+    pub slot: u16,
+    /// Whole slots.
+    pub whole: Vec<Move>,
+    /// Slots that reach over nine bytes come in two pieces: the upper one with how far up it belongs, then the lower.
+    pub pieces: Vec<(Move, u8)>,
 }
 
 /// The moves of a list of fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moves {
-    /// Whole slots.
-    pub whole: Vec<Move>,
-    /// The second pieces of slots that reach over nine bytes.
-    pub rest: Vec<Move>,
-}
+pub(crate) type Moves = Vec<Window>;
 
-impl Moves {
-    fn add(&mut self, field: &Field, origin: u32) {
-        let end = field.offset + field.bits - origin;
-        let begin = field.offset - origin;
-        for limb in 0..field.limbs {
-            let high = end - 64 * u32::from(limb);
-            let low = high.saturating_sub(64).max(begin);
-            if low >= high {
-                continue;
-            }
-            let slot = field.slot + limb;
-            let (room, bits) = (64 - low % 8, high - low);
-            self.whole.push(piece(low, bits.min(room), bits.saturating_sub(room), slot));
-            if bits > room {
-                self.rest.push(piece(low + room, bits - room, 0, slot));
-            }
+fn add(moves: &mut Moves, field: &Field, origin: u32) {
+    let end = field.offset + field.bits - origin;
+    let begin = field.offset - origin;
+    for limb in 0..field.limbs {
+        let high = end - 64 * u32::from(limb);
+        let low = high.saturating_sub(64).max(begin);
+        if low >= high {
+            continue;
+        }
+        let slot = field.slot + limb;
+        let (room, bits) = (64 - low % 8, high - low);
+        if bits <= room {
+            let (window, step) = piece(moves, low, bits, slot);
+            window.whole.push(step);
+        } else {
+            let (window, step) = piece(moves, low, room, slot);
+            window.pieces.push((step, (bits - room) as u8));
+            let (window, step) = piece(moves, low + room, bits - room, slot);
+            window.pieces.push((step, 0));
         }
     }
 }
 
-fn piece(begin: u32, bits: u32, drop: u32, slot: u16) -> Move {
-    Move {
-        offset: (begin / 8) as u16,
-        slot,
-        bits: bits as u8,
-        shift: (64 - begin % 8 - bits) as u8,
-        drop: drop as u8,
-    }
+/// A move, and the window it belongs to.
+fn piece(moves: &mut Moves, begin: u32, bits: u32, slot: u16) -> (&mut Window, Move) {
+    let (byte, size) = ((begin / 8) as u16, WINDOW as u16);
+    let fits = |window: &Window| {
+        byte.checked_sub(window.offset).is_some_and(|at| at < size)
+            && slot.checked_sub(window.slot).is_some_and(|at| at < size)
+    };
+    let index = match moves.iter().position(fits) {
+        Some(index) => index,
+        None => {
+            // The limbs of a wide field are taken from its end: leave room to go back.
+            let back = |value: u16| value - value % size;
+            moves.push(Window { offset: back(byte), slot: back(slot), ..Window::default() });
+            moves.len() - 1
+        }
+    };
+    let window = &mut moves[index];
+    let (offset, slot) = ((byte - window.offset) as u8, (slot - window.slot) as u8);
+    let step = Move { mask: low_bits(bits), offset, slot, shift: (64 - begin % 8 - bits) as u8 };
+    (window, step)
 }
 
 /// How one header is taken from the frame and put back.
@@ -103,16 +128,16 @@ impl Shape {
             let (read, written) = used.map_or((true, true), |(read, written)| (any(read), any(written)));
             // A field that is written is read too: where it is not written, its old value must come back.
             if read || written {
-                shape.reads.add(field, 0);
+                add(&mut shape.reads, field, 0);
             }
             if written {
-                shape.writes.add(field, 0);
+                add(&mut shape.writes, field, 0);
             }
         }
         if let Some(index) = ty.varbit {
             let (field, mut tail) = (&ty.fields[index], Moves::default());
             for behind in &ty.fields[index + 1..] {
-                tail.add(behind, field.offset);
+                add(&mut tail, behind, field.offset);
             }
             shape.varbit = Some(Varbit {
                 offset: (field.offset / 8) as u16,

@@ -1,0 +1,201 @@
+//! The operations that are rare enough to stay out of the way of the loop, and tables with more than entries.
+
+use super::exec::{Run, cut};
+use super::headers;
+use super::state::State;
+use super::tables::{Link, next_of};
+use super::trace::Tracer;
+use super::wide;
+use crate::program::{Code, ORIGIN, Op, Pc, TableId, VALID, WideKind, WideRef, limbs, low_bits};
+use rand::Rng;
+
+impl<T: Tracer> Run<'_, T> {
+    /// What is rare enough to stay out of the way of the rest.
+    #[inline(never)]
+    pub(super) fn rare(&mut self, slots: &mut [u64], op: Op) {
+        let program = self.program;
+        let slot = |slots: &[u64], slot: u16| slots[usize::from(slot)];
+        let base = |slots: &[u64], at: u16| slots[usize::from(at)] as usize;
+        match op.code {
+            Code::Wide => self.wide(slots, usize::from(op.d)),
+            Code::Meter => {
+                let index = slot(slots, op.b) as usize;
+                let units = if program.meters[usize::from(op.a)].packets { 1 } else { self.ingress_length };
+                let ticks = self.state.ticks_per_second;
+                if let Some(meter) = self.state.meters[usize::from(op.a)].get_mut(index) {
+                    let colour = meter.execute(self.now, u64::from(units), ticks);
+                    self.set(slots, op, colour);
+                }
+            }
+            Code::Random => {
+                let (low, high) = (slot(slots, op.a), slot(slots, op.b));
+                if low <= high {
+                    let span = u128::from(high - low) + 1;
+                    // A 128-bit product takes a 64-bit number to the span without the bias of a remainder.
+                    let drawn = u128::from(self.state.rng.next_u64()) * span >> 64;
+                    self.set(slots, op, low + drawn as u64);
+                }
+            }
+            Code::SetValid => {
+                let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
+                if slots[base + usize::from(VALID)] == 0 {
+                    // BMv2 clears a header that is added.
+                    slots[base..base + usize::from(header.slots)].fill(0);
+                    slots[base + usize::from(VALID)] = 1;
+                    *self.length += u32::from(header.bytes);
+                    headers::invalidate(slots, base, &header.siblings);
+                }
+            }
+            Code::SetInvalid => {
+                let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
+                if slots[base + usize::from(VALID)] != 0 {
+                    let variable = header.varbit.map_or(0, |at| slots[base + usize::from(at)] / 8);
+                    *self.length = self.length.saturating_sub(u32::from(header.bytes) + variable as u32);
+                    slots[base + usize::from(VALID)] = 0;
+                }
+            }
+            Code::CopyHeader => {
+                let (to, from) = (base(slots, op.d), base(slots, op.a));
+                headers::copy(slots, to, from, &program.header_ops[usize::from(op.b)]);
+            }
+            Code::Push => {
+                headers::push(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b))
+            }
+            Code::Pop => {
+                headers::pop(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b))
+            }
+            Code::CopyStack => {
+                let stacks = &program.layout.stacks;
+                headers::copy_stack(slots, &stacks[usize::from(op.d)], &stacks[usize::from(op.a)]);
+            }
+            Code::StackAt => {
+                let stack = &program.layout.stacks[usize::from(op.a)];
+                let base = headers::element(stack, slot(slots, op.b)).unwrap_or(program.layout.spare);
+                slots[usize::from(op.d)] = u64::from(base);
+            }
+            Code::StackLast => {
+                let stack = &program.layout.stacks[usize::from(op.a)];
+                let last = slot(slots, stack.count).wrapping_sub(1);
+                let base = headers::element(stack, last).unwrap_or(program.layout.spare);
+                slots[usize::from(op.d)] = u64::from(base);
+            }
+            Code::LoadAt => {
+                let value = slots[base(slots, op.a) + usize::from(op.b)];
+                slots[usize::from(op.d)] = value;
+            }
+            Code::StoreAt => {
+                let (at, value) = (base(slots, op.d) + usize::from(op.b), slot(slots, op.a));
+                if T::ENABLED {
+                    self.trace_assign(slots, at as u16, value);
+                }
+                slots[at] = value;
+            }
+            Code::Truncate => {
+                *self.truncate = (*self.truncate).min(slot(slots, op.a).min(u64::from(u32::MAX)) as u32)
+            }
+            Code::Log => {
+                if T::ENABLED {
+                    self.trace_log(slots, usize::from(op.a));
+                }
+            }
+            Code::Assert => {
+                if slot(slots, op.a) == 0 {
+                    self.state.failed_assertions += 1;
+                    if T::ENABLED {
+                        let name = program.actions.get(usize::from(op.b)).map_or("", |action| &action.name);
+                        self.tracer.assertion_failed(program, name);
+                    }
+                }
+            }
+            // The loop in `run` does the others.
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, slots: &mut [u64], op: Op, value: u64) {
+        let value = cut(value, op.w);
+        if T::ENABLED {
+            self.trace_assign(slots, op.d, value);
+        }
+        slots[usize::from(op.d)] = value;
+    }
+
+    fn wide(&mut self, slots: &mut [u64], index: usize) {
+        let program = self.program;
+        let op = &program.wide[index];
+        let before = if T::ENABLED { read(slots, op.d) } else { Vec::new() };
+        if !wide::run(op, slots) {
+            let cell = slots[usize::from(op.b.slot)] as usize;
+            let (WideKind::RegRead(register) | WideKind::RegWrite(register)) = op.kind else { return };
+            let limbs = limbs(program.registers[usize::from(register)].bits);
+            let cells = self.state.registers[usize::from(register)].chunks_exact_mut(limbs);
+            if let Some(cell) = cells.into_iter().nth(cell) {
+                match op.kind {
+                    WideKind::RegRead(_) => {
+                        slots[usize::from(op.d.slot)..][..limbs].copy_from_slice(cell);
+                    }
+                    _ => cell.copy_from_slice(&slots[usize::from(op.a.slot)..][..limbs]),
+                }
+            }
+        }
+        if T::ENABLED {
+            let after = read(slots, op.d);
+            self.report_assign(op.d.slot, &before, &after);
+        }
+    }
+
+    /// As [`Run::apply`], for tables with counters, meters, timeouts or action profiles.
+    #[inline(never)]
+    pub(super) fn apply_with_extras(&mut self, slots: &mut [u64], index: u16, entry: usize) -> (Pc, Pc) {
+        let program = self.program;
+        let table = &program.tables[usize::from(index)];
+        let State { tables, profiles, buffer, ticks_per_second, .. } = &mut *self.state;
+        let state = &mut tables[usize::from(index)];
+        if entry != 0 {
+            if let Some(counter) = state.counters.get_mut(entry) {
+                counter.count(self.ingress_length);
+            }
+            if let (Some(meter), Some((array, target))) = (state.meters.get_mut(entry), table.meter) {
+                let packets = program.meters[usize::from(array)].packets;
+                let units = if packets { 1 } else { u64::from(self.ingress_length) };
+                let colour = meter.execute(self.now, units, *ticks_per_second);
+                slots[usize::from(target.slot)] = colour & low_bits(target.bits);
+            }
+            if let Some(last) = state.last_hit.get_mut(entry) {
+                *last = self.now;
+            }
+        }
+        let params = usize::from(program.params);
+        let (code, next, action) = match (table.profile, state.links[entry]) {
+            (Some(profile), link) if link != Link::None => {
+                let profile = usize::from(profile);
+                let definition = &program.profiles[profile];
+                match profiles[profile].choose(definition, link, slots, self.payload, buffer) {
+                    Some(member) => {
+                        slots[params..params + member.args.len()].copy_from_slice(&member.args);
+                        let next = next_of(table, member.action, entry != 0);
+                        (program.action_code[usize::from(member.action.0)], next, member.action)
+                    }
+                    // An empty group does nothing.
+                    None => (0, table.hit.filter(|_| entry != 0).unwrap_or(table.base), Default::default()),
+                }
+            }
+            _ => {
+                let hot = state.hot[entry];
+                let args = &state.args[entry * state.stride..][..state.stride];
+                slots[params..params + state.stride].copy_from_slice(args);
+                (hot.code, hot.next, hot.action)
+            }
+        };
+        if T::ENABLED {
+            self.trace_table(slots, TableId(index), entry, code, action);
+        }
+        (code, next)
+    }
+}
+
+fn read(slots: &[u64], from: WideRef) -> Vec<u64> {
+    slots[usize::from(from.slot)..][..usize::from(from.limbs)].to_vec()
+}
+
+const _: () = assert!(ORIGIN == VALID + 1, "headers are compared from the slot behind these two");
