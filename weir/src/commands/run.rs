@@ -153,7 +153,7 @@ fn describe(experiment: &Experiment) -> Run {
         ("topology", topology(experiment)),
         ("traffic", flows),
         ("duration", spec.duration.to_string()),
-        ("MTU", spec.mtu.to_string()),
+        ("MTU", format!("{} B", spec.mtu.get())),
         ("PFC", pfc),
     ];
     Run {

@@ -3,6 +3,7 @@
 use super::chart::{Axis, Chart, Line, Mark, Names, Unit};
 use super::format;
 use super::metrics::{port_name, ports_by_congestion};
+use std::collections::BTreeSet;
 use weir_sim::results::{FctBucket, PortSeries, RateSeries, Results, SchemeTrace};
 use weir_units::Time;
 
@@ -129,7 +130,7 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
-        0 => Some("No port was observed: `observe.ports` in the experiment names those to draw.".to_owned()),
+        0 => Some("No port was observed; observe.ports in the experiment names those to draw.".to_owned()),
         n if n > MOST_PORTS => Some(format!("The {MOST_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
@@ -194,7 +195,10 @@ fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
     if span <= 0.0 || span > SHORT * (chart.x.high - chart.x.low) {
         return None;
     }
-    let (low, high) = ((from - MARGIN * span).max(chart.x.low), (to + MARGIN * span).min(chart.x.high));
+    // To round numbers, a tenth of the span's magnitude.
+    let grain = 10f64.powf(span.log10().floor() - 1.0);
+    let low = (((from - MARGIN * span) / grain).floor() * grain).max(chart.x.low);
+    let high = (((to + MARGIN * span) / grain).ceil() * grain).min(chart.x.high);
     let mut chart = chart.clone();
     for line in &mut chart.lines {
         line.points.retain(|p| (low..=high).contains(&p.0));
@@ -202,7 +206,8 @@ fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
     chart.x.low = low;
     chart.x.high = high;
     chart.marks.retain(|mark| (low..=high).contains(&mark.x));
-    let title = format!("The same from {low:.0} to {high:.0} {}", unit.name);
+    let [from, to] = [low, high].map(chart.x.format);
+    let title = format!("The same from {from} to {to} {}", unit.name);
     chart.alt = format!("{}, {title}", chart.alt);
     Some(Figure { file: format!("{}-closer", figure.file), title, layout: Layout::Full, chart })
 }
@@ -302,8 +307,9 @@ fn slowdown(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
             let buckets = &results.summary.schemes.get(s.label)?.fct.by_size;
             Some(buckets.iter().map(|b| (b.upto_bytes as f64, value(b))).collect())
         });
-        // One bucket is a point, not a line.
-        if lines.iter().any(|line| line.points.len() > 1) {
+        // One size is a point, not a line.
+        let sizes = |line: &Line| line.points.iter().map(|p| p.0 as u64).collect::<BTreeSet<_>>().len();
+        if lines.iter().any(|line| sizes(line) > 1) {
             figures.push(slowdown_by_size(file, title, lines));
         }
     }
@@ -473,6 +479,20 @@ mod tests {
             trace.flows.push(flow);
         }
         assert_eq!(marks(&results), 0);
+    }
+
+    #[test]
+    fn flows_of_one_size_have_no_line_by_size() {
+        let files = |results: &Results| -> Vec<String> {
+            sections(results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect()
+        };
+        let mut results = sample::workload();
+        assert!(files(&results).contains(&"slowdown-p99".to_owned()));
+        for bucket in results.summary.schemes.values_mut().flat_map(|s| &mut s.fct.by_size) {
+            bucket.upto_bytes = 200_000;
+        }
+        assert!(!files(&results).contains(&"slowdown-p99".to_owned()));
+        assert!(files(&results).contains(&"slowdown-cdf".to_owned()));
     }
 
     #[test]

@@ -47,13 +47,20 @@ pub fn bytes(bytes: f64) -> String {
 
 /// As [`bytes`], without decimals that say nothing, for the ticks of an axis: `5 KB`.
 pub fn bytes_short(value: f64) -> String {
-    bytes(value).replace(".00 ", " ").replace(".0 ", " ")
+    let text = bytes(value);
+    match text.split_once(' ') {
+        Some((number, unit)) => format!("{} {unit}", short(number)),
+        None => text,
+    }
 }
 
 /// As [`significant`], without decimals that say nothing, for the ticks of an axis: `5`.
 pub fn significant_short(value: f64) -> String {
-    let text = significant(value);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    short(&significant(value)).to_owned()
+}
+
+fn short(number: &str) -> &str {
+    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
 /// A time in microseconds, exact to the picosecond: `12.48576`.
@@ -89,6 +96,12 @@ mod tests {
             ["0", "0.625", "1.00", "12.3", "100", "1,240"]
         );
         assert_eq!([0.0, 999.0, 12_340.0, 2.5e6].map(bytes), ["0 B", "999 B", "12.3 KB", "2.50 MB"]);
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!([1e3, 1.5e3, 2e5, 1e6].map(bytes_short), ["1 KB", "1.5 KB", "200 KB", "1 MB"]);
+        assert_eq!([1.0, 1.5, 10.0, 100.0].map(significant_short), ["1", "1.5", "10", "100"]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use maud::{Markup, PreEscaped, html};
 const ROW: f64 = 18.0;
 /// Between the frame and what stands at its left and below.
 const TICK_GAP: f64 = 6.0;
-/// So that the last tick label and the last point are not cut off.
-const RIGHT: f64 = 16.0;
+/// So that the first and the last tick label are not cut off.
+const SIDE: f64 = 22.0;
 /// Length of the sample of a line in the legend.
 const SAMPLE: f64 = 26.0;
 /// To the right a tick label about every so many pixels.
@@ -82,10 +82,10 @@ impl Chart {
 
     fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {
         let widest = y_ticks.iter().map(|(_, text)| labels::width(text)).fold(0.0, f64::max);
-        let left = (widest + 2.0 * TICK_GAP).round();
+        let left = (widest + 2.0 * TICK_GAP).round().max(SIDE);
         // Legend, then the title of the y axis, above; tick labels and the title of the x axis below.
         let top = legend_rows as f64 * ROW + ROW + 3.0 * TICK_GAP;
-        Frame { left, top, width: width - left - RIGHT, height: height - top - 2.0 * ROW - TICK_GAP }
+        Frame { left, top, width: width - left - SIDE, height: height - top - 2.0 * ROW - TICK_GAP }
     }
 
     /// A line in pixels from the left upper corner of the frame.

@@ -105,10 +105,11 @@ impl Axis {
             }
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
-                let digits: &[f64] = match decades * 3.0 {
-                    few if few <= count as f64 => &[1.0, 2.0, 5.0],
-                    _ => &[1.0],
-                };
+                // As many round digits of a decade as there is room for.
+                let digits = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0]]
+                    .into_iter()
+                    .find(|digits| decades * digits.len() as f64 <= count as f64)
+                    .unwrap_or(&[1.0]);
                 let first = self.low.log10().floor() as i32;
                 let last = self.high.log10().ceil() as i32;
                 // More decades than labels: every second, third... of them.
@@ -156,6 +157,7 @@ mod tests {
         assert_eq!(Axis::from_zero("q", 0.0).ticks(2), [0.0, 0.5, 1.0]);
         assert_eq!(Axis::log("size", 1e3, 1e6).ticks(5), [1e3, 1e4, 1e5, 1e6]);
         assert_eq!(Axis::log("slowdown", 1.0, 10.0).ticks(5), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(Axis::log("slowdown", 1.0, 2.5).ticks(5), [1.0, 1.5, 2.0]);
         assert_eq!(Axis::log("wide", 1.0, 1e8).ticks(4), [1.0, 1e2, 1e4, 1e6, 1e8]);
     }
 
