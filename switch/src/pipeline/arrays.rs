@@ -214,7 +214,7 @@ fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
     let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
     (0..limbs(bits) as u32).map(move |index| {
         let at = low + 64 * index;
-        let upper = if at % 64 == 0 { 0 } else { limb(at / 64 + 1) << (64 - at % 64) };
+        let upper = if at.is_multiple_of(64) { 0 } else { limb(at / 64 + 1) << (64 - at % 64) };
         let left = bits - (64 * index).min(bits);
         (limb(at / 64) >> (at % 64) | upper) & crate::program::low_bits(left)
     })

@@ -217,7 +217,7 @@ impl Pipeline {
             let cold = cold.as_ref()?;
             Some(TableEntry {
                 handle: EntryHandle(number as u32 - 1),
-                key: self.from_match(table, &cold.found),
+                key: self.key_of(table, &cold.found),
                 priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
                 action: self.action_of(table, number as u32)?,
                 is_const: cold.is_const,
@@ -348,7 +348,7 @@ impl Pipeline {
         Ok(Match { value, mask, ranges, prefix, rank: if scan { rank_of(priority) } else { 0 } })
     }
 
-    fn from_match(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
+    fn key_of(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
         let plan = &self.state.tables[usize::from(table.0)].plan;
         let keys = self.program.tables[usize::from(table.0)].key.iter().enumerate();
         let element = |(element, key): (usize, &crate::program::Key)| {

@@ -25,7 +25,9 @@ fn slot(step: &Move) -> usize {
 pub(super) fn take(moves: &Moves, frame: &[u8], at: usize, slots: &mut [u64], base: usize) {
     for window in moves {
         let bytes = frame.get(at + usize::from(window.offset)..).and_then(|rest| rest.first_chunk());
-        let block = slots.get_mut(base + usize::from(window.slot)..).and_then(|rest| rest.first_chunk_mut::<WINDOW>());
+        let block = slots
+            .get_mut(base + usize::from(window.slot)..)
+            .and_then(|rest| rest.first_chunk_mut::<WINDOW>());
         let (Some(bytes), Some(block)) = (bytes, block) else { return };
         for step in &window.whole {
             block[slot(step)] = word(bytes, step) >> (step.shift & 63) & step.mask;
@@ -43,7 +45,8 @@ pub(super) fn take(moves: &Moves, frame: &[u8], at: usize, slots: &mut [u64], ba
 pub(super) fn put(moves: &Moves, frame: &mut [u8], at: usize, slots: &[u64], base: usize) {
     for window in moves {
         let bytes = frame.get_mut(at + usize::from(window.offset)..).and_then(|rest| rest.first_chunk_mut());
-        let block = slots.get(base + usize::from(window.slot)..).and_then(|rest| rest.first_chunk::<WINDOW>());
+        let block =
+            slots.get(base + usize::from(window.slot)..).and_then(|rest| rest.first_chunk::<WINDOW>());
         let (Some(bytes), Some(block)) = (bytes, block) else { return };
         for step in &window.whole {
             set(bytes, step, block[slot(step)]);
@@ -57,7 +60,8 @@ pub(super) fn put(moves: &Moves, frame: &mut [u8], at: usize, slots: &[u64], bas
 #[inline(always)]
 fn set(bytes: &mut [u8; SLACK], step: &Move, value: u64) {
     let at = usize::from(step.offset) % WINDOW;
-    let new = word(bytes, step) & !(step.mask << (step.shift & 63)) | (value & step.mask) << (step.shift & 63);
+    let new =
+        word(bytes, step) & !(step.mask << (step.shift & 63)) | (value & step.mask) << (step.shift & 63);
     bytes[at..at + WORD].copy_from_slice(&new.to_be_bytes());
 }
 

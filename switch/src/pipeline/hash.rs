@@ -119,7 +119,7 @@ impl Packer<'_> {
     #[inline]
     fn put(&mut self, value: u64, bits: u32) {
         let value = value & low_bits(bits);
-        if self.count == 0 && bits % 8 == 0 && bits > 0 {
+        if self.count == 0 && bits.is_multiple_of(8) && bits > 0 {
             let bytes = (value << (64 - bits)).to_be_bytes();
             self.buffer.extend_from_slice(&bytes[..(bits / 8) as usize]);
             return;

@@ -98,7 +98,7 @@ impl Pipeline {
         let drop_port = u64::from(state.drop_port);
         let mut frame = Frame { program, state, packet, now: meta.now, tracer };
         if !std::mem::take(&mut frame.packet.phv.carried) {
-            lay_out(program, frame.packet);
+            lay_out(program, frame.state, frame.packet);
             let len = frame.packet.len();
             let slots = &mut frame.packet.phv.slots;
             slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
@@ -121,7 +121,7 @@ impl Pipeline {
         if session != 0 {
             let mut clone = fx.pool.get();
             clone.copy_bytes_from(packet);
-            lay_out(program, &mut clone);
+            lay_out(program, state, &mut clone);
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
@@ -180,7 +180,7 @@ impl Pipeline {
         let drop_port = u64::from(state.drop_port);
         if packet.phv.stamp != program.stamp {
             // It never went through ingress: a packet without headers.
-            lay_out(program, packet);
+            lay_out(program, state, packet);
         }
         let length = u64::from(packet.phv.length);
         let slots = &mut packet.phv.slots;
@@ -229,23 +229,30 @@ impl Pipeline {
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
+        // On the wire a packet is its bytes. The vector serves the next packet, while it is still in the
+        // cache: with thousands of packets on their way, each with its own, it never would be.
+        packet.phv.stamp = 0;
+        state.spare.push(std::mem::take(&mut packet.phv.slots));
         EgressVerdict::Send
     }
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
-fn lay_out(program: &Program, packet: &mut Packet) {
+fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
     let len = packet.len();
     let phv = &mut packet.phv;
     if phv.stamp != program.stamp {
         phv.stamp = program.stamp;
-        phv.slots.clear();
-        phv.slots.resize(program.vars + program.temps, 0);
-        phv.slots.extend_from_slice(&program.consts);
-        phv.slots.resize(program.capacity, 0);
-    } else {
-        phv.slots[..program.vars].fill(0);
+        if let Some(slots) = state.spare.pop() {
+            phv.slots = slots;
+        } else {
+            phv.slots.clear();
+            phv.slots.resize(program.vars + program.temps, 0);
+            phv.slots.extend_from_slice(&program.consts);
+            phv.slots.resize(program.capacity, 0);
+        }
     }
+    phv.slots[..program.vars].fill(0);
     phv.parsed = 0;
     phv.length = len;
     phv.ingress_length = len;
@@ -289,7 +296,7 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
 fn carry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
     keep(program, state, &packet.phv.slots, list);
-    lay_out(program, packet);
+    lay_out(program, state, packet);
     restore(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
     packet.phv.carried = true;

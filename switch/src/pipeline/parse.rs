@@ -8,8 +8,8 @@ use super::state::State;
 use super::trace::Tracer;
 use crate::packet::Packet;
 use crate::program::{
-    CAPACITIES, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program, Shape, VALID,
-    limbs, low_bits,
+    CAPACITIES, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program, Shape,
+    VALID, limbs, low_bits,
 };
 
 /// A parser visits at most this many states; then it has timed out.
@@ -160,7 +160,7 @@ impl<T: Tracer> Frame<'_, T> {
             }
             ParseOp::Advance(bits) => {
                 let bits = self.value(bits, *at);
-                if bits % 8 != 0 {
+                if !bits.is_multiple_of(8) {
                     return Err(errors.invalid_argument);
                 }
                 let end = usize::try_from(bits / 8).ok().and_then(|bytes| at.checked_add(bytes));
@@ -218,7 +218,7 @@ impl<T: Tracer> Frame<'_, T> {
         let mut end = begin + usize::from(shape.bytes);
         let errors = &self.program.parser.errors;
         if let Some(bits) = length {
-            if bits % 8 != 0 {
+            if !bits.is_multiple_of(8) {
                 return Err(errors.invalid_argument);
             }
             end = end.saturating_add(usize::try_from(bits / 8).unwrap_or(usize::MAX));

@@ -32,7 +32,7 @@ impl<T: Tracer> Run<'_, T> {
                 if low <= high {
                     let span = u128::from(high - low) + 1;
                     // A 128-bit product takes a 64-bit number to the span without the bias of a remainder.
-                    let drawn = u128::from(self.state.rng.next_u64()) * span >> 64;
+                    let drawn = (u128::from(self.state.rng.next_u64()) * span) >> 64;
                     self.set(slots, op, low + drawn as u64);
                 }
             }
@@ -58,12 +58,8 @@ impl<T: Tracer> Run<'_, T> {
                 let (to, from) = (base(slots, op.d), base(slots, op.a));
                 headers::copy(slots, to, from, &program.header_ops[usize::from(op.b)]);
             }
-            Code::Push => {
-                headers::push(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b))
-            }
-            Code::Pop => {
-                headers::pop(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b))
-            }
+            Code::Push => headers::push(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b)),
+            Code::Pop => headers::pop(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b)),
             Code::CopyStack => {
                 let stacks = &program.layout.stacks;
                 headers::copy_stack(slots, &stacks[usize::from(op.d)], &stacks[usize::from(op.a)]);
@@ -93,18 +89,12 @@ impl<T: Tracer> Run<'_, T> {
             Code::Truncate => {
                 *self.truncate = (*self.truncate).min(slot(slots, op.a).min(u64::from(u32::MAX)) as u32)
             }
-            Code::Log => {
+            Code::Log if T::ENABLED => self.trace_log(slots, usize::from(op.a)),
+            Code::Assert if slot(slots, op.a) == 0 => {
+                self.state.failed_assertions += 1;
                 if T::ENABLED {
-                    self.trace_log(slots, usize::from(op.a));
-                }
-            }
-            Code::Assert => {
-                if slot(slots, op.a) == 0 {
-                    self.state.failed_assertions += 1;
-                    if T::ENABLED {
-                        let name = program.actions.get(usize::from(op.b)).map_or("", |action| &action.name);
-                        self.tracer.assertion_failed(program, name);
-                    }
+                    let name = program.actions.get(usize::from(op.b)).map_or("", |action| &action.name);
+                    self.tracer.assertion_failed(program, name);
                 }
             }
             // The loop in `run` does the others.

@@ -29,6 +29,8 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Packets whose action did not come to an end.
     pub runaways: u64,
+    /// Header vectors of packets that have left, laid out for this program.
+    pub spare: Vec<Vec<u64>>,
     /// Scratch space: keys, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub buffer: Vec<u8>,
@@ -60,6 +62,7 @@ impl State {
             value_sets: vec![Vec::new(); program.parser.value_sets.len()],
             calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
+            spare: Vec::new(),
             drop_port: DROP_PORT,
             ticks_per_second: TICKS_PER_SECOND,
             failed_assertions: 0,

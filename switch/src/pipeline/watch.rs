@@ -33,7 +33,8 @@ impl<T: Tracer> Run<'_, T> {
             match mark {
                 Mark::Condition { name, end } => self.open = Some((name, pc, *end)),
                 Mark::Table(index) => {
-                    let (action, args) = program.tables[usize::from(*index)].default.clone().unwrap_or_default();
+                    let (action, args) =
+                        program.tables[usize::from(*index)].default.clone().unwrap_or_default();
                     let args = values::split_args(program, action, &args);
                     self.tracer.table(program, TableId(*index), &[], None, Some(action), &args);
                 }
@@ -41,7 +42,14 @@ impl<T: Tracer> Run<'_, T> {
         }
     }
 
-    pub(super) fn trace_table(&mut self, slots: &[u64], id: TableId, entry: usize, code: Pc, action: ActionId) {
+    pub(super) fn trace_table(
+        &mut self,
+        slots: &[u64],
+        id: TableId,
+        entry: usize,
+        code: Pc,
+        action: ActionId,
+    ) {
         let program = self.program;
         let table = &program.tables[usize::from(id.0)];
         let value = |slot: u16, bits: u32| {
