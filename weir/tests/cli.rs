@@ -160,3 +160,53 @@ fn schemes_tell_their_knobs() {
     let fncc = text(&["schemes", "fncc"]);
     assert!(fncc.contains("lhcs = direct") && fncc.contains("default  FNCC §3.2.2"), "{fncc}");
 }
+
+#[test]
+fn a_failed_packet_test_says_where_to_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let test = dir.path().join("t.stf");
+    fs::write(&test, "packet 1 ffffffffffff0000000000010806\nexpect 2 ff\n").unwrap();
+    let program = repository().join("p4src/build/fncc.json");
+    let output = weir().arg("stf").args([&program, &test]).assert().code(1).get_output().clone();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    for told in
+        ["FAILED", "line 2: no frame came out at port 2", "weir trace", "--packet 1", "0 passed, 1 failed"]
+    {
+        assert!(stdout.contains(told), "{told}: {stdout}");
+    }
+}
+
+#[test]
+fn a_packet_is_followed_from_a_file_or_by_its_bytes() {
+    let program = repository().join("p4src/build/fncc.json");
+    let test = repository().join("p4src/tests/fncc/forwarding-ttl.stf");
+    let trace = |more: &[&str]| {
+        let mut command = weir();
+        command.arg("trace").arg(&program).args(more);
+        command.output().unwrap()
+    };
+    let text = |output: std::process::Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let test = test.to_str().unwrap();
+    let one = text(trace(&["--stf", test, "--packet", "2"]));
+    assert!(
+        one.starts_with("packet 2 (") && one.contains("parser state ipv4") && one.contains("drops it"),
+        "{one}"
+    );
+    let all = text(trace(&["--stf", test]));
+    assert!(all.contains("packet 1 (") && all.contains(&one) && all.contains("table"), "{all}");
+    let own = text(trace(&["--port", "1", "--hex", "ff:ff:ff:ff:ff:ff 000000000001 0806"]));
+    assert!(own.starts_with("arrives at port 1: 14 bytes"), "{own}");
+    for (bad, told) in [
+        (&["--stf", test, "--packet", "99"][..], "counted from 1"),
+        (&["--hex", "abc"], "whole bytes"),
+        (&["--port", "1"], "--hex"),
+        (&[], "--stf"),
+    ] {
+        let output = trace(bad);
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{bad:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Watching a run: a bar on a terminal, and Ctrl-C.
 
 use crate::console::Failure;
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ impl Watch {
     /// For one run, `shown` on standard error or not.
     pub fn new(shown: bool) -> Watch {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{wide_msg} {bar:24} {percent:>3} %  {eta} left")
+        let style = ProgressStyle::with_template("{wide_msg} {bar:12} {percent:>3} %  {eta} left")
             .expect("the template is valid")
             .progress_chars("━━─");
         let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
@@ -55,14 +55,15 @@ impl Observer for Watch {
         self.bar.set_length(p.of as u64 * STEPS);
         self.bar.set_position(p.index as u64 * STEPS + done as u64);
         let per_second = (self.before + p.packet_hops) as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
+        // Fits beside the bar in 80 columns.
         self.bar.set_message(format!(
-            "{} ({} of {})  {:.3} of {:.3} ms  {} packet-hops/s",
+            "{} ({}/{})  {:.2}/{:.2} ms  {:.2} M packet-hops/s",
             p.scheme,
             p.index + 1,
             p.of,
             p.now.as_secs_f64() * 1e3,
             p.end.as_secs_f64() * 1e3,
-            HumanCount(per_second as u64),
+            per_second / 1e6,
         ));
         if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

@@ -44,12 +44,17 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         TelemetryOn::Data => "telemetry on data packets",
         TelemetryOn::Acks => "telemetry on ACKs",
     };
-    writeln!(out, "{}: {}", scheme.name(), scheme.about())?;
+    writeln!(out, "{}", scheme.about())?;
     writeln!(out, "Wants {telemetry}{}.", if needs.ecn { " and ECN marks" } else { "" })?;
     for knob in scheme.knobs() {
-        let symbol = if knob.symbol == "-" { String::new() } else { format!("  ({})", knob.symbol) };
-        let unit = if knob.unit == "-" { String::new() } else { format!(" {}", knob.unit) };
-        writeln!(out, "\n  {} = {}{unit}{symbol}", knob.name, knob.default)?;
+        // A dash stands for no symbol and no unit.
+        let unit = if knob.unit == "-" { String::new() } else { format!(", in {}", knob.unit) };
+        let aside = match knob.symbol {
+            "-" => unit.trim_start_matches(", ").to_owned(),
+            symbol => format!("{symbol}{unit}"),
+        };
+        let aside = if aside.is_empty() { aside } else { format!("  ({aside})") };
+        writeln!(out, "\n  {} = {}{aside}", knob.name, knob.default)?;
         writeln!(out, "      {}", knob.help)?;
         writeln!(out, "      takes    {}", knob.range)?;
         writeln!(out, "      default  {}", knob.source)?;
