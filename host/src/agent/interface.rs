@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_units::Bytes;
 
+/// IPv4 counts a packet's length in 16 bits; the loopback interface takes one byte more.
+const LONGEST_PACKET: u32 = 65_535;
+
 /// A network interface of this machine (of the network namespace it was looked up in).
 #[derive(Clone, Debug)]
 pub struct Interface {
@@ -48,7 +51,7 @@ impl Interface {
             index: found.index,
             mac: mac.octets(),
             addr,
-            max_frame: Bytes::new(u64::from(link.mtu) + ETHERNET_LEN as u64),
+            max_frame: Bytes::new(u64::from(link.mtu.min(LONGEST_PACKET)) + ETHERNET_LEN as u64),
             pnet: found.clone(),
             neighbours,
         })

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod bench;
+mod host;
 mod progress;
 mod run;
 mod schemes;
@@ -41,6 +42,7 @@ enum Command {
     Trace(trace::Args),
     Schemes(schemes::Args),
     Bench(bench::Args),
+    Host(host::Args),
 }
 
 impl Cli {
@@ -52,6 +54,7 @@ impl Cli {
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
             Command::Bench(args) => bench::run(args, console),
+            Command::Host(args) => host::run(args, console),
         }
     }
 }

@@ -1,0 +1,129 @@
+//! Lists of flows: YAML or CSV, by the file's extension.
+
+use super::options::Mac;
+use crate::commands::read;
+use crate::console::Failure;
+use serde::Deserialize;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::str::FromStr;
+use weir_host::agent::FlowPlan;
+use weir_units::{Bytes, Time};
+
+/// First of the dynamic ports (RFC 6335).
+pub const FIRST_PORT: u16 = 49_152;
+
+/// The port of the `nth` flow after the one with `first`; behind 65535 they begin again.
+pub fn port(first: u16, nth: u16) -> u16 {
+    match first.checked_add(nth) {
+        Some(port) => port,
+        None => FIRST_PORT + (u32::from(first) + u32::from(nth) - 65_536) as u16 % (65_535 - FIRST_PORT),
+    }
+}
+
+/// An entry as it stands in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    peer: String,
+    size: Option<String>,
+    start: Option<String>,
+    stop: Option<String>,
+    port: Option<u16>,
+    mac: Option<String>,
+}
+
+/// Reads a list of flows.
+pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
+    let text = read(path)?;
+    let wrong = |why: String| Failure::Input(format!("{}: {why}", path.display()));
+    let entries = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => from_csv(&text),
+        Some("yaml" | "yml") => from_yaml(&text),
+        _ => return Err(wrong("a list of flows is a .yaml or a .csv file".to_owned())),
+    };
+    let entries = entries.map_err(wrong)?;
+    let flows = entries.iter().enumerate();
+    flows.map(|(i, entry)| plan(i, entry).map_err(|why| wrong(format!("flow {i}: {why}")))).collect()
+}
+
+fn from_csv(text: &str) -> Result<Vec<Entry>, String> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    reader.deserialize().collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+fn from_yaml(text: &str) -> Result<Vec<Entry>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_yaml::from_str(text).map_err(|error| error.to_string())
+}
+
+fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
+    fn field<T: FromStr>(name: &str, text: &Option<String>) -> Result<Option<T>, String>
+    where
+        T::Err: std::fmt::Display,
+    {
+        text.as_ref().map(|text| text.parse().map_err(|error| format!("{name}: {error}"))).transpose()
+    }
+    let peer: Ipv4Addr =
+        entry.peer.parse().map_err(|_| format!("peer: \"{}\" is no IPv4 address", entry.peer))?;
+    Ok(FlowPlan {
+        peer,
+        peer_mac: field::<Mac>("mac", &entry.mac)?.map(|mac| mac.0),
+        entropy_port: entry.port.unwrap_or_else(|| port(FIRST_PORT, (index % usize::from(u16::MAX)) as u16)),
+        start: field("start", &entry.start)?.unwrap_or(Time::ZERO),
+        stop: field("stop", &entry.stop)?,
+        size: field::<Bytes>("size", &entry.size)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn load_text(name: &str, text: &str) -> Result<Vec<FlowPlan>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        load(&path).map_err(|failure| match failure {
+            Failure::Input(why) => why.replace(dir.path().to_str().unwrap(), ""),
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn yaml_and_csv_say_the_same() {
+        let yaml = "- {peer: 10.0.2.2, size: 1MB, start: 300us, port: 50000}\n\
+                    - {peer: 10.0.3.3, stop: 1s, mac: '02:00:0a:00:03:03'}\n";
+        let csv = "peer, size, start, stop, port, mac\n10.0.2.2, 1MB, 300us,, 50000,\n\
+                   10.0.3.3,,, 1s,, 02:00:0a:00:03:03\n";
+        let flows = load_text("f.yaml", yaml).unwrap();
+        assert_eq!(flows, load_text("f.csv", csv).unwrap());
+        assert_eq!(flows.len(), 2);
+        assert_eq!(flows[0].size, Some(Bytes::new(1_000_000)));
+        assert_eq!((flows[0].start, flows[0].entropy_port), (Time::from_us(300), 50_000));
+        assert_eq!((flows[1].size, flows[1].entropy_port), (None, FIRST_PORT + 1));
+        assert_eq!((flows[1].stop, flows[1].peer_mac), (Some(Time::from_secs(1)), Some([2, 0, 10, 0, 3, 3])));
+        assert_eq!(load_text("f.yaml", "\n").unwrap(), []);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |name, text| load_text(name, text).unwrap_err();
+        assert_eq!(wrong("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: \"h2\" is no IPv4 address");
+        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, size: 1XB}").starts_with("/f.yaml: flow 0: size: "));
+        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, sise: 1MB}").contains("sise"));
+        assert!(wrong("f.csv", "peer,port\n10.0.0.1,99999\n").contains("line: 2"));
+        assert!(wrong("f.txt", "").contains(".yaml or a .csv"));
+    }
+
+    #[test]
+    fn ports_count_up_and_begin_again() {
+        assert_eq!(port(50_000, 3), 50_003);
+        assert_eq!(port(65_535, 0), 65_535);
+        assert_eq!(port(65_535, 1), FIRST_PORT);
+        assert!((0..=u16::MAX).all(|nth| port(40_000, nth) >= 40_000));
+    }
+}

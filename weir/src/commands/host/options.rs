@@ -1,0 +1,207 @@
+//! Options that all host commands share.
+
+use crate::console::Failure;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_host::agent::{AgentError, Interface, SPIN, StartAt};
+use weir_host::telemetry::Clock;
+use weir_host::wire::MacAddr;
+use weir_host::{HostConfig, schemes};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// What the host is.
+#[derive(Debug, clap::Args)]
+pub struct HostOptions {
+    /// Network interface
+    #[arg(long, value_name = "NAME")]
+    iface: String,
+
+    /// The host's address, instead of the interface's first one
+    #[arg(long, value_name = "IP")]
+    addr: Option<Ipv4Addr>,
+
+    /// Congestion control (`weir schemes` lists them)
+    #[arg(long, default_value = "fncc")]
+    scheme: String,
+
+    /// Tune a knob of the scheme
+    #[arg(long, value_name = "KNOB=VALUE")]
+    set: Vec<String>,
+
+    /// Rate of the NIC: flows start at it, and together never exceed it
+    #[arg(long, default_value_t = DEFAULT_RATE)]
+    rate: Bandwidth,
+
+    /// Largest Ethernet frame on the way, without check sequence; absent: the interface's
+    #[arg(long)]
+    mtu: Option<Bytes>,
+
+    /// A little more than the longest round trip of an idle network
+    #[arg(long, default_value_t = DEFAULT_BASE_RTT, value_name = "TIME")]
+    base_rtt: Time,
+
+    /// Unit of the switches' timestamps: us for BMv2, ns for the embedded switch
+    #[arg(long, default_value = "us", value_parser = telemetry_clock)]
+    telemetry_clock: Clock,
+
+    /// Acknowledge every so many packets
+    #[arg(long, default_value_t = 1, value_name = "M")]
+    ack_every: u32,
+}
+
+/// How it runs.
+#[derive(Debug, clap::Args)]
+pub struct RunOptions {
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME")]
+    pub lasts: Option<Time>,
+
+    /// When the run starts: now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time)
+    ///
+    /// Hosts of one machine that are given the same mono: time start together.
+    #[arg(long, default_value = "now", value_name = "TIME")]
+    pub start_at: StartAt,
+
+    /// Distance of samples of rate, goodput, window, RTT and N; off takes none
+    #[arg(long, default_value = "10ms", value_name = "TIME")]
+    pub sample: Sample,
+
+    /// Longest time to spin, rather than sleep, before a packet is due; 0us never spins
+    #[arg(long, default_value_t = SPIN, value_name = "TIME")]
+    pub spin: Time,
+
+    /// Message id of the first flow; absent: from the clock, because peers remember ids for a while
+    #[arg(long, value_name = "ID")]
+    pub first_message: Option<u32>,
+
+    /// Write results here; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// As what: json has everything, csv a line for each flow (and a file of series beside it)
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    pub format: Format,
+}
+
+/// About what one core fills with full frames.
+const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(1);
+/// Four BMv2 hops and a scheduler (design §11: Mininet).
+const DEFAULT_BASE_RTT: Time = Time::from_ms(5);
+
+/// File formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Everything.
+    Json,
+    /// Tables.
+    Csv,
+}
+
+/// Distance of samples, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample(pub Option<Time>);
+
+impl FromStr for Sample {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Sample, String> {
+        if text == "off" {
+            return Ok(Sample(None));
+        }
+        let time: Time = text.parse().map_err(|error| format!("{error}, or write off"))?;
+        if time < SHORTEST_SAMPLE {
+            return Err(format!("samples closer than {SHORTEST_SAMPLE} would measure the sampling"));
+        }
+        Ok(Sample(Some(time)))
+    }
+}
+
+/// A few times what one loop takes with a full batch.
+const SHORTEST_SAMPLE: Time = Time::from_us(100);
+
+/// A MAC address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mac(pub MacAddr);
+
+impl FromStr for Mac {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Mac, String> {
+        let byte = |part: &str| match part.as_bytes() {
+            [a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => u8::from_str_radix(part, 16).ok(),
+            _ => None,
+        };
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        bytes
+            .and_then(|bytes| MacAddr::try_from(bytes).ok())
+            .map(Mac)
+            .ok_or_else(|| format!("\"{text}\" is no MAC address, write it like 02:00:0a:00:02:02"))
+    }
+}
+
+fn telemetry_clock(text: &str) -> Result<Clock, String> {
+    match text {
+        "us" => Ok(Clock::Us),
+        "ns" => Ok(Clock::Ns),
+        _ => Err(format!("\"{text}\" is neither us nor ns")),
+    }
+}
+
+impl HostOptions {
+    /// Looks the interface up.
+    pub fn interface(&self) -> Result<Interface, AgentError> {
+        Interface::find(&self.iface, self.addr)
+    }
+
+    /// The host on that interface.
+    pub fn config(&self, interface: &Interface) -> Result<HostConfig, Failure> {
+        let knobs = self.set.iter().map(|set| {
+            set.split_once('=').ok_or_else(|| Failure::Input(format!("--set {set}: write it KNOB=VALUE")))
+        });
+        let knobs = knobs.collect::<Result<Vec<_>, _>>()?;
+        let scheme = schemes::from_name_and_knobs(&self.scheme, &knobs).map_err(Failure::input)?;
+        let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
+        config.mtu = self.mtu.unwrap_or(interface.max_frame);
+        config.telemetry_clock = self.telemetry_clock;
+        config.ack_every = self.ack_every;
+        Ok(config)
+    }
+}
+
+/// A message id that an earlier run hardly had: the clock, mixed (the finaliser of SplitMix64).
+pub fn fresh_message() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut mixed = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_addresses_are_read() {
+        assert_eq!("02:00:0a:00:02:fF".parse(), Ok(Mac([2, 0, 10, 0, 2, 255])));
+        for text in [
+            "",
+            "02:00:0a:00:02",
+            "02:00:0a:00:02:2",
+            "02-00-0a-00-02-02",
+            "02:00:0a:00:02:02:03",
+            "+2:00:0a:00:02:02",
+        ] {
+            assert!(text.parse::<Mac>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn samples_are_read() {
+        assert_eq!("off".parse::<Sample>().unwrap().0, None);
+        assert_eq!("1ms".parse::<Sample>().unwrap().0, Some(Time::from_ms(1)));
+        for text in ["", "0us", "1us", "5"] {
+            assert!(text.parse::<Sample>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `weir host`: what it refuses, and that an interrupt keeps its results. The latter needs root.
+
+#[path = "../../host/tests/harness/mod.rs"]
+mod harness;
+
+use assert_cmd::Command;
+use std::process::{Command as Plain, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+use std::{env, fs};
+
+fn main() -> ExitCode {
+    let without_root = harness::run(REFUSALS, None);
+    let is_root = Plain::new("id").arg("-u").output().is_ok_and(|done| done.stdout == b"0\n");
+    let with_root = harness::run(RUNS, (!is_root).then(|| "needs root".to_owned()));
+    if without_root == ExitCode::SUCCESS { with_root } else { without_root }
+}
+
+const REFUSALS: &[harness::Test] = &[
+    ("bad_input_is_refused_with_status_2", bad_input_is_refused_with_status_2),
+    ("bad_lists_are_refused_with_status_2", bad_lists_are_refused_with_status_2),
+];
+
+const RUNS: &[harness::Test] = &[
+    ("sigint_ends_recv_and_keeps_results", sigint_ends_recv_and_keeps_results),
+    ("without_the_capability_it_says_what_is_needed", without_the_capability_it_says_what_is_needed),
+];
+
+fn refused(args: &[&str]) -> String {
+    let mut command = Command::cargo_bin("weir").expect("the binary is built");
+    let done = command.arg("host").args(args).assert().code(2);
+    String::from_utf8(done.get_output().stderr.clone()).expect("text")
+}
+
+fn bad_input_is_refused_with_status_2() {
+    let send = ["send", "--iface", "eth77", "--to", "10.0.0.2"];
+    let with = |more: &[&str]| refused(&[&send, more].concat());
+    assert!(with(&["--size", "1MB"]).starts_with("error: there is no interface \"eth77\" here, there are "));
+    assert!(with(&["--size", "1MB", "--rate", "10"]).contains("10Mbps"), "an example of a rate");
+    assert!(with(&[]).contains("--size 1MB, or --for 5s"));
+    assert!(with(&["--size", "1MB", "--flows", "0"]).contains("sends nothing"));
+    assert!(with(&["--size", "1MB", "--start-at", "soon"]).contains("mono:SECONDS"));
+    assert!(with(&["--size", "1MB", "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
+    assert!(with(&["--size", "1MB", "--peer-mac", "x"]).contains("02:00:0a:00:02:02"));
+    let recv = ["recv", "--iface", "lo"];
+    assert!(refused(&[&recv[..], &["--scheme", "cubic"]].concat()).contains("there are hpcc, fncc"));
+    assert!(refused(&[&recv[..], &["--set", "lhcs"]].concat()).contains("KNOB=VALUE"));
+}
+
+fn bad_lists_are_refused_with_status_2() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let list = dir.path().join("flows.yaml");
+    fs::write(&list, "- {peer: 10.0.0.2, size: 1}\n").expect("written");
+    let path = list.to_str().expect("text");
+    assert!(refused(&["run", "--iface", "lo", "--flows-from", path]).contains("flows.yaml: "));
+    assert!(refused(&["run", "--iface", "lo", "--flows-from", "/nowhere.yaml"]).contains("/nowhere.yaml"));
+}
+
+/// `weir` in a network namespace of its own with the loopback interface up.
+fn unshared(arguments: &str) -> Plain {
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let mut command = Plain::new("unshare");
+    command.args([
+        "--net",
+        "sh",
+        "-c",
+        &format!("ip link set lo up && exec {arguments}").replace("weir", weir),
+    ]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn sigint_ends_recv_and_keeps_results() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let out = dir.path().join("results.json");
+    let place = out.to_str().expect("text");
+    let child =
+        unshared(&format!("weir host recv --iface lo --out {place}")).spawn().expect("unshare is there");
+    sleep(Duration::from_millis(1_500));
+    let killed = Plain::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    let done = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{:?} {said}", done.status);
+    let results: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&out).expect("results are kept")).expect("JSON");
+    assert_eq!(results["ended"], "interrupted");
+    assert_eq!((&results["addr"], &results["scheme"]), (&"127.0.0.1".into(), &"fncc".into()));
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("readable").collect();
+    assert_eq!(left.len(), 1, "no partial file is left");
+}
+
+fn without_the_capability_it_says_what_is_needed() {
+    let drop = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    // The binary may lie where only root may go.
+    let copy = env::temp_dir().join(format!("weir-unprivileged-{}", std::process::id()));
+    fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).expect("copied");
+    let done = Plain::new("sh")
+        .args(["-c", &format!("{drop} {} host recv --iface lo --for 1s", copy.display())])
+        .output()
+        .expect("sh is there");
+    fs::remove_file(&copy).expect("removed");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("needs root or CAP_NET_RAW"), "{said}");
+}
