@@ -448,7 +448,10 @@ impl Actions<'_, '_> {
     fn log(&mut self, parameters: &At) -> Result<(), LoadError> {
         let [format, values] = parameters.tuple()?;
         let mut refs = Vec::new();
-        for value in values.get("value")?.items()? {
+        // p4c writes an empty object for no values at all.
+        let list = values.get("value")?;
+        let none = list.value.as_object().is_some_and(|members| members.is_empty());
+        for value in if none { Vec::new() } else { list.items()? } {
             let num = self.scope.num(&value)?;
             refs.push(self.asm.wide_ref(&value, &num)?);
         }

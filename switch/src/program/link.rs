@@ -409,7 +409,10 @@ fn load_checksums(root: &At, actions: &mut Actions) -> Result<Vec<Checksum>, Loa
     Ok(checksums)
 }
 
-fn load_deparser(root: &At, actions: &mut Actions) -> Result<(Vec<(HeaderId, Slot)>, Option<Pc>), LoadError> {
+/// The headers in order with their blocks, and the code that runs before they are emitted.
+type Deparser = (Vec<(HeaderId, Slot)>, Option<Pc>);
+
+fn load_deparser(root: &At, actions: &mut Actions) -> Result<Deparser, LoadError> {
     let deparsers = root.get("deparsers")?;
     let [at] = deparsers.tuple()?;
     let mut order = Vec::new();

@@ -145,10 +145,7 @@ pub(crate) struct Standard {
 #[derive(Clone, Debug)]
 pub(crate) enum Mark {
     /// A condition begins here; if it holds, code goes on at `end`.
-    Condition {
-        name: String,
-        end: Pc,
-    },
+    Condition { name: String, end: Pc },
     /// A table without a key, whose action stands here.
     Table(u16),
 }

@@ -110,9 +110,12 @@ pub(crate) struct Varbit {
     pub tail_bytes: u16,
 }
 
+type Test<'a> = &'a dyn Fn(u16) -> bool;
+
 impl Shape {
-    /// `read` and `written` tell of a slot relative to the block whether the program does so; None: all of them.
-    pub fn new(ty: &HeaderType, used: Option<(&dyn Fn(u16) -> bool, &dyn Fn(u16) -> bool)>) -> Shape {
+    /// `used`: tests of a slot relative to the block, whether the program reads and whether it writes it. None: all
+    /// of them.
+    pub fn new(ty: &HeaderType, used: Option<(Test, Test)>) -> Shape {
         let used = used.filter(|_| ty.varbit.is_none());
         let mut shape = Shape {
             bytes: ty.bytes as u16,

@@ -1,29 +1,24 @@
-//! Makes flat code of expressions.
+//! Numbers.
 //!
 //! BMv2 computes with unbounded integers and cuts a result to its field's width when it is stored. Here every
 //! expression's range is known when the program is loaded, and so is how many low bits of it are wanted. So almost
 //! everything is done in one 64-bit operation, exact or modulo 2^64 where that is as good; what is left takes the
 //! wide road ([`WideOp`]).
 
-use super::expr::{Bool, CmpOp, HeaderExpr, Num, NumOp, Place, UnionExpr};
-use super::json::{At, Big};
-use super::layout::{Layout, MAX_VARS, VALID};
-use super::op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
-use super::{HeaderId, LoadError};
-use std::collections::{BTreeSet, HashMap};
+use super::{Asm, CONSTS, TEMPS, low_bits};
+use crate::program::LoadError;
+use crate::program::expr::{HeaderExpr, Num, NumOp, Place};
+use crate::program::json::{At, Big};
+use crate::program::op::{Code, Op, Slot, WideKind, WideOp, WideRef};
 
-/// Until their number is known, temporaries are numbered from here...
-pub(super) const TEMPS: u16 = MAX_VARS as u16;
-/// ... and constants from here.
-pub(super) const CONSTS: u16 = 0x8000;
 /// Numbers wider than this do not occur but by accident.
 const MAX_WIDE_BITS: u32 = 8192;
 
 /// What is known of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    negative: bool,
-    bits: u32,
+pub(super) struct Range {
+    pub negative: bool,
+    pub bits: u32,
 }
 
 impl Range {
@@ -37,12 +32,12 @@ impl Range {
 
 /// A computed number.
 #[derive(Clone, Copy, Debug)]
-struct Value {
-    slot: Slot,
-    limbs: u16,
-    range: Range,
+pub(super) struct Value {
+    pub slot: Slot,
+    pub limbs: u16,
+    pub range: Range,
     /// Right modulo 2^(64 limbs) only: `range` does not hold.
-    modular: bool,
+    pub modular: bool,
 }
 
 impl Value {
@@ -51,98 +46,7 @@ impl Value {
     }
 }
 
-/// Code under construction.
-pub(crate) struct Asm<'p> {
-    pub layout: &'p Layout,
-    /// Widths of the register arrays.
-    pub register_bits: Vec<u32>,
-    pub code: Vec<Op>,
-    pub wide: Vec<WideOp>,
-    pub header_ops: Vec<HeaderOp>,
-    pub consts: Vec<u64>,
-    pub temps: u16,
-    /// Headers whose every field some code may read and write.
-    pub whole: BTreeSet<HeaderId>,
-    const_index: HashMap<Vec<u64>, u16>,
-    next_temp: u16,
-    /// The last operation whose result may still be redirected; none behind a jump target.
-    barrier: usize,
-}
-
-impl<'p> Asm<'p> {
-    pub fn new(layout: &'p Layout, register_bits: Vec<u32>) -> Asm<'p> {
-        Asm {
-            layout,
-            register_bits,
-            code: Vec::new(),
-            wide: Vec::new(),
-            header_ops: Vec::new(),
-            consts: Vec::new(),
-            temps: 0,
-            whole: BTreeSet::new(),
-            const_index: HashMap::new(),
-            next_temp: 0,
-            barrier: 0,
-        }
-    }
-
-    /// Where the next operation goes. Code may jump here.
-    pub fn here(&mut self) -> Pc {
-        self.barrier = self.code.len();
-        self.code.len().min(usize::from(Pc::MAX)) as Pc
-    }
-    /// Starts a statement: temporaries of earlier ones are free again.
-    pub fn statement(&mut self) {
-        self.next_temp = 0;
-    }
-    /// Refuses code that has outgrown its addresses.
-    pub fn check_size(&self, at: &At) -> Result<(), LoadError> {
-        let full = self.code.len() >= usize::from(Pc::MAX)
-            || self.consts.len() >= usize::from(u16::MAX - CONSTS)
-            || self.header_ops.len().max(self.wide.len()) >= usize::from(u16::MAX)
-            || self.temps >= CONSTS - TEMPS - 256;
-        if full { at.fail("the program is too large") } else { Ok(()) }
-    }
-
-    pub fn emit(&mut self, code: Code, w: u8, d: u16, a: u16, b: u16) {
-        self.code.push(Op::new(code, w, d, a, b));
-    }
-    /// Emits a jump whose target is not known yet; [`Asm::patch`] sets it.
-    pub fn emit_jump(&mut self, code: Code, a: u16, b: u16) -> usize {
-        self.emit(code, 64, 0, a, b);
-        self.code.len() - 1
-    }
-    /// Lets a jump end here.
-    pub fn patch(&mut self, jump: usize) {
-        let here = self.here();
-        self.code[jump].d = here;
-    }
-
-    pub fn temp(&mut self, limbs: u16) -> Slot {
-        let slot = TEMPS + self.next_temp;
-        self.next_temp = (self.next_temp + limbs).min(CONSTS - TEMPS - 256);
-        self.temps = self.temps.max(self.next_temp);
-        slot
-    }
-    pub fn constant(&mut self, value: u64) -> Slot {
-        self.constants(vec![value])
-    }
-    pub fn constants(&mut self, limbs: Vec<u64>) -> Slot {
-        if let Some(index) = self.const_index.get(&limbs) {
-            return CONSTS + index;
-        }
-        let index = self.consts.len().min(usize::from(u16::MAX - CONSTS)) as u16;
-        self.consts.extend(&limbs);
-        self.const_index.insert(limbs, index);
-        CONSTS + index
-    }
-
-    fn op(&mut self, code: Code, w: u8, a: Slot, b: Slot) -> Slot {
-        let d = self.temp(1);
-        self.emit(code, w, d, a, b);
-        d
-    }
-
+impl Asm<'_> {
     fn range(&self, num: &Num) -> Range {
         let of = |bits, signed| Range { negative: signed, bits: if signed { bits - 1 } else { bits } };
         match num {
@@ -204,7 +108,7 @@ impl<'p> Asm<'p> {
     }
 
     /// Computes a number of which only the low `wanted` bits matter (all, if none is given).
-    fn num(&mut self, at: &At, num: &Num, wanted: Option<u32>) -> Result<Value, LoadError> {
+    pub(super) fn num(&mut self, at: &At, num: &Num, wanted: Option<u32>) -> Result<Value, LoadError> {
         let range = self.range(num);
         let exact = |slot| Value { slot, limbs: range.limbs(), range, modular: false };
         Ok(match num {
@@ -407,15 +311,19 @@ impl<'p> Asm<'p> {
 
     /// Lets the last operation cut its own result to `bits`, if it made `slot` and can.
     fn cut(&mut self, slot: Slot, bits: u32) -> bool {
-        if self.code.len() <= self.barrier || !(1..=64).contains(&bits) {
-            return false;
+        match self.maker(slot).filter(|last| cuts(last.code) && (1..=64).contains(&bits)) {
+            Some(last) => {
+                last.w = last.w.min(bits as u8);
+                true
+            }
+            None => false,
         }
-        let Some(last) = self.code.last_mut() else { return false };
-        if last.d != slot || slot < TEMPS || slot >= CONSTS || !cuts(last.code) {
-            return false;
-        }
-        last.w = last.w.min(bits as u8);
-        true
+    }
+
+    /// The last operation, if it is what made this temporary and code cannot come to it another way.
+    fn maker(&mut self, slot: Slot) -> Option<&mut Op> {
+        let reachable = self.code.len() > self.barrier && (TEMPS..CONSTS).contains(&slot);
+        self.code.last_mut().filter(|last| reachable && last.d == slot)
     }
 
     fn shift_right(&mut self, at: &At, left: &Num, right: &Num, range: Range) -> Result<Value, LoadError> {
@@ -460,7 +368,7 @@ impl<'p> Asm<'p> {
         self.wide_limbs(at, kind, range.limbs(), range, a, b)
     }
 
-    fn wide_limbs(
+    pub(super) fn wide_limbs(
         &mut self,
         at: &At,
         kind: WideKind,
@@ -503,12 +411,6 @@ impl<'p> Asm<'p> {
         }
     }
 
-    pub(super) fn emit_wide_refs(&mut self, op: WideOp) {
-        let index = self.wide.len().min(usize::from(u16::MAX)) as u16;
-        self.wide.push(op);
-        self.emit(Code::Wide, 64, index, 0, 0);
-    }
-
     /// `b` as a single slot.
     fn emit_wide(&mut self, kind: WideKind, bits: u32, d: (Slot, u16), a: Option<Value>, b: Option<Slot>) {
         let none = WideRef { slot: d.0, limbs: 0, signed: false };
@@ -523,209 +425,9 @@ impl<'p> Asm<'p> {
         Ok(self.num(at, num, Some(64))?.slot)
     }
 
-    /// A truth value as a slot: 0 or 1.
-    pub fn bool(&mut self, at: &At, value: &Bool) -> Result<Slot, LoadError> {
-        Ok(match value {
-            Bool::Const(value) => self.constant(u64::from(*value)),
-            Bool::NotZero(num) => {
-                let value = self.num(at, num, None)?;
-                if value.limbs > 1 {
-                    let zero = self.constant(0);
-                    return self.wide_compare(at, WideKind::Ne, value, narrow_value(zero));
-                }
-                if !value.modular && !value.range.negative && value.range.bits <= 1 {
-                    return Ok(value.slot);
-                }
-                self.op(Code::IsNonZero, 64, value.slot, 0)
-            }
-            Bool::Compare(op, left, right) => {
-                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
-                self.compare(at, *op, left, right)?
-            }
-            Bool::And(left, right) => {
-                let (left, right) = (self.bool(at, left)?, self.bool(at, right)?);
-                self.op(Code::And, 64, left, right)
-            }
-            Bool::Or(left, right) => {
-                let (left, right) = (self.bool(at, left)?, self.bool(at, right)?);
-                self.op(Code::Or, 64, left, right)
-            }
-            Bool::Not(inner) => {
-                let inner = self.bool(at, inner)?;
-                self.op(Code::IsZero, 64, inner, 0)
-            }
-            Bool::Same(left, right) => {
-                let (left, right) = (self.bool(at, left)?, self.bool(at, right)?);
-                self.op(Code::Eq, 64, left, right)
-            }
-            Bool::Choose(cond, left, right) => {
-                let cond = self.bool(at, cond)?;
-                let (left, right) = (self.bool(at, left)?, self.bool(at, right)?);
-                let slot = self.op(Code::Mov, 64, right, 0);
-                self.emit(Code::MovIf, 64, slot, left, cond);
-                slot
-            }
-            Bool::Valid(HeaderExpr::Static(id)) => self.layout.header(*id).base + VALID,
-            Bool::Valid(header) => {
-                let base = self.header(at, header)?;
-                let slot = self.temp(1);
-                self.emit(Code::LoadAt, 64, slot, base, VALID);
-                slot
-            }
-            Bool::ValidUnion(union) => {
-                let mut any = self.constant(0);
-                for member in 0..self.members(union).len() {
-                    let valid = Bool::Valid(HeaderExpr::Member(union.clone(), member));
-                    let valid = self.bool(at, &valid)?;
-                    any = self.op(Code::Or, 64, any, valid);
-                }
-                any
-            }
-            Bool::SameVarbit(left, right, limbs) => {
-                let wide = |slot| WideRef { slot, limbs: *limbs, signed: false };
-                let slot = self.temp(1);
-                let d = WideRef { slot, limbs: 1, signed: false };
-                let (a, b) = (wide(*left), wide(*right));
-                self.emit_wide_refs(WideOp { kind: WideKind::EqSlots, bits: 1, d, a, b });
-                slot
-            }
-            Bool::SameHeader(left, right) => self.same_header(at, left, right)?,
-            Bool::SameUnion(left, right) => {
-                // As in BMv2: equal if the same member is valid in both and equal.
-                let mut any = self.constant(0);
-                for member in 0..self.members(left).len() {
-                    let (left, right) = (left.clone(), right.clone());
-                    let (left, right) = (HeaderExpr::Member(left, member), HeaderExpr::Member(right, member));
-                    let same = self.same_header(at, &left, &right)?;
-                    any = self.op(Code::Or, 64, any, same);
-                }
-                any
-            }
-        })
-    }
-
-    fn compare(&mut self, at: &At, op: CmpOp, left: Value, right: Value) -> Result<Slot, LoadError> {
-        let (l, r) = (left.range, right.range);
-        let (unsigned, fit_signed) = (!l.negative && !r.negative, l.bits < 64 && r.bits < 64);
-        if left.limbs == 1 && right.limbs == 1 && (unsigned || fit_signed) {
-            let code = match (op, unsigned) {
-                (CmpOp::Eq, _) => Code::Eq,
-                (CmpOp::Lt, true) => Code::LtU,
-                (CmpOp::Lt, false) => Code::LtS,
-                (CmpOp::Le, true) => Code::LeU,
-                (CmpOp::Le, false) => Code::LeS,
-            };
-            return Ok(self.op(code, 64, left.slot, right.slot));
-        }
-        let kind = match op {
-            CmpOp::Eq => WideKind::Eq,
-            CmpOp::Lt => WideKind::Lt,
-            CmpOp::Le => WideKind::Le,
-        };
-        self.wide_compare(at, kind, left, right)
-    }
-
-    fn wide_compare(&mut self, at: &At, kind: WideKind, a: Value, b: Value) -> Result<Slot, LoadError> {
-        let range = Range { negative: false, bits: 1 };
-        Ok(self.wide_limbs(at, kind, 1, range, a, Some(b))?.slot)
-    }
-
-    fn same_header(&mut self, at: &At, left: &HeaderExpr, right: &HeaderExpr) -> Result<Slot, LoadError> {
-        let slots = self.header_type(left).slots;
-        let (left, right) = (self.whole_header(at, left)?, self.whole_header(at, right)?);
-        self.wide_compare(at, WideKind::EqHeader(slots), narrow_value(left), narrow_value(right))
-    }
-
-    /// Falls through if a condition holds; otherwise jumps, by jumps that [`Asm::patch`] lets end somewhere. What
-    /// decides first is computed first, the rest only if it must be.
-    pub fn jump_unless(&mut self, at: &At, value: &Bool, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
-        match value {
-            Bool::Const(true) => {}
-            Bool::Not(inner) => self.jump_if(at, inner, jumps)?,
-            Bool::And(left, right) => {
-                self.jump_unless(at, left, jumps)?;
-                self.jump_unless(at, right, jumps)?;
-            }
-            Bool::Or(left, right) => {
-                let mut holds = Vec::new();
-                self.jump_if(at, left, &mut holds)?;
-                self.jump_unless(at, right, jumps)?;
-                self.patch_all(&holds);
-            }
-            Bool::Compare(op, left, right) => {
-                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
-                let jump = match (op, unsigned(left, right)) {
-                    (CmpOp::Eq, true) => self.emit_jump(Code::JumpNe, left.slot, right.slot),
-                    (CmpOp::Lt, true) => self.emit_jump(Code::JumpLe, right.slot, left.slot),
-                    (CmpOp::Le, true) => self.emit_jump(Code::JumpLt, right.slot, left.slot),
-                    (_, false) => {
-                        let slot = self.compare(at, *op, left, right)?;
-                        self.emit_jump(Code::JumpZ, slot, 0)
-                    }
-                };
-                jumps.push(jump);
-            }
-            _ => {
-                let slot = self.truth(at, value)?;
-                jumps.push(self.emit_jump(Code::JumpZ, slot, 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// Jumps if a condition holds, otherwise falls through.
-    fn jump_if(&mut self, at: &At, value: &Bool, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
-        match value {
-            Bool::Const(false) => {}
-            Bool::Not(inner) => self.jump_unless(at, inner, jumps)?,
-            Bool::Or(left, right) => {
-                self.jump_if(at, left, jumps)?;
-                self.jump_if(at, right, jumps)?;
-            }
-            Bool::And(left, right) => {
-                let mut fails = Vec::new();
-                self.jump_unless(at, left, &mut fails)?;
-                self.jump_if(at, right, jumps)?;
-                self.patch_all(&fails);
-            }
-            Bool::Compare(op, left, right) => {
-                let (left, right) = (self.num(at, left, None)?, self.num(at, right, None)?);
-                let jump = match (op, unsigned(left, right)) {
-                    (CmpOp::Eq, true) => self.emit_jump(Code::JumpEq, left.slot, right.slot),
-                    (CmpOp::Lt, true) => self.emit_jump(Code::JumpLt, left.slot, right.slot),
-                    (CmpOp::Le, true) => self.emit_jump(Code::JumpLe, left.slot, right.slot),
-                    (_, false) => {
-                        let slot = self.compare(at, *op, left, right)?;
-                        self.emit_jump(Code::JumpNz, slot, 0)
-                    }
-                };
-                jumps.push(jump);
-            }
-            _ => {
-                let slot = self.truth(at, value)?;
-                jumps.push(self.emit_jump(Code::JumpNz, slot, 0));
-            }
-        }
-        Ok(())
-    }
-
-    /// A slot that is 0 unless a condition holds.
-    fn truth(&mut self, at: &At, value: &Bool) -> Result<Slot, LoadError> {
-        if let Bool::NotZero(num) = value {
-            let value = self.num(at, num, None)?;
-            if value.limbs == 1 {
-                return Ok(value.slot);
-            }
-            let zero = self.constant(0);
-            return self.wide_compare(at, WideKind::Ne, value, narrow_value(zero));
-        }
-        self.bool(at, value)
-    }
-
-    fn patch_all(&mut self, jumps: &[usize]) {
-        for jump in jumps {
-            self.patch(*jump);
-        }
+    /// A number with all its limbs, for messages.
+    pub fn wide_ref(&mut self, at: &At, num: &Num) -> Result<WideRef, LoadError> {
+        Ok(self.num(at, num, None)?.wide())
     }
 
     /// Assigns a number to a place that is known now.
@@ -746,15 +448,14 @@ impl<'p> Asm<'p> {
         }
         let fits = !value.modular && !value.range.negative && value.range.bits <= place.bits;
         let bits = if fits { 64 } else { place.bits as u8 };
-        if self.code.len() > self.barrier && value.slot >= TEMPS && value.slot < CONSTS {
-            if let Some(last) = self.code.last_mut().filter(|last| last.d == value.slot) {
-                if cuts(last.code) || (fits && writes_only(last.code)) {
-                    last.d = place.slot;
-                    if cuts(last.code) {
-                        last.w = last.w.min(bits);
-                    }
-                    return Ok(());
-                }
+        if let Some(last) = self.maker(value.slot) {
+            if cuts(last.code) {
+                (last.d, last.w) = (place.slot, last.w.min(bits));
+                return Ok(());
+            }
+            if fits && writes_only(last.code) {
+                last.d = place.slot;
+                return Ok(());
             }
         }
         self.emit(Code::Mov, bits, place.slot, value.slot, 0);
@@ -788,129 +489,6 @@ impl<'p> Asm<'p> {
         }
         Ok(())
     }
-
-    pub fn header_type(&self, header: &HeaderExpr) -> &'p super::layout::HeaderType {
-        let layout = self.layout;
-        let ty = match header {
-            HeaderExpr::Static(id) => layout.header(*id).ty,
-            HeaderExpr::At(stack, _) | HeaderExpr::Last(stack) => layout.stacks[*stack].blocks[0].1,
-            HeaderExpr::Member(union, member) => self.members(union)[*member].1,
-        };
-        &layout.types[ty]
-    }
-
-    /// Where the members of a union are, relative to it, and their types.
-    fn members(&self, union: &UnionExpr) -> Vec<(u16, usize)> {
-        match union {
-            UnionExpr::At(stack, _) => self.layout.stacks[*stack].blocks.clone(),
-            UnionExpr::Static(union) => {
-                let headers = &self.layout.unions[*union].headers;
-                let first = self.layout.header(headers[0]).base;
-                let place =
-                    |id: &HeaderId| (self.layout.header(*id).base - first, self.layout.header(*id).ty);
-                headers.iter().map(place).collect()
-            }
-        }
-    }
-
-    /// A slot with the base of a header.
-    pub fn header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
-        Ok(match header {
-            HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).base)),
-            HeaderExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
-            HeaderExpr::Last(stack) => self.element(at, *stack, None)?,
-            HeaderExpr::Member(union, member) => {
-                let offset = self.members(union)[*member].0;
-                let base = match union {
-                    UnionExpr::Static(union) => {
-                        let id = self.layout.unions[*union].headers[*member];
-                        return self.header(at, &HeaderExpr::Static(id));
-                    }
-                    UnionExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
-                };
-                let offset = self.constant(u64::from(offset));
-                self.op(Code::Add, 64, base, offset)
-            }
-        })
-    }
-
-    fn element(&mut self, at: &At, stack: usize, index: Option<&Num>) -> Result<Slot, LoadError> {
-        self.whole_stack(stack);
-        let index = index.map(|index| self.narrow(at, index)).transpose()?;
-        let slot = self.temp(1);
-        match index {
-            Some(index) => self.emit(Code::StackAt, 64, slot, stack as u16, index),
-            None => self.emit(Code::StackLast, 64, slot, stack as u16, 0),
-        }
-        Ok(slot)
-    }
-
-    /// As [`Asm::header`], of a header that is about to be treated as a whole.
-    pub fn whole_header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
-        match header {
-            HeaderExpr::Static(id) => _ = self.whole.insert(*id),
-            HeaderExpr::Member(UnionExpr::Static(union), member) => {
-                self.whole.insert(self.layout.unions[*union].headers[*member]);
-            }
-            _ => {}
-        }
-        self.header(at, header)
-    }
-
-    /// Every field of a stack's headers may be read and written.
-    pub fn whole_stack(&mut self, stack: usize) {
-        let stack = &self.layout.stacks[stack];
-        let end = stack.base + stack.stride * stack.size;
-        let inside = |base: Slot| base >= stack.base && base < end;
-        let headers = self.layout.headers.iter().enumerate();
-        let ids = headers.filter(|(_, header)| inside(header.base)).map(|(id, _)| HeaderId(id as u16));
-        self.whole.extend(ids);
-    }
-
-    /// The side table entry for operations on a header.
-    pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
-        let ty = self.header_type(header);
-        let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
-        let siblings = match header {
-            HeaderExpr::Static(id) => match self.layout.header(*id).union {
-                Some((union, member)) => self.members_but(&UnionExpr::Static(union), member, offset),
-                None => Vec::new(),
-            },
-            HeaderExpr::Member(union, member) => self.members_but(union, *member, offset),
-            HeaderExpr::At(..) | HeaderExpr::Last(_) => Vec::new(),
-        };
-        let varbit = ty.varbit.map(|field| ty.fields[field].slot);
-        let op = HeaderOp { slots: ty.slots, bytes: ty.bytes as u16, varbit, siblings };
-        let index = self.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
-            self.header_ops.push(op);
-            self.header_ops.len() - 1
-        });
-        index as u16
-    }
-
-    fn members_but(&self, union: &UnionExpr, member: usize, offset: fn(u16, u16) -> i32) -> Vec<i32> {
-        let members = self.members(union);
-        let from = members[member].0;
-        let others = members.iter().enumerate().filter(|(other, _)| *other != member);
-        others.map(|(_, (to, _))| offset(from, *to)).collect()
-    }
-}
-
-/// Whether two numbers can be compared as unsigned words.
-fn unsigned(left: Value, right: Value) -> bool {
-    left.limbs == 1 && right.limbs == 1 && !left.range.negative && !right.range.negative
-}
-
-fn narrow_value(slot: Slot) -> Value {
-    Value { slot, limbs: 1, range: Range { negative: false, bits: 64 }, modular: false }
-}
-
-/// The largest number of this many bits, at most 64.
-pub(crate) fn low_bits(bits: u32) -> u64 {
-    match bits {
-        0 => 0,
-        bits => u64::MAX >> (64 - bits.min(64)),
-    }
 }
 
 /// Whether an operation cuts its result to `w` bits.
@@ -929,12 +507,5 @@ impl Num {
     /// A small constant.
     pub fn small(value: u64) -> Num {
         Num::Const(Big::from_u64(value))
-    }
-}
-
-impl Asm<'_> {
-    /// A number with all its limbs, for messages.
-    pub fn wide_ref(&mut self, at: &At, num: &Num) -> Result<WideRef, LoadError> {
-        Ok(self.num(at, num, None)?.wide())
     }
 }

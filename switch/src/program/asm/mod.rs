@@ -1,0 +1,231 @@
+//! Makes flat code of expressions.
+
+mod cond;
+mod num;
+
+use super::expr::{HeaderExpr, Num, UnionExpr};
+use super::json::At;
+use super::layout::{HeaderType, Layout, MAX_VARS};
+use super::op::{Code, HeaderOp, Op, Pc, Slot, WideOp};
+use super::{HeaderId, LoadError};
+use std::collections::{BTreeSet, HashMap};
+
+/// Until their number is known, temporaries are numbered from here...
+pub(super) const TEMPS: u16 = MAX_VARS as u16;
+/// ... and constants from here.
+pub(super) const CONSTS: u16 = 0x8000;
+/// No more temporaries than this; the widest number still fits behind the last.
+const MAX_TEMPS: u16 = CONSTS - TEMPS - 256;
+
+/// Code under construction.
+pub(crate) struct Asm<'p> {
+    pub layout: &'p Layout,
+    /// Widths of the register arrays.
+    pub register_bits: Vec<u32>,
+    pub code: Vec<Op>,
+    pub wide: Vec<WideOp>,
+    pub header_ops: Vec<HeaderOp>,
+    pub consts: Vec<u64>,
+    pub temps: u16,
+    /// Headers whose every field some code may read and write.
+    pub whole: BTreeSet<HeaderId>,
+    const_index: HashMap<Vec<u64>, u16>,
+    next_temp: u16,
+    /// The last operation whose result may still be redirected; none behind a jump target.
+    barrier: usize,
+}
+
+impl<'p> Asm<'p> {
+    pub fn new(layout: &'p Layout, register_bits: Vec<u32>) -> Asm<'p> {
+        Asm {
+            layout,
+            register_bits,
+            code: Vec::new(),
+            wide: Vec::new(),
+            header_ops: Vec::new(),
+            consts: Vec::new(),
+            temps: 0,
+            whole: BTreeSet::new(),
+            const_index: HashMap::new(),
+            next_temp: 0,
+            barrier: 0,
+        }
+    }
+
+    /// Where the next operation goes. Code may jump here.
+    pub fn here(&mut self) -> Pc {
+        self.barrier = self.code.len();
+        self.code.len().min(usize::from(Pc::MAX)) as Pc
+    }
+    /// Starts a statement: temporaries of earlier ones are free again.
+    pub fn statement(&mut self) {
+        self.next_temp = 0;
+    }
+    /// Refuses code that has outgrown its addresses.
+    pub fn check_size(&self, at: &At) -> Result<(), LoadError> {
+        let full = self.code.len() >= usize::from(Pc::MAX)
+            || self.consts.len() >= usize::from(u16::MAX - CONSTS)
+            || self.header_ops.len().max(self.wide.len()) >= usize::from(u16::MAX)
+            || self.temps >= MAX_TEMPS;
+        if full { at.fail("the program is too large") } else { Ok(()) }
+    }
+
+    pub fn emit(&mut self, code: Code, w: u8, d: u16, a: u16, b: u16) {
+        self.code.push(Op::new(code, w, d, a, b));
+    }
+    /// Emits a jump whose target is not known yet; [`Asm::patch`] sets it.
+    pub fn emit_jump(&mut self, code: Code, a: u16, b: u16) -> usize {
+        self.emit(code, 64, 0, a, b);
+        self.code.len() - 1
+    }
+    /// Lets a jump end here.
+    pub fn patch(&mut self, jump: usize) {
+        let here = self.here();
+        self.code[jump].d = here;
+    }
+
+    pub fn temp(&mut self, limbs: u16) -> Slot {
+        let slot = TEMPS + self.next_temp;
+        self.next_temp = (self.next_temp + limbs).min(MAX_TEMPS);
+        self.temps = self.temps.max(self.next_temp);
+        slot
+    }
+    pub fn constant(&mut self, value: u64) -> Slot {
+        self.constants(vec![value])
+    }
+    pub fn constants(&mut self, limbs: Vec<u64>) -> Slot {
+        if let Some(index) = self.const_index.get(&limbs) {
+            return CONSTS + index;
+        }
+        let index = self.consts.len().min(usize::from(u16::MAX - CONSTS)) as u16;
+        self.consts.extend(&limbs);
+        self.const_index.insert(limbs, index);
+        CONSTS + index
+    }
+
+    fn op(&mut self, code: Code, w: u8, a: Slot, b: Slot) -> Slot {
+        let d = self.temp(1);
+        self.emit(code, w, d, a, b);
+        d
+    }
+
+    pub(super) fn emit_wide_refs(&mut self, op: WideOp) {
+        let index = self.wide.len().min(usize::from(u16::MAX)) as u16;
+        self.wide.push(op);
+        self.emit(Code::Wide, 64, index, 0, 0);
+    }
+
+    pub fn header_type(&self, header: &HeaderExpr) -> &'p HeaderType {
+        let layout = self.layout;
+        let ty = match header {
+            HeaderExpr::Static(id) => layout.header(*id).ty,
+            HeaderExpr::At(stack, _) | HeaderExpr::Last(stack) => layout.stacks[*stack].blocks[0].1,
+            HeaderExpr::Member(union, member) => self.members(union)[*member].1,
+        };
+        &layout.types[ty]
+    }
+
+    /// Where the members of a union are, relative to it, and their types.
+    fn members(&self, union: &UnionExpr) -> Vec<(u16, usize)> {
+        match union {
+            UnionExpr::At(stack, _) => self.layout.stacks[*stack].blocks.clone(),
+            UnionExpr::Static(union) => {
+                let headers = &self.layout.unions[*union].headers;
+                let first = self.layout.header(headers[0]).base;
+                let place =
+                    |id: &HeaderId| (self.layout.header(*id).base - first, self.layout.header(*id).ty);
+                headers.iter().map(place).collect()
+            }
+        }
+    }
+
+    /// A slot with the base of a header.
+    pub fn header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
+        Ok(match header {
+            HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).base)),
+            HeaderExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
+            HeaderExpr::Last(stack) => self.element(at, *stack, None)?,
+            HeaderExpr::Member(union, member) => {
+                let offset = self.members(union)[*member].0;
+                let base = match union {
+                    UnionExpr::Static(union) => {
+                        let id = self.layout.unions[*union].headers[*member];
+                        return self.header(at, &HeaderExpr::Static(id));
+                    }
+                    UnionExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
+                };
+                let offset = self.constant(u64::from(offset));
+                self.op(Code::Add, 64, base, offset)
+            }
+        })
+    }
+
+    fn element(&mut self, at: &At, stack: usize, index: Option<&Num>) -> Result<Slot, LoadError> {
+        self.whole_stack(stack);
+        let index = index.map(|index| self.narrow(at, index)).transpose()?;
+        let slot = self.temp(1);
+        match index {
+            Some(index) => self.emit(Code::StackAt, 64, slot, stack as u16, index),
+            None => self.emit(Code::StackLast, 64, slot, stack as u16, 0),
+        }
+        Ok(slot)
+    }
+
+    /// As [`Asm::header`], of a header that is about to be treated as a whole.
+    pub fn whole_header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
+        match header {
+            HeaderExpr::Static(id) => _ = self.whole.insert(*id),
+            HeaderExpr::Member(UnionExpr::Static(union), member) => {
+                self.whole.insert(self.layout.unions[*union].headers[*member]);
+            }
+            _ => {}
+        }
+        self.header(at, header)
+    }
+
+    /// Every field of a stack's headers may be read and written.
+    pub fn whole_stack(&mut self, stack: usize) {
+        let stack = &self.layout.stacks[stack];
+        let end = stack.base + stack.stride * stack.size;
+        let inside = |base: Slot| base >= stack.base && base < end;
+        let headers = self.layout.headers.iter().enumerate();
+        let ids = headers.filter(|(_, header)| inside(header.base)).map(|(id, _)| HeaderId(id as u16));
+        self.whole.extend(ids);
+    }
+
+    /// The side table entry for operations on a header.
+    pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
+        let ty = self.header_type(header);
+        let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
+        let siblings = match header {
+            HeaderExpr::Static(id) => match self.layout.header(*id).union {
+                Some((union, member)) => self.members_but(&UnionExpr::Static(union), member, offset),
+                None => Vec::new(),
+            },
+            HeaderExpr::Member(union, member) => self.members_but(union, *member, offset),
+            HeaderExpr::At(..) | HeaderExpr::Last(_) => Vec::new(),
+        };
+        let varbit = ty.varbit.map(|field| ty.fields[field].slot);
+        let op = HeaderOp { slots: ty.slots, bytes: ty.bytes as u16, varbit, siblings };
+        let index = self.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
+            self.header_ops.push(op);
+            self.header_ops.len() - 1
+        });
+        index as u16
+    }
+
+    fn members_but(&self, union: &UnionExpr, member: usize, offset: fn(u16, u16) -> i32) -> Vec<i32> {
+        let members = self.members(union);
+        let from = members[member].0;
+        let others = members.iter().enumerate().filter(|(other, _)| *other != member);
+        others.map(|(_, (to, _))| offset(from, *to)).collect()
+    }
+}
+
+/// The largest number of this many bits, at most 64.
+pub(crate) fn low_bits(bits: u32) -> u64 {
+    match bits {
+        0 => 0,
+        bits => u64::MAX >> (64 - bits.min(64)),
+    }
+}
