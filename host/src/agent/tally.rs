@@ -140,7 +140,7 @@ mod tests {
             paths.add(7);
         }
         assert_eq!(paths.result().len(), MAX_PATHS);
-        assert_eq!(paths.result()[7], PathResult { path_id: 7, packets: 4_097 });
+        assert!(paths.result().contains(&PathResult { path_id: 7, packets: 4_097 }));
     }
 
     proptest! {
