@@ -205,6 +205,7 @@ impl<T: Tracer> Frame<'_, T> {
         Ok(())
     }
 
+    /// Takes a header from the frame. `length`: bits of its variable field, if it has one.
     #[inline]
     fn extract(
         &mut self,
@@ -215,48 +216,63 @@ impl<T: Tracer> Frame<'_, T> {
         at: &mut usize,
     ) -> Result<(), u32> {
         let begin = *at;
-        let mut end = begin + usize::from(shape.bytes);
-        let errors = &self.program.parser.errors;
-        if let Some(bits) = length {
-            if !bits.is_multiple_of(8) {
-                return Err(errors.invalid_argument);
-            }
-            end = end.saturating_add(usize::try_from(bits / 8).unwrap_or(usize::MAX));
-            if end > self.packet.len() as usize {
-                return Err(errors.packet_too_short);
-            }
-            if end - begin > usize::from(shape.max_bytes) {
-                return Err(errors.header_too_short);
-            }
-        }
+        let fixed = begin + usize::from(shape.bytes);
+        let end = match length {
+            None => fixed,
+            Some(bits) => self.varbit_end(shape, bits, fixed)?,
+        };
         if !self.packet.materialise(end) {
-            return Err(errors.packet_too_short);
+            return Err(self.program.parser.errors.packet_too_short);
         }
         let (frame, _, phv) = self.packet.parts();
         take(&shape.reads, frame, begin, &mut phv.slots, usize::from(base));
-        let block = &mut phv.slots[usize::from(base)..];
-        if let (Some(varbit), Some(bits)) = (&shape.varbit, length) {
-            let from = begin + usize::from(varbit.offset);
-            let to = from + (bits / 8) as usize;
-            let slot = usize::from(varbit.slot);
-            let words = &mut block[slot..slot + usize::from(varbit.limbs)];
-            words.fill(0);
-            words[0] = bits;
-            for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
-                *word = bytes
-                    .iter()
-                    .enumerate()
-                    .fold(0, |word, (i, byte)| word | u64::from(*byte) << (56 - 8 * i));
-            }
-            take(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
+        if length.is_some() {
+            self.take_varbit(shape, base, begin, end - fixed);
         }
-        phv.slots[usize::from(base + VALID)] = 1;
-        phv.slots[usize::from(base + ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
         *at = end;
+        let slots = self.slots();
+        slots[usize::from(base + VALID)] = 1;
+        slots[usize::from(base + ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
         if T::ENABLED {
-            self.tracer.extract(self.program, header, begin, end - begin);
+            self.tracer.extract(self.program, header, begin, *at - begin);
         }
         Ok(())
+    }
+
+    /// Where a header with a variable field of this many bits ends, checked in BMv2's order.
+    #[cold]
+    fn varbit_end(&self, shape: &Shape, bits: u64, fixed: usize) -> Result<usize, u32> {
+        let errors = &self.program.parser.errors;
+        if !bits.is_multiple_of(8) {
+            return Err(errors.invalid_argument);
+        }
+        let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX);
+        let end = fixed.saturating_add(bytes);
+        if end > self.packet.len() as usize {
+            return Err(errors.packet_too_short);
+        }
+        if bytes + usize::from(shape.bytes) > usize::from(shape.max_bytes) {
+            return Err(errors.header_too_short);
+        }
+        Ok(end)
+    }
+
+    /// Takes the variable field of a header and what is behind it.
+    #[cold]
+    fn take_varbit(&mut self, shape: &Shape, base: u16, begin: usize, bytes: usize) {
+        let Some(varbit) = &shape.varbit else { return };
+        let (frame, _, phv) = self.packet.parts();
+        let from = begin + usize::from(varbit.offset);
+        let to = from + bytes;
+        let words = &mut phv.slots[usize::from(base + varbit.slot)..][..usize::from(varbit.limbs)];
+        words.fill(0);
+        words[0] = bytes as u64 * 8;
+        for (word, bytes) in words[1..].iter_mut().zip(frame[from..to].chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_be_bytes(whole);
+        }
+        take(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
     }
 
     /// A union has one valid member.
