@@ -123,10 +123,43 @@ mod tests {
     }
 
     #[test]
-    fn three_tiers_choose_independently_up_to_512_ways_each() {
+    fn two_tiers_choose_independently_up_to_512_ways_each() {
         for bits in 1..=9 {
-            assert_eq!(rank(&[0, 8, 16], bits), 3 * bits, "{bits} bits");
+            assert_eq!(rank(&[0, 16], bits), 2 * bits, "{bits} bits");
         }
+    }
+
+    /// Chi-squared over its degrees of freedom of the members that 64 consecutive ports choose, mean over
+    /// 256 starts. Chance gives 1.
+    fn crowding(slice: u8, size: u16) -> f64 {
+        const PORTS: u16 = 64;
+        let tuple = |src_port| FiveTuple {
+            src: Ipv4Addr::new(10, 0, 1, 1),
+            dst: Ipv4Addr::new(10, 0, 2, 7),
+            src_port,
+            dst_port: 22341,
+            protocol: UDP,
+        };
+        let expected = f64::from(PORTS) / f64::from(size);
+        let one = |start: u16| {
+            let mut counts = vec![0.0; usize::from(size)];
+            for port in 0..PORTS {
+                counts[usize::from(tuple(start + port).path_hash().member(slice, size))] += 1.0;
+            }
+            counts.iter().map(|c: &f64| (c - expected).powi(2) / expected).sum::<f64>() / f64::from(size - 1)
+        };
+        (0..256).map(|i| one(10_000 + i * PORTS)).sum::<f64>() / 256.0
+    }
+
+    #[test]
+    fn consecutive_ports_spread_on_our_slices_and_crowd_on_a_slice_of_8() {
+        for size in [2, 4, 8] {
+            for slice in [0, 16] {
+                let measured = crowding(slice, size);
+                assert!(measured < 2.0, "slice {slice}, {size} members: {measured}");
+            }
+        }
+        assert!(crowding(8, 2) > 5.0, "{}", crowding(8, 2));
     }
 
     #[test]
@@ -148,7 +181,7 @@ mod tests {
             seen.len()
         };
         assert!([0, 1, 0xdead_beef, 0x1234_5678].into_iter().all(|salt| salted(salt) == 1));
-        let mut sliced: Vec<u16> = met.iter().map(|&h| PathHash(h).member(8, 4)).collect();
+        let mut sliced: Vec<u16> = met.iter().map(|&h| PathHash(h).member(16, 4)).collect();
         sliced.sort_unstable();
         sliced.dedup();
         assert_eq!(sliced, [0, 1, 2, 3]);

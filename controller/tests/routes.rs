@@ -83,7 +83,7 @@ fn groups_are_shared_and_prefixes_are_racks() {
     let routes = weir_controller::routes(&tree, Method::Ecmp).unwrap();
     let slice = |s: usize, to: usize| routes.switches[s].forward[&tree.switches[to].rack.unwrap()];
     assert!(matches!(slice(0, 7), Hop::Spread { slice: 0, .. }));
-    assert!(matches!(slice(8, 7), Hop::Spread { slice: 8, .. }));
+    assert!(matches!(slice(8, 7), Hop::Spread { slice: 16, .. }));
 }
 
 #[test]

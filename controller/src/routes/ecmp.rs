@@ -9,10 +9,11 @@ use super::{Hop, Method, Routes, deliver_locally, racks};
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bits of the path hash that each tier moves on by.
-const SLICE_BITS: u8 = 8;
-/// The last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member (`crate::hash`'s tests
-/// show both). Three tiers have a slice of their own, which is one more than a fat-tree chooses by.
+/// Bits of the path hash that each tier moves on by. Half of the hash: 8 would serve three tiers, but flows
+/// with consecutive ports, as tools open them, would crowd on some members (`crate::hash`'s tests).
+const SLICE_BITS: u8 = 16;
+/// The last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers have a slice
+/// of their own, as many as a fat-tree chooses by.
 const LAST_SLICE: u8 = 16;
 
 pub(super) fn routes(topology: &Topology) -> Routes {
