@@ -37,12 +37,12 @@ fn main() -> Result<(), Failure> {
     let Some(lab) = Lab::new("veth_bench", &["switch", "hosts"]) else { return Ok(()) };
     lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    let ports = [(1, "p1".to_owned()), (2, "p2".to_owned())];
-    let dataplane = lab.within("switch", || Dataplane::start(DataplaneConfig::default(), &ports))?;
-    let handle = dataplane.handle();
-    let mut switch = Switch::new(Program::from_json(frames::HPCC)?, handle.switch_config().wait()?, 1)?;
+    let config = DataplaneConfig::default();
+    let mut switch = Switch::new(Program::from_json(frames::HPCC)?, config.switch_config(), 1)?;
     frames::route(&mut switch, 1..=2);
-    handle.install(Box::new(switch)).wait()?;
+    let ports = [(1, "p1".to_owned()), (2, "p2".to_owned())];
+    let dataplane = lab.within("switch", || Dataplane::start(config, Some(Box::new(switch)), &ports))?;
+    let handle = dataplane.handle();
 
     println!(
         "{:>6} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6}  lost where",

@@ -15,7 +15,7 @@ use weir_switch::driver::{
     CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, Frames, IoDrop,
     Notice, PcapReader, PcapWriter,
 };
-use weir_switch::engine::SwitchOutput;
+use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::pipeline::Digest;
 use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
@@ -72,20 +72,23 @@ fn ports(interfaces: &[&str]) -> Vec<(u16, String)> {
     (1..).zip(interfaces).map(|(port, name)| (port, (*name).to_owned())).collect()
 }
 
-/// Loads hpcc.p4 with routes to the hosts behind ports 1 to 3.
-fn load(handle: &DataplaneHandle) {
-    let config = handle.switch_config().wait().unwrap();
+/// hpcc.p4 with routes to the hosts behind ports 1 to 3.
+fn hpcc(config: SwitchConfig) -> Option<Box<Switch>> {
     let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), config, 1).unwrap();
     frames::route(&mut switch, 1..=3);
-    assert!(handle.install(Box::new(switch)).wait().unwrap().is_none());
+    Some(Box::new(switch))
+}
+
+fn start(config: DataplaneConfig, interfaces: &[&str]) -> Dataplane {
+    let switch = hpcc(config.switch_config());
+    Dataplane::start(config, switch, &ports(interfaces)).unwrap()
 }
 
 /// A switch with p1 and p2, cabled to h1 and h2.
 fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
     lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    let dataplane = lab.within("switch", || Dataplane::start(config, &ports(&["p1", "p2"])).unwrap());
-    load(&dataplane.handle());
+    let dataplane = lab.within("switch", || start(config, &["p1", "p2"]));
     (dataplane, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
 }
 
@@ -290,10 +293,8 @@ fn frames_too_long_for_the_interface_are_counted() {
     lab.cable(("switch", "p1"), ("hosts", "h1"), 9000);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
     lab.ip("switch", "link set p1 mtu 1500");
-    let config = DataplaneConfig::default();
-    let dataplane = lab.within("switch", || Dataplane::start(config, &ports(&["p1", "p2"])).unwrap());
+    let dataplane = lab.within("switch", || start(DataplaneConfig::default(), &["p1", "p2"]));
     let handle = dataplane.handle();
-    load(&handle);
     let (h1, mut h2) = (Nic::open(&lab, "hosts", "h1"), Nic::open(&lab, "hosts", "h2"));
     lab.ip("switch", "link set p1 mtu 9000");
     // Now p1 takes what p2 cannot send.
@@ -341,19 +342,12 @@ fn keeps_to_a_rate() {
     assert!(handle.set_rate(2, None, Rate::Unlimited).wait().unwrap());
     // Of 70 at once, 64 find room when nothing leaves; the rate was there for later programs as well.
     assert!(handle.set_rate(2, None, Rate::Packets(1)).wait().unwrap());
-    load_again(&handle);
+    let config = handle.switch_config().wait().unwrap();
+    assert!(handle.install(hpcc(config).unwrap()).wait().unwrap().is_some());
     h1.send(&vec![udp(1, 2, 100); 70]);
     wait_for(PATIENCE, || handle.stats().wait().unwrap().switch.unwrap().dropped.total().packets >= 5);
     let books = dataplane.stop().switch.unwrap();
     assert!(books.balance() && books.queued >= 60, "{books:?}");
-}
-
-/// Puts a fresh switch in the place of the present one.
-fn load_again(handle: &DataplaneHandle) {
-    let config = handle.switch_config().wait().unwrap();
-    let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), config, 1).unwrap();
-    frames::route(&mut switch, 1..=3);
-    assert!(handle.install(Box::new(switch)).wait().unwrap().is_some());
 }
 
 #[test]
@@ -398,10 +392,11 @@ fn ports_come_and_go() {
 
 #[test]
 fn control_code_that_panics_does_not_end_forwarding() {
-    let dataplane = Dataplane::start(DataplaneConfig::default(), &[]).unwrap();
+    let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[]).unwrap();
     let handle = dataplane.handle();
     assert_eq!(handle.with(|_, _| ()), Err(DataplaneError::NoProgram));
-    load(&handle);
+    let config = handle.switch_config().wait().unwrap();
+    assert!(handle.install(hpcc(config).unwrap()).wait().unwrap().is_none());
     assert_eq!(handle.with(|_, _| panic!("on purpose")), Err::<(), _>(DataplaneError::Panicked));
     let (before, after) = (handle.with(|_, now| now).unwrap(), handle.with(|_, now| now).unwrap());
     assert!(before < after);
@@ -432,12 +427,11 @@ fn files_give_what_the_engine_gives() {
     }
     let total = input.values().map(Vec::len).sum::<usize>() as u64;
 
-    let frames = Frames::Files { directory: directory.clone(), wait: Time::from_ms(300) };
+    let frames = Frames::Files { directory: directory.clone(), wait: Time::ZERO };
     let config = DataplaneConfig { frames, ..DataplaneConfig::default() };
-    let dataplane = Dataplane::start(config, &ports(&["e1", "e2"])).unwrap();
+    let engine_config = config.switch_config();
+    let dataplane = start(config, &["e1", "e2"]);
     let handle = dataplane.handle();
-    load(&handle);
-    let engine_config = handle.switch_config().wait().unwrap();
     wait_for(PATIENCE, || handle.with(|switch, _| switch.books().received).unwrap() == total);
     let stats = dataplane.stop();
     assert!(stats.elsewhere.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
@@ -445,8 +439,7 @@ fn files_give_what_the_engine_gives() {
     let mut merged: Vec<_> =
         input.iter().flat_map(|(port, frames)| frames.iter().map(move |f| (f, *port))).collect();
     merged.sort_by_key(|((time, _), _)| *time);
-    let mut switch = Switch::new(Program::from_json(HPCC).unwrap(), engine_config, 1).unwrap();
-    frames::route(&mut switch, 1..=3);
+    let mut switch = hpcc(engine_config).unwrap();
     let mut expected = BTreeMap::<u16, Vec<Vec<u8>>>::new();
     for ((time, frame), port) in merged {
         let now = Time::from_us(time.as_micros() as u64);

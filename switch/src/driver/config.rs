@@ -51,8 +51,17 @@ pub struct DataplaneConfig {
 impl DataplaneConfig {
     /// BMv2's `--max-port-count` (options_parse.h).
     pub const MAX_PORTS: usize = 512;
-    /// 2,048 full frames: 11 ms at 180,000 packets a second, which outlasts a scheduler's time slice.
-    pub const RING: usize = 4 << 20;
+    /// 4,096 full frames: 22 ms at 180,000 packets a second, which outlasts a few time slices of others.
+    const LARGEST_RING: usize = 8 << 20;
+    /// A quarter of BMv2's libpcap default (2 MiB): enough at the rates that many ports on one machine leave.
+    const SMALLEST_RING: usize = 512 << 10;
+    /// What all rings of a switch may take: the kernel cannot swap it.
+    const ALL_RINGS: usize = 32 << 20;
+
+    /// Memory for each ring of a switch with this many ports.
+    pub fn ring_bytes_for(ports: usize) -> usize {
+        (Self::ALL_RINGS / ports.max(1)).clamp(Self::SMALLEST_RING, Self::LARGEST_RING)
+    }
 
     /// Whether the log wants to know of every packet.
     #[inline]
@@ -87,7 +96,7 @@ impl Default for DataplaneConfig {
             cpu_port: None,
             drop_port: SwitchConfig::DROP_PORT,
             max_ports: Self::MAX_PORTS,
-            ring_bytes: Self::RING,
+            ring_bytes: Self::LARGEST_RING,
             capture: None,
             dump_bytes: 0,
             trace: false,

@@ -146,6 +146,14 @@ impl DataplaneHandle {
         Ok(())
     }
 
+    /// Puts in a switch and attaches ports, in one command.
+    pub(super) fn begin(&self, switch: Option<Box<Switch>>, ports: Vec<(u16, String)>) -> Reply<()> {
+        self.ask(move |runtime| {
+            switch.and_then(|switch| runtime.install(switch));
+            ports.iter().try_for_each(|(port, interface)| runtime.add_port(*port, interface))
+        })
+    }
+
     /// Asks the data plane to end: its thread finishes its batch and returns.
     pub(super) fn stop(&self) {
         // If it has stopped already, all is well.

@@ -6,13 +6,14 @@
 //! closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
 //!
 //! ```no_run
-//! # use weir_switch::{driver::*, engine::Switch, program::Program};
+//! # use weir_switch::{Program, Switch, driver::*};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let dataplane = Dataplane::start(DataplaneConfig::default(), &[(1, "veth0".into()), (2, "veth1".into())])?;
-//! let handle = dataplane.handle();
+//! let config = DataplaneConfig::default();
 //! let program = Program::from_json(&std::fs::read_to_string("l3.json")?)?;
-//! let config = handle.switch_config().wait()?;
-//! handle.install(Box::new(Switch::new(program, config, 1)?)).wait()?;
+//! let switch = Box::new(Switch::new(program, config.switch_config(), 1)?);
+//! let ports = [(1, "veth0".into()), (2, "veth1".into())];
+//! let dataplane = Dataplane::start(config, Some(switch), &ports)?;
+//! let handle = dataplane.handle();
 //! let dropped = handle.with(|switch, _now| switch.drops().total())?;
 //! println!("{dropped:?}\n{}", dataplane.stop());
 //! # Ok(()) }
@@ -44,6 +45,7 @@ pub use pcap::{PcapError, PcapReader, PcapWriter};
 pub use reply::Reply;
 pub use stats::{DataplaneStats, IoDrop, IoDrops, PortCounters, PortStatus};
 
+use crate::engine::Switch;
 use handle::MAX_COMMANDS;
 use poll::Poll;
 use runtime::Runtime;
@@ -71,8 +73,13 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// Starts the thread, in the network namespace of the caller, and attaches the ports: all or none.
-    pub fn start(config: DataplaneConfig, ports: &[(u16, String)]) -> Result<Dataplane, StartError> {
+    /// Starts the thread, in the network namespace of the caller, with a switch if there is a program
+    /// already, and attaches the ports: all or none. No frame moves before all of it stands.
+    pub fn start(
+        config: DataplaneConfig,
+        switch: Option<Box<Switch>>,
+        ports: &[(u16, String)],
+    ) -> Result<Dataplane, StartError> {
         let poll = Poll::new()?;
         let (commands, receiver) = sync_channel(MAX_COMMANDS);
         let handle = DataplaneHandle { commands, wake: poll.wake(), cpu_port: config.cpu_port };
@@ -84,9 +91,7 @@ impl Dataplane {
             runtime.stats()
         })?;
         let dataplane = Dataplane { handle, thread: Some(thread) };
-        for (port, interface) in ports {
-            dataplane.handle.add_port(*port, interface.as_str()).wait()?;
-        }
+        dataplane.handle.begin(switch, ports.to_vec()).wait()?;
         Ok(dataplane)
     }
 

@@ -6,6 +6,7 @@ mod progress;
 mod run;
 mod schemes;
 mod stf;
+mod switch;
 mod trace;
 
 use crate::console::{Console, Failure};
@@ -39,6 +40,7 @@ Exit status: 0 done; 1 the work failed; 2 the input is wrong;
 enum Command {
     Run(run::Args),
     Stf(stf::Args),
+    Switch(switch::Args),
     Trace(trace::Args),
     Schemes(schemes::Args),
     Bench(bench::Args),
@@ -51,6 +53,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args, console),
             Command::Stf(args) => stf::run(args, console),
+            Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
             Command::Bench(args) => bench::run(args, console),

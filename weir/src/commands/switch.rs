@@ -1,0 +1,128 @@
+//! `weir switch`: simple_switch_grpc's command line on the embedded switch.
+
+mod log;
+mod options;
+
+use super::load_program;
+use crate::console::{Console, Failure};
+use clap::Parser;
+pub use options::Options as Args;
+use options::TargetOptions;
+use std::io::Write;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use weir_switch::Switch;
+use weir_switch::driver::{CaptureConfig, Dataplane, DataplaneConfig, Frames};
+use weir_units::Time;
+
+/// The newest BMv2 JSON that the loader knows, as `--json-version` prints it.
+const JSON_VERSION: &str = "2.23";
+
+/// How often it is asked whether the data plane still runs.
+const HEALTH_CHECK: Duration = Duration::from_secs(1);
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    if args.json_version {
+        return Ok(writeln!(console.out, "{JSON_VERSION}")?);
+    }
+    let target = TargetOptions::parse_from(
+        std::iter::once("weir switch --".into()).chain(args.target.iter().cloned()),
+    );
+    let (pcap, program) = args.pcap_and_program();
+    check(args, &target, program.is_some())?;
+    for warning in warnings(args, &target, program.is_some()) {
+        writeln!(std::io::stderr(), "warning: {warning}")?;
+    }
+    let traced = log::start(args)?;
+    let program = program.filter(|_| !args.no_p4).map(load_program).transpose()?;
+    let (quit, told_to_quit) = sync_channel(1);
+    ctrlc::set_handler(move || {
+        // A second signal while the first one is served changes nothing.
+        let _ = quit.try_send(());
+    })
+    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+
+    let config = DataplaneConfig {
+        frames: match args.use_files {
+            None => Frames::Interfaces,
+            Some(seconds) => Frames::Files {
+                directory: ".".into(),
+                wait: Time::from_secs(u64::try_from(seconds).unwrap_or(0)),
+            },
+        },
+        clock: args.clock.into(),
+        priorities: target.priority_queues,
+        cpu_port: target.cpu_port,
+        drop_port: target.drop_port,
+        max_ports: args.max_port_count,
+        ring_bytes: args.ring_bytes(),
+        capture: pcap
+            .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
+        dump_bytes: args.dump_packet_data,
+        trace: traced,
+        ..DataplaneConfig::default()
+    };
+    let switch = program
+        .map(|program| Switch::new(program, config.switch_config(), args.seed()).map(Box::new))
+        .transpose()
+        .map_err(Failure::input)?;
+    let dataplane = Dataplane::start(config, switch, &args.interfaces).map_err(Failure::input)?;
+    // The servers start here, each on a `dataplane.handle()`: P4Runtime on `target.grpc`, Thrift on `args.thrift_port`.
+    tracing::info!(device = args.device_id, ports = args.interfaces.len(), "running");
+
+    while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+        if !dataplane.is_running() {
+            return Err(Failure::work("the data plane ended by a bug in this program; its message is above"));
+        }
+    }
+    let stats = dataplane.stop();
+    if args.stats {
+        write!(console.out, "{stats}")?;
+    }
+    Ok(())
+}
+
+/// What cannot be done is refused before anything is.
+fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(Failure::input(why));
+    if args.debugger || args.debugger_addr.is_some() {
+        return refuse("--debugger: there is none here; `weir trace` and -L trace show a packet's way");
+    }
+    if args.restore_state.is_some() {
+        return refuse("--restore-state: the switch saves no state; let its controller write it again");
+    }
+    if target.dp_grpc_server_addr.is_some() {
+        return refuse("--dp-grpc-server-addr: frames come from interfaces (-i) or files (--use-files) only");
+    }
+    if !program && !args.no_p4 {
+        return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
+    }
+    if target.cpu_port == Some(target.drop_port) {
+        return refuse("the CPU port is the drop port; give one of them another number");
+    }
+    target.grpc.check()
+}
+
+/// What is taken but does not do what it says.
+fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
+    warn(args.nanolog.is_some(), "--nanolog does nothing: there is no nanomsg here; see --log-file");
+    warn(
+        args.notifications_addr.is_some(),
+        "--notifications-addr does nothing: digests and idle timeouts come by P4Runtime",
+    );
+    warn(args.no_p4 && program, "the program is not loaded, because of --no-p4");
+    warn(args.log_file.is_none() && args.log_flush, "--log-flush does nothing without --log-file");
+    warn(
+        target.disable_swap,
+        "--disable-swap does nothing: a new pipeline always replaces the old one at once",
+    );
+    warn(target.grpc.pem_without_ssl(), "TLS is off (--grpc-server-ssl), the .pem files are not read");
+    warn(
+        args.thrift_port.is_some() || target.grpc.addr.is_some(),
+        "this build serves neither gRPC nor Thrift yet",
+    );
+    warnings
+}

@@ -1,0 +1,130 @@
+//! The switch's log, in BMv2's form: off unless asked for, and bounded.
+
+use super::options::{LogLevel, Options};
+use crate::console::Failure;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::{Event, Level, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Starts the log that the options ask for. `true` if it wants every packet's way.
+pub fn start(options: &Options) -> Result<bool, Failure> {
+    let level = match options.log_level {
+        LogLevel::Trace => LevelFilter::TRACE,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Off => LevelFilter::OFF,
+    };
+    let builder = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(BmFormat);
+    if let Some(file) = &options.log_file {
+        let file = Rotating::open(file, options)
+            .map_err(|error| Failure::Input(format!("--log-file {}: {error}", file.display())))?;
+        builder().with_writer(Mutex::new(file)).init();
+    } else if options.log_console {
+        // Not io::stdout(): the console holds its lock while the command runs.
+        let console = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        builder().with_writer(Mutex::new(console)).init();
+    } else {
+        return Ok(false);
+    }
+    Ok(level == LevelFilter::TRACE)
+}
+
+/// `[hh:mm:ss.mmm] [weir] [L] [thread name] text`, with BMv2's letters for the levels. The time is UTC.
+struct BmFormat;
+
+impl<S, N> FormatEvent<S, N> for BmFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, millis) = (time.as_secs(), time.subsec_millis());
+        let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
+        let letter = match *event.metadata().level() {
+            Level::TRACE => 'T',
+            Level::DEBUG => 'D',
+            Level::INFO => 'I',
+            Level::WARN => 'W',
+            Level::ERROR => 'E',
+        };
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("-");
+        let seconds = seconds % 60;
+        write!(
+            out,
+            "[{hours:02}:{minutes:02}:{seconds:02}.{millis:03}] [weir] [{letter}] [thread {thread}] "
+        )?;
+        context.field_format().format_fields(out.by_ref(), event)?;
+        writeln!(out)
+    }
+}
+
+/// A file that begins anew when it is full. As BMv2's it is named `<name>.txt`, and its full ones
+/// `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
+struct Rotating {
+    name: PathBuf,
+    file: File,
+    written: u64,
+    limit: u64,
+    kept: usize,
+}
+
+impl Rotating {
+    fn open(name: &Path, options: &Options) -> io::Result<Rotating> {
+        let file = File::create(numbered(name, 0))?;
+        let (limit, kept) = (options.log_file_max_size, options.log_file_max_files);
+        Ok(Rotating { name: name.to_owned(), file, written: 0, limit, kept })
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        for number in (0..self.kept).rev() {
+            let from = numbered(&self.name, number);
+            if from.exists() {
+                std::fs::rename(from, numbered(&self.name, number + 1))?;
+            }
+        }
+        self.file = File::create(numbered(&self.name, 0))?;
+        self.written = 0;
+        Ok(())
+    }
+}
+
+fn numbered(name: &Path, number: usize) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    match number {
+        0 => path.push(".txt"),
+        _ => path.push(format!(".{number}.txt")),
+    }
+    path.into()
+}
+
+impl Write for Rotating {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.written > 0 && self.written + line.len() as u64 > self.limit {
+            self.rotate()?;
+        }
+        self.file.write_all(line)?;
+        self.written += line.len() as u64;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,353 @@
+//! The two halves of the command line, before and after `--`, with BMv2's names (options_parse.cpp,
+//! targets/simple_switch_grpc/main.cpp).
+
+use crate::console::Failure;
+use clap::{Parser, ValueEnum};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use weir_switch::driver::DataplaneConfig;
+use weir_switch::engine::{Clock, SwitchConfig};
+use weir_units::Bytes;
+
+/// Run a switch on network interfaces, in place of simple_switch_grpc
+///
+/// Takes simple_switch_grpc's command line. Options of the target follow `--`.
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_version_flag = true,
+    version,
+    after_help = "\
+Examples:
+  weir switch -i 1@veth0 -i 2@veth2 --no-p4 -- --grpc-server-addr 127.0.0.1:9559 --cpu-port 255
+  weir switch -i 1@veth0 -i 2@veth2 --pcap=pcaps p4src/build/hpcc.json
+  weir switch --use-files 1 -i 1@a -i 2@b p4src/build/hpcc.json     (a_in.pcap -> a_out.pcap, b_out.pcap)
+  weir switch -- --help                                             options of the target
+
+Needs root (CAP_NET_RAW) unless frames come from files. Turn offloads off at hosts that share a
+machine with the switch: ethtool -K <veth> tso off gso off gro off. SIGINT and SIGTERM end it.
+
+Exit status: 0 ended by a signal; 1 the work failed; 2 the command line or the program is wrong."
+)]
+pub struct Options {
+    /// Attach an interface as a port; once for each port
+    #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
+    pub interfaces: Vec<(u16, String)>,
+
+    /// Capture what goes through each port: <interface>_in.pcap and <interface>_out.pcap, in DIR or here
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    pcap: Option<PathBuf>,
+
+    /// The most each capture file may hold; later frames are counted and left out
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    pub pcap_limit: Bytes,
+
+    /// Read frames from <interface>_in.pcap, write them to <interface>_out.pcap, WAIT seconds after the start
+    #[arg(long, value_name = "WAIT", allow_negative_numbers = true)]
+    pub use_files: Option<i64>,
+
+    /// TCP port of the Thrift server
+    #[arg(long, value_name = "PORT")]
+    pub thrift_port: Option<u16>,
+
+    /// The device id that P4Runtime clients name
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device_id: u64,
+
+    /// Accepted and ignored
+    #[arg(long, value_name = "ADDR")]
+    pub nanolog: Option<String>,
+
+    /// Log to standard output
+    #[arg(long, conflicts_with = "log_file")]
+    pub log_console: bool,
+
+    /// Log to FILE.txt, with bounds
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+
+    /// What to log; trace has every packet's way through the program
+    #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace")]
+    pub log_level: LogLevel,
+
+    /// Accepted: each line of the log file is written at once anyway
+    #[arg(long)]
+    pub log_flush: bool,
+
+    /// Bytes of a log file, after which another one begins
+    #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub log_file_max_size: u64,
+
+    /// How many full log files are kept beside the present one
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub log_file_max_files: usize,
+
+    /// Accepted and ignored
+    #[arg(long, value_name = "ADDR")]
+    pub notifications_addr: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub debugger: bool,
+
+    #[arg(long, hide = true)]
+    pub debugger_addr: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub restore_state: Option<PathBuf>,
+
+    /// Log the first N bytes of each frame that comes and goes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub dump_packet_data: usize,
+
+    /// Start without a program; a P4Runtime client will bring one
+    #[arg(long)]
+    pub no_p4: bool,
+
+    /// The most interfaces
+    #[arg(long, value_name = "N", default_value_t = DataplaneConfig::MAX_PORTS)]
+    pub max_port_count: usize,
+
+    /// Print the newest version of BMv2 JSON that can be loaded
+    #[arg(long)]
+    pub json_version: bool,
+
+    /// Print version
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
+    /// Unit of the program's timestamps (ours)
+    #[arg(long, value_name = "UNIT", default_value = "us")]
+    pub clock: ClockUnit,
+
+    /// Seed of the program's random numbers; by default another one each time (ours)
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Memory for frames that wait at each interface; by default 8 MiB, less with more than four (ours)
+    #[arg(long, value_name = "SIZE")]
+    ring: Option<Bytes>,
+
+    /// Print what was counted, at the end (ours)
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    #[arg(value_name = "PROGRAM.json")]
+    program: Option<PathBuf>,
+
+    /// Options of the target
+    #[arg(last = true, value_name = "TARGET OPTIONS")]
+    pub target: Vec<OsString>,
+}
+
+impl Options {
+    /// The capture directory and the program. `--pcap`'s directory may be left out, so that in
+    /// `--pcap basic.json` the word belongs to the program, as in BMv2.
+    pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
+        let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
+        match pcap {
+            Some(word) if program.is_none() && word.extension().is_some_and(|end| end == "json") => {
+                (Some(".".as_ref()), pcap)
+            }
+            _ => (pcap, program),
+        }
+    }
+
+    /// What was asked for, or what suits the number of ports.
+    pub fn ring_bytes(&self) -> usize {
+        let suited = DataplaneConfig::ring_bytes_for(self.interfaces.len());
+        self.ring.map_or(suited, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
+    }
+
+    /// What was asked for, or the time.
+    pub fn seed(&self) -> u64 {
+        let clock =
+            || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        self.seed.unwrap_or_else(clock)
+    }
+}
+
+/// `1@veth0`
+fn interface(text: &str) -> Result<(u16, String), String> {
+    let (port, name) = text.split_once('@').ok_or("write <port>@<interface>, such as 1@veth0")?;
+    let port = port.parse().map_err(|_| format!("{port:?} is not a port number"))?;
+    if name.is_empty() {
+        return Err("the interface has no name".into());
+    }
+    Ok((port, name.to_owned()))
+}
+
+/// BMv2's levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+    Off,
+}
+
+/// Units of timestamps.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ClockUnit {
+    /// Microseconds, as BMv2
+    Us,
+    /// Nanoseconds, as hardware
+    Ns,
+}
+
+impl From<ClockUnit> for Clock {
+    fn from(unit: ClockUnit) -> Clock {
+        match unit {
+            ClockUnit::Us => Clock::Us,
+            ClockUnit::Ns => Clock::Ns,
+        }
+    }
+}
+
+/// Options of the target, simple_switch_grpc: they follow `--`.
+#[derive(Debug, Parser)]
+#[command(name = "weir switch --", max_term_width = 100)]
+pub struct TargetOptions {
+    #[command(flatten)]
+    pub grpc: GrpcOptions,
+
+    /// Port of packet-ins and packet-outs; without it there are none
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=511))]
+    pub cpu_port: Option<u16>,
+
+    /// The egress port that means drop
+    #[arg(long, value_name = "PORT", default_value_t = SwitchConfig::DROP_PORT)]
+    pub drop_port: u16,
+
+    #[arg(long, hide = true)]
+    pub dp_grpc_server_addr: Option<String>,
+
+    /// Strict priorities of each port
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub priority_queues: u8,
+
+    /// Accepted and ignored
+    #[arg(long)]
+    pub disable_swap: bool,
+
+    /// The most multicast groups
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_mc_groups: u32,
+
+    /// The most first-level multicast entries
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_l1_entries: u32,
+
+    /// The most second-level multicast entries
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_l2_entries: u32,
+}
+
+/// The P4Runtime server.
+#[derive(Debug, clap::Args)]
+pub struct GrpcOptions {
+    /// Where the P4Runtime server listens [default: 0.0.0.0:9559]
+    #[arg(long = "grpc-server-addr", value_name = "ADDR:PORT")]
+    pub addr: Option<String>,
+
+    /// Serve P4Runtime over TLS
+    #[arg(long = "grpc-server-ssl")]
+    pub ssl: bool,
+
+    /// Certificates that clients are checked against (PEM)
+    #[arg(long = "grpc-server-cacert", value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+
+    /// The server's certificate (PEM)
+    #[arg(long = "grpc-server-cert", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+
+    /// The server's private key (PEM)
+    #[arg(long = "grpc-server-key", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+
+    /// Clients must show a certificate
+    #[arg(long = "grpc-server-with-client-auth")]
+    pub with_client_auth: bool,
+}
+
+impl GrpcOptions {
+    /// What BMv2 refuses.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.ssl && self.cert.is_none() {
+            return Err(Failure::input("--grpc-server-ssl needs --grpc-server-cert"));
+        }
+        if self.ssl && self.key.is_none() {
+            return Err(Failure::input("--grpc-server-ssl needs --grpc-server-key"));
+        }
+        Ok(())
+    }
+
+    /// Certificates were given that nobody will read.
+    pub fn pem_without_ssl(&self) -> bool {
+        let given = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
+        !self.ssl && (given || self.with_client_auth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_switch::driver::CaptureConfig;
+
+    /// The generic half, as a command of its own.
+    #[derive(Debug, Parser)]
+    struct Generic {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        Generic::try_parse_from(std::iter::once("switch").chain(line.split(' '))).map(|g| g.options)
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_driver() {
+        let options = parse("--no-p4").unwrap();
+        assert_eq!(options.pcap_limit.get(), CaptureConfig::LIMIT);
+        assert_eq!(options.ring_bytes(), DataplaneConfig::default().ring_bytes);
+        assert_eq!(parse("--no-p4 --ring 1MiB").unwrap().ring_bytes(), 1 << 20);
+        let target = TargetOptions::parse_from(["--"]);
+        assert_eq!((target.drop_port, target.priority_queues, target.cpu_port), (511, 1, None));
+    }
+
+    #[test]
+    fn takes_a_tutorials_command_line() {
+        let line = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap /tmp --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 \
+                    build/basic.json --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 510";
+        let options = parse(line).unwrap();
+        assert_eq!(options.interfaces, [(1, "s1-eth1".to_owned()), (2, "s1-eth2".to_owned())]);
+        let (pcap, program) = options.pcap_and_program();
+        assert_eq!((pcap, program), (Some("/tmp".as_ref()), Some("build/basic.json".as_ref())));
+        assert_eq!(options.target.len(), 4);
+        let target = TargetOptions::parse_from(std::iter::once("--".into()).chain(options.target));
+        assert_eq!((target.cpu_port, target.grpc.addr.as_deref()), (Some(510), Some("0.0.0.0:50051")));
+    }
+
+    #[test]
+    fn a_program_behind_pcap_is_the_program() {
+        let options = parse("--pcap basic.json").unwrap();
+        assert_eq!(options.pcap_and_program(), (Some(".".as_ref()), Some("basic.json".as_ref())));
+        let options = parse("basic.json --pcap").unwrap();
+        assert_eq!(options.pcap_and_program(), (Some(".".as_ref()), Some("basic.json".as_ref())));
+        let options = parse("--pcap=x basic.json").unwrap();
+        assert_eq!(options.pcap_and_program(), (Some("x".as_ref()), Some("basic.json".as_ref())));
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_an_interface() {
+        let refused = |text| interface(text).unwrap_err();
+        assert!(refused("veth0").contains("<port>@<interface>"));
+        assert!(refused("x@veth0").contains("not a port number"));
+        assert!(refused("1@").contains("no name"));
+        assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
+        assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! `weir switch` from outside: its command line, its files, its end.
+
+use assert_cmd::Command;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use weir_switch::driver::{PcapReader, PcapWriter};
+
+/// What a busy machine may take for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json")
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
+    let output = command.arg("switch").args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_with_the_reason() {
+    for (arguments, told) in [
+        (&["--bogus"][..], "--bogus"),
+        (&["--no-p4", "--", "--bogus"], "--bogus"),
+        (&["--no-p4", "--cpu-port", "255"], "--cpu-port"),
+        (&["--no-p4", "--", "--cpu-port", "0"], "0 is not in 1..=511"),
+        (&["--no-p4", "--", "--cpu-port", "511"], "CPU port is the drop port"),
+        (&["--no-p4", "--", "--priority-queues", "9"], "9 is not in 1..=8"),
+        (&["--no-p4", "--", "--dp-grpc-server-addr", "x"], "--dp-grpc-server-addr"),
+        (&["--no-p4", "--", "--grpc-server-ssl"], "--grpc-server-cert"),
+        (&["--no-p4", "--debugger"], "weir trace"),
+        (&["--no-p4", "--restore-state", "x"], "--restore-state"),
+        (&["--no-p4", "--log-console", "--log-file", "x"], "cannot be used with"),
+        (&["--no-p4", "-L", "loud"], "loud"),
+        (&["-i", "veth0", "--no-p4"], "<port>@<interface>"),
+        (&["-i", "1@no-such-if", "--no-p4"], "interface no-such-if"),
+        (&["-i", "511@lo", "--no-p4"], "not a port number for an interface"),
+        (&["--use-files", "0", "-i", "1@absent", "--no-p4"], "absent_in.pcap"),
+        (&[], "name a program"),
+        (&["absent.json"], "absent.json"),
+    ] {
+        let stderr = refused(arguments);
+        assert!(stderr.contains(told), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
+fn prints_versions() {
+    for (flag, told) in [("--json-version", "2.23"), ("-v", env!("CARGO_PKG_VERSION"))] {
+        let output = Command::cargo_bin("weir").unwrap().args(["switch", flag]).output().unwrap();
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().contains(told));
+    }
+}
+
+/// A switch on files in a directory of its own, ended however the test ends.
+struct Running(Child);
+
+impl Running {
+    fn start(directory: &Path, arguments: &[&str]) -> Running {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
+        command.current_dir(directory).arg("switch").args(arguments).arg(program());
+        Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Sends a signal; gives exit status, stdout and stderr.
+    fn end(mut self, signal: &str) -> (Option<i32>, String, String) {
+        let pid = self.0.id().to_string();
+        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        let (mut out, mut err) = (String::new(), String::new());
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        (self.0.wait().unwrap().code(), out, err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `count` frames of 100 bytes that are not IP.
+fn write_input(directory: &Path, interface: &str, count: u64) {
+    let path = directory.join(format!("{interface}_in.pcap"));
+    let mut file = PcapWriter::create(&path, u64::MAX).unwrap();
+    for n in 0..count {
+        assert!(file.write(Duration::from_secs(n), &[n as u8; 100]).unwrap());
+    }
+    file.flush().unwrap();
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn runs_on_files_and_ends_cleanly_on_either_signal() {
+    for signal in ["-TERM", "-INT"] {
+        let directory = tempfile::tempdir().unwrap();
+        write_input(directory.path(), "e1", 5);
+        write_input(directory.path(), "e2", 0);
+        let flags =
+            ["--use-files", "0", "-i", "1@e1", "-i", "2@e2", "--stats", "--log-file", "log", "-L", "info"];
+        let switch = Running::start(directory.path(), &flags);
+        let log = directory.path().join("log.txt");
+        wait_for(|| fs::read_to_string(&log).is_ok_and(|log| log.contains("end of all input files")));
+        let (status, out, err) = switch.end(signal);
+        assert_eq!((status, err.as_str()), (Some(0), ""), "{signal}");
+        assert!(
+            out.contains("switch: 5 received, 0 copied, 0 sent, 0 queued; dropped: ingress_drop 5"),
+            "{out}"
+        );
+        let mut frame = Vec::new();
+        let mut written = PcapReader::open(&directory.path().join("e2_out.pcap")).unwrap();
+        assert_eq!(written.read(&mut frame).unwrap(), None);
+        let log = fs::read_to_string(log).unwrap();
+        assert!(log.lines().all(|line| line.contains("] [weir] [I] [thread ")), "{log}");
+    }
+}
+
+#[test]
+fn logs_every_packet_within_bounds() {
+    let directory = tempfile::tempdir().unwrap();
+    write_input(directory.path(), "e1", 200);
+    let flags = [
+        "--use-files",
+        "0",
+        "-i",
+        "1@e1",
+        "--log-file",
+        "log",
+        "--dump-packet-data",
+        "4",
+        "--log-file-max-size",
+        "10000",
+        "--log-file-max-files",
+        "2",
+        "--nanolog",
+        "ipc:///tmp/x",
+        "--thrift-port",
+        "9090",
+    ];
+    let switch = Running::start(directory.path(), &flags);
+    wait_for(|| directory.path().join("log.2.txt").exists());
+    let (status, _, err) = switch.end("-TERM");
+    assert_eq!(status, Some(0));
+    assert!(err.contains("--nanolog does nothing"), "{err}");
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "txt") {
+            assert!(fs::metadata(&path).unwrap().len() <= 10_000);
+            logs.push(path);
+        }
+    }
+    assert_eq!(logs.len(), 3, "{logs:?}");
+    let newest = fs::read_to_string(directory.path().join("log.1.txt")).unwrap();
+    assert!(newest.contains("port 1 received 100 bytes: ["), "{newest}");
+    assert!(newest.contains("[T]"), "the way of the packet: {newest}");
+}
