@@ -65,15 +65,6 @@ impl<T: Tracer> Run<'_, T> {
             pc += 1;
             match op.code {
                 Code::Mov => set!(op, s!(op.a)),
-                Code::Copy => {
-                    for step in 0..op.b {
-                        let value = s!(op.a + step);
-                        if T::ENABLED {
-                            self.trace_assign(slots, op.d + step, value);
-                        }
-                        s!(op.d + step) = value;
-                    }
-                }
                 Code::MovIf => {
                     if s!(op.b) != 0 {
                         set!(op, s!(op.a));

@@ -70,15 +70,9 @@ impl Actions<'_, '_> {
     /// Compiles a list of primitives; the code falls out at its end. Tells whether it may call `exit`.
     pub fn body(&mut self, primitives: &[At]) -> Result<bool, LoadError> {
         let (mut starts, mut jumps, mut exits) = (Vec::new(), Vec::new(), false);
-        let is_jump =
-            |at: &At| at.opt("op").and_then(|op| op.value.as_str()).is_some_and(|op| op.starts_with("_jump"));
-        let has_jumps = primitives.iter().any(is_jump);
-        self.asm.here();
         for (index, at) in primitives.iter().enumerate() {
             self.asm.statement();
-            if has_jumps {
-                starts.push(self.asm.here());
-            }
+            starts.push(self.asm.here());
             let op = at.get("op")?;
             match op.str()? {
                 "_jump" => {

@@ -530,10 +530,6 @@ impl Program {
                     written.insert(*operand);
                 }
             }
-            if op.code == Code::Copy {
-                read.extend(op.a..op.a + op.b);
-                written.extend(op.d..op.d + op.b);
-            }
         }
         for op in &self.wide {
             read.extend([op.a, op.b].iter().flat_map(|operand| operand.slot..operand.slot + operand.limbs));

@@ -54,8 +54,6 @@ macro_rules! codes {
 codes! {
     /// d = a
     Mov(Write, Read, None),
-    /// d and the slots behind it = a and those behind it, b of them in all
-    Copy(Write, Read, Index),
     /// d = a if b is not 0
     MovIf(Update, Read, Read),
     /// d = a + b

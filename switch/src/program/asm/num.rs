@@ -458,29 +458,8 @@ impl Asm<'_> {
                 return Ok(());
             }
         }
-        if bits < 64 || !self.extend_copy(place.slot, value.slot) {
-            self.emit(Code::Mov, bits, place.slot, value.slot, 0);
-        }
+        self.emit(Code::Mov, bits, place.slot, value.slot, 0);
         Ok(())
-    }
-
-    /// Arguments that go to fields next to each other are copied by one operation. True if the last one could be
-    /// extended by this assignment.
-    fn extend_copy(&mut self, to: Slot, from: Slot) -> bool {
-        if self.code.len() <= self.barrier {
-            return false;
-        }
-        let Some(last) = self.code.last_mut() else { return false };
-        let count = match last.code {
-            Code::Mov if last.w == 64 => 1,
-            Code::Copy => last.b,
-            _ => return false,
-        };
-        if last.d + count != to || last.a + count != from {
-            return false;
-        }
-        (last.code, last.b) = (Code::Copy, count + 1);
-        true
     }
 
     /// Assigns a number to a field of a header found at run time.
