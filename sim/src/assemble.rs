@@ -132,7 +132,12 @@ fn switch_config(experiment: &Experiment, ix: SwitchIx) -> SwitchConfig {
     }
 }
 
-fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Time) -> Result<Host, RunError> {
+fn build_host(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    ix: HostIx,
+    base_rtt: Time,
+) -> Result<Host, RunError> {
     let (topology, spec) = (&experiment.topology, &experiment.spec);
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;

@@ -217,7 +217,8 @@ impl Network {
         if let Some(arrival) = direction.send(now, packet) {
             self.events.push(arrival, Event::Arrive(index));
         }
-        if more && !direction.free_scheduled
+        if more
+            && !direction.free_scheduled
             && let Some(free) = direction.busy(now)
         {
             direction.free_scheduled = true;

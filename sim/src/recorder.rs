@@ -69,12 +69,22 @@ impl Recorder {
                     port_series.len() - 1
                 });
                 let histogram = Vec::new();
-                ports.push(PortProbe { switch, port, direction, histogram, sum: 0, sent_before: Bytes::ZERO, series });
+                ports.push(PortProbe {
+                    switch,
+                    port,
+                    direction,
+                    histogram,
+                    sum: 0,
+                    sent_before: Bytes::ZERO,
+                    series,
+                });
             }
         }
         let acked_before = vec![Bytes::ZERO; flows.len()];
-        let rate_series =
-            flows.into_iter().map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() }).collect();
+        let rate_series = flows
+            .into_iter()
+            .map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() })
+            .collect();
         Recorder { interval, samples: 0, ports, port_series, rate_series, acked_before }
     }
 
@@ -131,7 +141,8 @@ impl Recorder {
                 continue;
             }
             let name = port_name(topology, probe.switch, probe.port);
-            let peak = network.switches[probe.switch.0 as usize].switch.queues().port_level(probe.port).peak_bytes;
+            let peak =
+                network.switches[probe.switch.0 as usize].switch.queues().port_level(probe.port).peak_bytes;
             let summary = QueueSummary {
                 peak_bytes: peak,
                 mean_bytes: if self.samples == 0 { 0.0 } else { probe.sum as f64 / self.samples as f64 },

@@ -134,7 +134,8 @@ pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Resul
         partial,
         schemes,
     };
-    let order = experiment.schemes.iter().map(|s| s.label.clone()).filter(|l| traces.contains_key(l)).collect();
+    let order =
+        experiment.schemes.iter().map(|s| s.label.clone()).filter(|l| traces.contains_key(l)).collect();
     Ok(Results { summary, traces, order })
 }
 
@@ -196,7 +197,8 @@ impl<'e> SchemeRun<'e> {
         let names = flows[..watched].iter().map(|f| f.name.clone()).collect();
         let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
         let share = Time::from_ps(
-            (u128::from(spec.duration.as_ps()) * u128::from(FAIRNESS_SHARE.0) / u128::from(FAIRNESS_SHARE.1)) as u64,
+            (u128::from(spec.duration.as_ps()) * u128::from(FAIRNESS_SHARE.0) / u128::from(FAIRNESS_SHARE.1))
+                as u64,
         );
         let first = flows.first().map(|f| f.start);
         let join = flows.iter().map(|f| f.start).find(|&start| Some(start) > first);

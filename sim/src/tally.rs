@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn the_p4_list_is_read_whole() {
-        let declared = |prefix: &str| REASONS_P4.lines().filter(|l| l.starts_with("const ") && l.contains(prefix)).count();
+        let declared = |prefix: &str| {
+            REASONS_P4.lines().filter(|l| l.starts_with("const ") && l.contains(prefix)).count()
+        };
         assert_eq!(DROPS.len(), declared(" DROP_"));
         assert_eq!(EVENTS.len(), declared(" EVENT_"));
         assert!(DROPS.contains(&("ttl_expired".to_owned(), 7)));

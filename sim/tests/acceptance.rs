@@ -59,7 +59,12 @@ fn fncc_queues_less_at_every_hop_and_lhcs_helps_at_the_last() {
             assert!(scheme.drops.is_empty(), "{name} {label}: {:?}", scheme.drops);
         }
         if name.contains("last") {
-            assert!(of("fncc") < of("fncc-no-lhcs"), "{name}: LHCS {} B, without {} B", of("fncc"), of("fncc-no-lhcs"));
+            assert!(
+                of("fncc") < of("fncc-no-lhcs"),
+                "{name}: LHCS {} B, without {} B",
+                of("fncc"),
+                of("fncc-no-lhcs")
+            );
         } else {
             assert_eq!(of("fncc"), of("fncc-no-lhcs"), "{name}: LHCS acts at the last hop only");
         }
@@ -104,7 +109,15 @@ fn pfc_is_lossless_and_without_it_losses_are_repaired() {
     }
     let lossy = results(
         "quickstart.yaml",
-        &["pfc=off", "buffer=30KB", "duration=10ms", "flows.0.size=2MB", "flows.1.size=2MB", "schemes=[hpcc]"],
+        &[
+            "pfc=off",
+            "buffer=30KB",
+            "duration=10ms",
+            "flows.0.size=2MB",
+            "flows.1.size=2MB",
+            "flows.1.start=0us",
+            "schemes=[hpcc]",
+        ],
     );
     let hpcc = &lossy.summary.schemes["hpcc"];
     assert!(hpcc.drops.get("buffer_full").is_some_and(|&n| n > 0), "{:?}", hpcc.drops);

@@ -108,7 +108,8 @@ impl Experiment {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
-        let stem = path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
+        let stem =
+            path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
         Experiment::parse(&text, &file, &stem, overrides, seed)
     }
 
@@ -183,7 +184,10 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
         return Err(wrong("observe.interval", "cannot be zero, give a span like 1us".to_owned()));
     }
     if spec.transport.ack_every == 0 {
-        return Err(wrong("transport.ack_every", "cannot be 0: the sender needs ACKs, give 1 or more".to_owned()));
+        return Err(wrong(
+            "transport.ack_every",
+            "cannot be 0: the sender needs ACKs, give 1 or more".to_owned(),
+        ));
     }
     if let Some(ecn) = spec.ecn.on() {
         for link in &topology.links {
@@ -200,7 +204,10 @@ fn resolve_schemes(
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Scheme>, ExperimentError> {
     if spec.schemes.is_empty() {
-        return Err(wrong("schemes", "none is listed, name at least one (`weir schemes` lists them)".to_owned()));
+        return Err(wrong(
+            "schemes",
+            "none is listed, name at least one (`weir schemes` lists them)".to_owned(),
+        ));
     }
     let mut labels = BTreeSet::new();
     let mut resolved = Vec::new();
@@ -243,7 +250,10 @@ fn resolve_flows(
             return Err(wrong(&place("to"), format!("\"{}\" cannot send to itself", flow.to)));
         }
         if flow.size == Some(Bytes::ZERO) {
-            return Err(wrong(&place("size"), "an empty flow never starts, give it a byte or more".to_owned()));
+            return Err(wrong(
+                &place("size"),
+                "an empty flow never starts, give it a byte or more".to_owned(),
+            ));
         }
         if flow.start >= spec.duration {
             let why = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
@@ -287,7 +297,8 @@ fn resolve_ports(
     topology: &Topology,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<(SwitchIx, u16)>, ExperimentError> {
-    let all = || topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)));
+    let all =
+        || topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)));
     let mut ports = BTreeSet::new();
     for (i, name) in spec.observe.ports.iter().enumerate() {
         let is_named = |&(ix, port): &(SwitchIx, u16)| {
@@ -297,7 +308,8 @@ fn resolve_ports(
         };
         ports.extend(all().filter(is_named));
         if !all().any(|port| is_named(&port)) {
-            let why = format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
+            let why =
+                format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
             return Err(wrong(&format!("observe.ports[{i}]"), why));
         }
     }

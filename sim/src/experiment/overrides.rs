@@ -5,10 +5,10 @@ use serde_yaml::{Mapping, Value};
 /// Sets `path` (dotted keys, list positions as numbers: `flows.1.start=200us`) to `value` in `root`.
 /// The value is read as YAML, so that numbers and lists work as they do in the file.
 pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
-    let (path, text) = assignment
-        .split_once('=')
-        .filter(|(path, _)| !path.trim().is_empty())
-        .ok_or_else(|| format!("\"{assignment}\" is not an assignment, write it like transport.ack_every=2"))?;
+    let (path, text) =
+        assignment.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or_else(|| {
+            format!("\"{assignment}\" is not an assignment, write it like transport.ack_every=2")
+        })?;
     let value: Value = serde_yaml::from_str(text).map_err(|e| format!("{path}: {e}"))?;
     let mut at = root;
     for key in path.trim().split('.') {
@@ -27,10 +27,9 @@ fn step<'v>(at: &'v mut Value, key: &str) -> Result<&'v mut Value, String> {
         Value::Mapping(map) => Ok(map.entry(Value::String(key.to_owned())).or_insert(Value::Null)),
         Value::Sequence(list) => {
             let len = list.len();
-            key.parse::<usize>()
-                .ok()
-                .and_then(|i| list.get_mut(i))
-                .ok_or_else(|| format!("the list has no entry \"{key}\", it has 0 to {}", len.saturating_sub(1)))
+            key.parse::<usize>().ok().and_then(|i| list.get_mut(i)).ok_or_else(|| {
+                format!("the list has no entry \"{key}\", it has 0 to {}", len.saturating_sub(1))
+            })
         }
         _ => Err(format!("\"{key}\" is below a single value")),
     }
@@ -42,12 +41,14 @@ mod tests {
 
     #[test]
     fn sets_keys_and_list_entries() {
-        let mut root: Value = serde_yaml::from_str("{a: {b: 1}, flows: [{start: 0us}, {start: 1us}]}").unwrap();
+        let mut root: Value =
+            serde_yaml::from_str("{a: {b: 1}, flows: [{start: 0us}, {start: 1us}]}").unwrap();
         apply(&mut root, "a.b=2").unwrap();
         apply(&mut root, "flows.1.start=5us").unwrap();
         apply(&mut root, "new.key=[x, y]").unwrap();
         let expected: Value =
-            serde_yaml::from_str("{a: {b: 2}, flows: [{start: 0us}, {start: 5us}], new: {key: [x, y]}}").unwrap();
+            serde_yaml::from_str("{a: {b: 2}, flows: [{start: 0us}, {start: 5us}], new: {key: [x, y]}}")
+                .unwrap();
         assert_eq!(root, expected);
     }
 

@@ -40,8 +40,13 @@ fn what_was_resolved_reads_back_the_same() {
 
 #[test]
 fn overrides_and_seed_replace_what_the_file_says() {
-    let experiment =
-        Experiment::parse(GOOD, "x.yaml", "x", &["duration=2ms".to_owned(), "topology.senders=4".to_owned()], Some(7));
+    let experiment = Experiment::parse(
+        GOOD,
+        "x.yaml",
+        "x",
+        &["duration=2ms".to_owned(), "topology.senders=4".to_owned()],
+        Some(7),
+    );
     let experiment = experiment.unwrap();
     assert_eq!(experiment.spec.duration, Time::from_ms(2));
     assert_eq!(experiment.topology.hosts.len(), 5);
