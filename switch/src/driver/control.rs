@@ -44,6 +44,8 @@ impl Runtime {
         for (&port, &limits) in &self.limits {
             switch.set_limits(port, limits);
         }
+        // What the old one's rates were waited for no longer matters.
+        self.due.fill(Time::ZERO);
         self.switch.replace(switch)
     }
 
