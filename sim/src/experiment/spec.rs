@@ -228,4 +228,8 @@ pub struct PaperNote {
     /// Where: figure or section.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
+    /// What to put beside it: a place in a scheme's summary such as `fncc.first_slowdown_us`, or two of them,
+    /// `A / B` for their ratio or `A vs B` for the change from B to A.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours: Option<String>,
 }

@@ -174,7 +174,7 @@ fn describe(experiment: &Experiment) -> Run {
                 what: note.what.clone(),
                 value: note.value.clone(),
                 source: note.source.clone(),
-                ours: None,
+                ours: note.ours.clone(),
             })
             .collect(),
     }
