@@ -4,10 +4,10 @@
 //!
 //! 1. [`topology`]: a [`topology::TopologySpec`] (YAML) becomes a checked [`topology::Topology`]: names, ports,
 //!    addresses, links.
-//! 2. [`routes`]: symmetric ECMP or spanning trees over it.
-//! 3. [`verify`]: a proof over every pair and every hash value that data and ACK take the same path
+//! 2. [`mod@routes`]: symmetric ECMP or spanning trees over it.
+//! 3. [`mod@verify`]: a proof over every pair and every hash value that data and ACK take the same path
 //!    in opposite directions, without loop or black hole.
-//! 4. [`plan`]: the table entries of each switch as P4Runtime updates.
+//! 4. [`mod@plan`]: the table entries of each switch as P4Runtime updates.
 //!
 //! [`path`] tells what a packet will meet (switches, ports, base RTT, bottleneck), [`hash`] is the
 //! Rust twin of the hash in `p4src/include`.

@@ -59,7 +59,7 @@ fn link_cost(topology: &Topology, ix: LinkIx, payload: Bytes) -> Time {
     link.delay * 2 + link.rate.tx_time(payload)
 }
 
-/// A packet that does not arrive. [`crate::verify`] says that there is none.
+/// A packet that does not arrive. [`mod@crate::verify`] says that there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Lost {
     /// A switch has no route.

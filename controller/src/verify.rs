@@ -4,7 +4,7 @@
 //! - a packet and its ACK pass the same links in opposite order. FNCC needs that (an ACK carries the
 //!   record of the port it came in by), and so does comparing `path_id`s.
 //!
-//! Hosts are taken by class and hashes by residue ([`crate::residue`]), so nothing is sampled: what
+//! Hosts are taken by class and hashes by residue (`crate::residue`), so nothing is sampled: what
 //! is proved is proved for all 2^32 hashes.
 
 use crate::compiled::{Compiled, Decision};

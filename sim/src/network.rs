@@ -66,6 +66,7 @@ pub struct Network {
 struct Outbox {
     ready: Vec<u16>,
     pfc: Vec<(u16, PfcFrame)>,
+    #[expect(clippy::vec_box, reason = "the boxes go back to the pool as they are")]
     dropped: Vec<Box<Packet>>,
 }
 

@@ -1,7 +1,7 @@
 //! Which way packets go: symmetric ECMP or spanning trees (FNCC §3.1, observation 2).
 //!
-//! [`Routes`] holds exactly what the tables of each switch will hold; [`crate::verify`] walks it and
-//! [`crate::plan`] writes it out. Nothing else decides a path.
+//! [`Routes`] holds exactly what the tables of each switch will hold; [`mod@crate::verify`] walks it and
+//! [`mod@crate::plan`] writes it out. Nothing else decides a path.
 
 mod ecmp;
 mod trees;

@@ -1,7 +1,7 @@
 //! The switch in real time, on network interfaces or pcap files.
 //!
 //! This module alone in the crate has a clock, sockets, threads and a log: a thin driver of the sans-IO
-//! [`Switch`](crate::engine::Switch). One thread owns the switch and moves all frames ([`Dataplane`]);
+//! [`Switch`]. One thread owns the switch and moves all frames ([`Dataplane`]);
 //! everything else speaks to it through a [`DataplaneHandle`]: the P4Runtime and Thrift servers run
 //! closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
 //!
