@@ -12,10 +12,6 @@
 //!
 //! Nothing but `agent` reads a clock or opens a socket, and nothing logs or draws random numbers:
 //! time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
-//!
-//! Differences from SEAMS.md: [`Host::open`] gives a `Result`, because a message id in use and an
-//! empty message must be refused; [`scheme::Sender::on_ack`] also gets the counters of telemetry it
-//! leaves out; `SEAMS`' `Clock` is [`telemetry::Clock`].
 
 #[cfg(feature = "agent")]
 pub mod agent;

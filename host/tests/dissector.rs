@@ -227,7 +227,7 @@ fn every_kind_and_rate_has_its_name() {
     }
 }
 
-/// SEAMS: on the wire the newest record comes first.
+/// On the wire the newest record comes first.
 fn records_come_in_data_path_order() {
     let records = [record(3, 30, 0, 0), record(2, 20, 0, 0), record(1, 10, 0, 0)];
     let mut gathered_by_ack = frame(Kind::Ack, 7, 1_000);

@@ -24,7 +24,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
-/// The port by which a switch talks to its controller (SEAMS: the CPU port of every program here).
+/// The port by which a switch talks to its controller (`CPU_PORT` in `p4src/include/constants.p4`).
 pub const CPU_PORT: u16 = 255;
 /// The most links a switch takes: the port registers of the P4 programs have 512 cells, and BMv2
 /// keeps port 511 for dropping.

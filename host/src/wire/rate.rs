@@ -48,7 +48,7 @@ mod tests {
         }
     }
 
-    /// The table of SEAMS and p4src, spelled out.
+    /// The table of `p4src/include/constants.p4`, spelled out.
     #[test]
     fn codes_are_those_of_the_switches() {
         let text: Vec<String> =

@@ -60,7 +60,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
     }
 }
 
-/// `fncc`, or `{scheme: fncc, label: ..., set: {lhcs: off}, program: path.json}`.
+/// `fncc`, or `{scheme: fncc, label: ..., set: {lhcs: off}}`.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SchemeMap {
