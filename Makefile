@@ -2,6 +2,10 @@
 
 EXP  ?= experiments/quickstart.yaml
 ARGS ?=
+# Of the p4 tutorials: TOPO=topology.json DEFAULT_PROG=basic.p4 (or .json)
+TOPO         ?=
+DEFAULT_PROG ?=
+PROGRAM       = $(if $(filter %.p4,$(DEFAULT_PROG)),build/$(notdir $(DEFAULT_PROG:.p4=.json)),$(DEFAULT_PROG))
 P4C       ?= p4c-bm2-ss
 P4C_FLAGS ?=
 
@@ -11,8 +15,15 @@ WEIR   := $(TARGET)/release/weir
 
 .PHONY: run test bench p4 stop clean help build
 
-run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"
+run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
+ifeq ($(TOPO),)
 	@$(WEIR) run $(EXP) $(ARGS)
+else
+ifneq ($(filter %.p4,$(DEFAULT_PROG)),)
+	@mkdir -p build && $(P4C) $(P4C_FLAGS) --p4v 16 --p4runtime-files $(PROGRAM:.json=.p4.p4info.txtpb) -o $(PROGRAM) $(DEFAULT_PROG)
+endif
+	@$(WEIR) mininet $(TOPO) $(if $(PROGRAM),--program $(PROGRAM)) $(ARGS)
+endif
 
 test: ## Run everything that checks: format, lints, tests, packet tests, experiments
 	@.ci/test
@@ -26,6 +37,7 @@ p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I 
 
 stop: ## Remove what a run that was killed left behind
 	@rm -rf runs/.weir-*
+	@if [ "$$(id -u)" = 0 ] && [ -x $(WEIR) ] && /usr/bin/python3 -c 'import mininet' 2>/dev/null; then $(WEIR) mininet --clean; fi
 
 clean: stop ## Remove what was built; runs/ stays, it holds your results
 	@$(CARGO) clean

@@ -6,6 +6,7 @@
 // Data is not touched; the sender knows half a round trip earlier (Xu et al., FNCC, arXiv
 // 2405.07608, section 3.2.1). Needs symmetric paths: the ACK must come in by the port the data left by.
 #include "include/weir.p4"
+#include "controls/int_push.p4"
 #include "controls/all_int_table.p4"
 
 control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {

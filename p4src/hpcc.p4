@@ -6,6 +6,7 @@
 // The record is the port's state as this packet leaves it: time, bytes sent before it, bytes queued
 // behind it (Li et al., HPCC, SIGCOMM 2019, section 3.1).
 #include "include/weir.p4"
+#include "controls/int_push.p4"
 
 control HpccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     PortProfile() port_profile;

@@ -12,7 +12,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, [ROOT])?;
     let out = env::var("OUT_DIR")?;
     fs::write(Path::new(&out).join("descriptors.bin"), descriptors.encode_to_vec())?;
-    // No services: the gRPC stubs belong to the crates that serve and call.
-    prost_build::Config::new().enable_type_names().compile_fds(descriptors)?;
+    let mut config = prost_build::Config::new();
+    config.enable_type_names();
+    #[cfg(feature = "grpc")]
+    config.service_generator(tonic_prost_build::configure().service_generator());
+    config.compile_fds(descriptors)?;
     Ok(())
 }

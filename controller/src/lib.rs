@@ -8,28 +8,36 @@
 //! 3. [`mod@verify`]: a proof over every pair and every hash value that data and ACK take the same path
 //!    in opposite directions, without loop or black hole.
 //! 4. [`mod@plan`]: the table entries of each switch as P4Runtime updates.
+//! 5. [`mod@reconcile`]: what a switch lacks of its plan, as updates in an order without black holes or loops.
 //!
 //! [`path`] tells what a packet will meet (switches, ports, base RTT, bottleneck), [`hash`] is the
 //! Rust twin of the hash in `p4src/include`.
 //!
-//! This crate knows no congestion control scheme, opens no socket and reads no clock. Nothing here
-//! talks to a switch: `weir_switch::control` takes the updates in process. `docs/routing.md` explains
-//! the ideas.
+//! [`import`] and [`runtime_json`] read and write other tools' files. This crate knows no congestion control scheme. It
+//! opens no socket and reads no clock, but for the P4Runtime client behind the feature `client`; `sim` gives the same
+//! updates to `weir_switch::control` in process. `docs/routing.md` and `docs/controller.md` explain the ideas.
 
+#[cfg(feature = "client")]
+pub mod client;
 mod compiled;
 pub mod hash;
+pub mod import;
 pub mod path;
 pub mod plan;
 pub mod profile;
 pub mod rate;
+pub mod reconcile;
 mod residue;
 pub mod routes;
+pub mod runtime_json;
 pub mod topology;
 pub mod verify;
 mod walk;
+pub mod watch;
+pub mod words;
 
 pub use path::{BaseRtt, Path, PathHop};
 pub use plan::{PlanError, PlanOptions, plan};
-pub use routes::{Method, RouteError, Routes, routes};
+pub use routes::{Method, RouteError, Routes, reroute, routes};
 pub use topology::{Topology, TopologyError, TopologySpec, build};
 pub use verify::{Proof, Violation, verify};

@@ -46,19 +46,19 @@ pub struct EcnRamp {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum EcnError {
     /// In the wrong order.
-    #[error("ecn: kmin {0} is above kmax {1}")]
+    #[error("kmin {0} is above kmax {1}")]
     Order(Bytes, Bytes),
     /// Nothing would ever not be marked.
-    #[error("ecn: kmax is zero; leave ecn out to mark nothing")]
+    #[error("kmax is zero; leave ecn out to mark nothing")]
     Zero,
     /// More than certain.
-    #[error("ecn: pmax {0} is above 1")]
+    #[error("pmax {0} is above 1")]
     Probability(Ratio),
     /// Scaling by nothing.
-    #[error("ecn: per is zero")]
+    #[error("per is zero")]
     PerZero,
     /// Too large for the table.
-    #[error("ecn: kmax is {kmax} on a port of {rate}, at most {most} fits the switch", most = Bytes::new(u32::MAX.into()))]
+    #[error("kmax is {kmax} on a port of {rate}, at most {most} fits the switch", most = Bytes::new(u32::MAX.into()))]
     TooLarge {
         /// After scaling.
         kmax: Bytes,
@@ -135,10 +135,7 @@ mod tests {
     fn nonsense_is_refused() {
         let rate = Bandwidth::from_gbps(100);
         let bad = |config: EcnConfig| config.ramp(rate).unwrap_err().to_string();
-        assert_eq!(
-            bad(EcnConfig { kmin: Bytes::from_kb(500), ..dcqcn() }),
-            "ecn: kmin 500KB is above kmax 400KB"
-        );
+        assert_eq!(bad(EcnConfig { kmin: Bytes::from_kb(500), ..dcqcn() }), "kmin 500KB is above kmax 400KB");
         assert!(bad(EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, ..dcqcn() }).contains("kmax is zero"));
         assert!(bad(EcnConfig { pmax: "150%".parse().unwrap(), ..dcqcn() }).contains("above 1"));
         assert!(bad(EcnConfig { per: Some(Bandwidth::ZERO), ..dcqcn() }).contains("per is zero"));

@@ -22,8 +22,10 @@ pub const MOST_VIOLATIONS: usize = 100;
 /// What was proved, and on how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Ordered pairs of different hosts: all there are.
+    /// Ordered pairs of different hosts that have a way to each other: all, while all links are up.
     pub pairs: u64,
+    /// Ordered pairs of hosts whom failed links part.
+    pub parted: u64,
     /// Unordered pairs of host classes on different switches that stand for them.
     pub class_pairs: u64,
     /// Paths walked there and back, one for each class of hashes.
@@ -86,10 +88,17 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
     let mut violations = check.deliveries();
     let hosts = topology.hosts.len() as u64;
     let mut proof = Proof { pairs: hosts * (hosts - 1), ..Proof::default() };
+    let islands = topology.islands();
+    let island = |class: usize| islands[compiled.classes[class].switch.0 as usize];
     // A pair of classes is walked one way only: for each hash, the way back is the same path or a violation.
     for a in 0..compiled.classes.len() {
         for b in a + 1..compiled.classes.len() {
             if compiled.classes[a].switch == compiled.classes[b].switch {
+                continue;
+            }
+            if island(a) != island(b) {
+                proof.parted +=
+                    2 * (compiled.classes[a].hosts.len() * compiled.classes[b].hosts.len()) as u64;
                 continue;
             }
             let mut paths = 0;
@@ -107,6 +116,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
             }
         }
     }
+    proof.pairs -= proof.parted;
     // Pairs on one switch only meet that switch.
     (proof.longest, proof.widest) = (proof.longest.max(1), proof.widest.max(1));
     if violations.is_empty() { Ok(proof) } else { Err(violations) }

@@ -85,11 +85,13 @@ fn members_come_before_the_prefixes_that_use_them() {
     let at = |line: &str| {
         lines.iter().position(|l| l == line).unwrap_or_else(|| panic!("{line} not in {lines:#?}"))
     };
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let group = routes.switches[0].groups.keys().next().unwrap();
     assert!(
-        at("member[group=1 index=0] member_port(port=2)")
-            < at("forward[dst_addr=a000200/24] spread(group=1 size=2 slice=0)")
+        at(&format!("member[group={group} index=0] member_port(port=2)"))
+            < at(&format!("forward[dst_addr=a000200/24] spread(group={group} size=2 slice=0)"))
     );
-    at("member[group=1 index=1] member_port(port=3)");
+    at(&format!("member[group={group} index=1] member_port(port=3)"));
     at("traffic_class[kind=1] classify(priority=1)");
 }
 

@@ -1,6 +1,6 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
-use crate::scheme::{SchemeConfig, TelemetryOn};
+use crate::scheme::{FlowParams, SchemeConfig, TelemetryOn};
 use crate::telemetry::Clock;
 use crate::wire::{HEADERS_LEN, INT_RECORD_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
@@ -61,11 +61,21 @@ impl HostConfig {
     /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
     pub fn payload(&self) -> Option<Bytes> {
         let reserve = match self.scheme.needs().telemetry {
-            TelemetryOn::Data => MAX_HOPS * INT_RECORD_LEN,
-            TelemetryOn::Nothing | TelemetryOn::Acks => 0,
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * INT_RECORD_LEN,
+            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => 0,
         };
         let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;
         (payload > 0).then_some(Bytes::new(payload))
+    }
+
+    /// What the host's scheme is told of it.
+    pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
+        FlowParams {
+            nic_rate: self.nic_rate,
+            base_rtt: self.base_rtt,
+            payload: Bytes::new(u64::from(payload)),
+            clock: self.telemetry_clock,
+        }
     }
 
     pub(crate) fn check(&self) -> Result<Resolved, ConfigError> {

@@ -39,6 +39,16 @@ pub enum OpenError {
         /// As given.
         message: u32,
     },
+    /// The list of senders does not fit.
+    #[error("message {message} cannot announce {count} senders: at most {most} fit its first packet")]
+    TooManyAnnounced {
+        /// As given.
+        message: u32,
+        /// How many were given.
+        count: usize,
+        /// How many fit.
+        most: usize,
+    },
 }
 
 /// Something the driver may want to know.

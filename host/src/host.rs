@@ -1,8 +1,8 @@
 use crate::config::{ConfigError, HostConfig, Resolved};
 use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, Transmit};
 use crate::stats::{DropReason, HostStats};
-use crate::transport::{ControlQueue, Inbound, Outbound};
-use crate::wire::{FrameView, HEADERS_LEN, Kind, MAX_HEAD};
+use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
+use crate::wire::{FrameView, Kind, MAX_HEAD};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
@@ -55,6 +55,13 @@ impl Host {
         self.outbound.open(now, &spec, &self.config, &self.resolved).map(FlowId)
     }
 
+    /// The first packet of the flow, which must not have left yet, will tell the receiver that these hosts
+    /// are about to send to it too (Dart §III-D). One flow of an incast should; if it has ended, or its
+    /// first packet has left, nothing happens.
+    pub fn announce(&mut self, flow: FlowId, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
+        self.outbound.announce(flow.0, senders)
+    }
+
     /// The flow ends with the next packet that was not sent before. Nothing happens if it is
     /// finished or would end sooner.
     pub fn stop(&mut self, now: Time, flow: FlowId) {
@@ -77,8 +84,11 @@ impl Host {
         let Host { inbound, outbound, control, stats, events, .. } = self;
         match frame.weir.kind() {
             Kind::Data => inbound.data(now, &frame, control, stats, events),
-            Kind::Ack | Kind::Nack | Kind::Cnp => outbound.feedback(now, &frame, stats, events),
-            Kind::Probe | Kind::ProbeReply | Kind::Rate | Kind::Policy => Err(DropReason::UnexpectedKind),
+            Kind::Probe => inbound.probe(now, &frame, control, stats),
+            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::ProbeReply => {
+                outbound.feedback(now, &frame, stats, events)
+            }
+            Kind::Rate | Kind::Policy => Err(DropReason::UnexpectedKind),
         }
     }
 
@@ -97,11 +107,11 @@ impl Host {
         {
             return Transmit::Frame { head_len, payload: 0, class: control_class, flow: None };
         }
-        let Some(head) = head.first_chunk_mut::<HEADERS_LEN>() else { return Transmit::Nothing };
+        let Some(head) = head.first_chunk_mut::<MAX_HEAD>() else { return Transmit::Nothing };
         let paused = paused & 1 << data_class != 0;
         match self.outbound.transmit(now, paused, head, &mut self.stats) {
-            Some((key, payload)) => {
-                Transmit::Frame { head_len: HEADERS_LEN, payload, class: data_class, flow: Some(FlowId(key)) }
+            Some(Departure { key, head_len, payload }) => {
+                Transmit::Frame { head_len, payload, class: data_class, flow: Some(FlowId(key)) }
             }
             None => Transmit::Nothing,
         }

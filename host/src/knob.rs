@@ -2,6 +2,8 @@
 
 use crate::scheme::SchemeConfig;
 use std::fmt;
+use std::ops::RangeInclusive;
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
 /// A parameter of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,51 +31,212 @@ impl fmt::Display for Knob {
     }
 }
 
-/// A knob and how to read and write it in a configuration `C`.
+type Get<C> = Box<dyn Fn(&mut C) -> String>;
+type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
+
+/// A knob and how to read and write it in a configuration `C`. Reading gets a copy of it, so that one
+/// projection to a field serves both.
 pub(crate) struct KnobOf<C> {
     pub knob: Knob,
-    pub get: fn(&C) -> String,
-    pub set: fn(&mut C, &str) -> Result<(), String>,
+    pub get: Get<C>,
+    pub set: Set<C>,
 }
 
-/// The present value of the knob `name`.
-pub(crate) fn get<C>(knobs: &[KnobOf<C>], config: &C, name: &str) -> Option<String> {
-    knobs.iter().find(|k| k.knob.name == name).map(|k| (k.get)(config))
-}
+impl<C: 'static> KnobOf<C> {
+    /// A knob that is a field.
+    pub fn new<S: Setting>(knob: Knob, field: fn(&mut C) -> &mut S) -> Self {
+        KnobOf {
+            knob,
+            get: Box::new(move |c| field(c).write()),
+            set: Box::new(move |c, text| S::read(text).map(|value| *field(c) = value)),
+        }
+    }
 
-/// Tunes the knob `name`, if it is one of these.
-pub(crate) fn set<C>(
-    knobs: &'static [KnobOf<C>],
-    config: &mut C,
-    name: &str,
-    value: &str,
-) -> Option<Result<(), KnobError>> {
-    let found = knobs.iter().find(|k| k.knob.name == name)?;
-    Some((found.set)(config, value).map_err(|problem| KnobError::BadValue {
-        knob: found.knob.name,
-        problem,
-        range: found.knob.range,
-    }))
-}
-
-/// Reads a number between two limits.
-pub(crate) fn number_in(text: &str, low: f64, high: f64) -> Result<f64, String> {
-    let number = text.parse::<weir_units::Ratio>()?.get();
-    if (low..=high).contains(&number) { Ok(number) } else { Err(format!("{text} is out of range")) }
-}
-
-/// Reads `on` or `off`.
-pub(crate) fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err(format!("\"{text}\" is neither on nor off")),
+    /// A knob that is a number within limits.
+    pub fn number(knob: Knob, limits: RangeInclusive<f64>, field: fn(&mut C) -> &mut f64) -> Self {
+        KnobOf {
+            knob,
+            get: Box::new(move |c| field(c).to_string()),
+            set: Box::new(move |c, text| number_in(text, &limits).map(|value| *field(c) = value)),
+        }
     }
 }
 
-/// Writes what [`switch`] reads.
-pub(crate) fn on_off(value: bool) -> String {
-    if value { "on" } else { "off" }.to_owned()
+/// The knobs of a part of a configuration, as knobs of the whole.
+pub(crate) fn part<P: 'static, C: 'static>(
+    knobs: Vec<KnobOf<P>>,
+    of: fn(&mut C) -> &mut P,
+) -> impl Iterator<Item = KnobOf<C>> {
+    knobs.into_iter().map(move |KnobOf { knob, get, set }| KnobOf {
+        knob,
+        get: Box::new(move |c: &mut C| get(of(c))),
+        set: Box::new(move |c: &mut C, text: &str| set(of(c), text)),
+    })
+}
+
+/// A kind of value, read and written the way people do.
+pub(crate) trait Setting: Copy + 'static {
+    fn read(text: &str) -> Result<Self, String>;
+    fn write(self) -> String;
+}
+
+impl Setting for bool {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "on" | "true" => Ok(true),
+            "off" | "false" => Ok(false),
+            _ => Err(format!("\"{text}\" is neither on nor off")),
+        }
+    }
+    fn write(self) -> String {
+        if self { "on" } else { "off" }.to_owned()
+    }
+}
+
+/// A count above 0.
+impl Setting for u32 {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("\"{text}\" is not a count above 0"))
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A time above 0.
+impl Setting for Time {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Time::ZERO => Err("zero is too short".to_owned()),
+            time => Ok(time),
+        }
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A size above 0.
+impl Setting for Bytes {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Bytes::ZERO => Err("zero is too little".to_owned()),
+            bytes => Ok(bytes),
+        }
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A rate above 0, as such or as a part of the NIC's, so that a default fits 10 Mbit/s and 400 Gbit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RateOf {
+    Rate(Bandwidth),
+    NicOver(u32),
+}
+
+impl RateOf {
+    /// What it is beside a NIC of this rate.
+    pub fn of(self, nic: Bandwidth) -> Bandwidth {
+        match self {
+            RateOf::Rate(rate) => rate,
+            RateOf::NicOver(n) => nic / u64::from(n),
+        }
+    }
+}
+
+impl Setting for RateOf {
+    fn read(text: &str) -> Result<Self, String> {
+        if let Some(n) = share(text, "nic") {
+            return Ok(RateOf::NicOver(n));
+        }
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Bandwidth::ZERO => Err("at rate zero a flow stands still for ever".to_owned()),
+            rate => Ok(RateOf::Rate(rate)),
+        }
+    }
+    fn write(self) -> String {
+        match self {
+            RateOf::Rate(rate) => rate.to_string(),
+            RateOf::NicOver(n) => format!("nic/{n}"),
+        }
+    }
+}
+
+/// A value, or the word that stands for leaving it to another knob or to the host.
+impl<W: Word, S: Setting> Setting for Or<W, S> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == W::WORD { Ok(Or::Word(W::default())) } else { S::read(text).map(Or::Value) }
+    }
+    fn write(self) -> String {
+        match self {
+            Or::Word(_) => W::WORD.to_owned(),
+            Or::Value(value) => value.write(),
+        }
+    }
+}
+
+/// A value of type `S`, or a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Or<W, S> {
+    Word(W),
+    Value(S),
+}
+
+impl<W: Word, S> Or<W, S> {
+    /// The word.
+    pub fn word() -> Self {
+        Or::Word(W::default())
+    }
+    /// The value, or what the word stands for here.
+    pub fn or(self, meant: S) -> S {
+        match self {
+            Or::Word(_) => meant,
+            Or::Value(value) => value,
+        }
+    }
+}
+
+/// A word that may stand in place of a value.
+pub(crate) trait Word: Copy + Default + 'static {
+    const WORD: &'static str;
+}
+
+/// `host`: what the host was told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostsOwn;
+impl Word for HostsOwn {
+    const WORD: &'static str = "host";
+}
+
+/// `variant`: what the scheme's variant has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Variants;
+impl Word for Variants {
+    const WORD: &'static str = "variant";
+}
+
+/// Reads `<word>/<count>`.
+pub(crate) fn share(text: &str, word: &str) -> Option<u32> {
+    text.strip_prefix(word)?.strip_prefix('/')?.parse().ok().filter(|&n| n > 0)
+}
+
+/// Reads one of a few words.
+pub(crate) fn word_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its settings"))
+}
+
+/// Writes what [`word_of`] reads.
+pub(crate) fn word_for<T: Copy + PartialEq>(value: T, words: &[(&str, T)]) -> String {
+    words.iter().find(|(_, v)| *v == value).map_or_else(String::new, |(word, _)| (*word).to_owned())
+}
+
+/// Reads a number between two limits.
+pub(crate) fn number_in(text: &str, limits: &RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse::<weir_units::Ratio>()?.get();
+    if limits.contains(&number) { Ok(number) } else { Err(format!("{text} is out of range")) }
 }
 
 /// Why a knob could not be tuned.

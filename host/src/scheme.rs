@@ -4,10 +4,11 @@
 //! not know how telemetry travelled: [`Telemetry`] comes in data-path order, whichever packet
 //! carried it.
 
-use crate::knob::{Knob, KnobError};
+use crate::knob::{Knob, KnobError, KnobOf, Setting};
 use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
 use std::fmt;
-use weir_units::{Bandwidth, Bytes, Time};
+use std::net::Ipv4Addr;
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
 /// A scheme's configuration, which is also the factory of its two halves.
 pub trait SchemeConfig: fmt::Debug + Send + Sync {
@@ -16,17 +17,79 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     /// One sentence for the list of schemes.
     fn about(&self) -> &'static str;
     /// Everything that can be tuned.
-    fn knobs(&self) -> Vec<&'static Knob>;
+    fn knobs(&self) -> Vec<Knob>;
     /// The present value of a knob, as [`set`](Self::set) reads it.
     fn get(&self, knob: &str) -> Option<String>;
     /// Tunes one knob; on error nothing has changed.
     fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError>;
     /// What the scheme wants from the network.
     fn needs(&self) -> Needs;
+    /// What to expect of it; the test harness does.
+    fn conduct(&self) -> Conduct;
     /// The sender half for one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// The receiver half for one host.
-    fn receiver(&self) -> Box<dyn Receiver>;
+    /// The receiver half for one host; of flows it is told what the host knows of its own.
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
+}
+
+/// What a scheme's file has to say. The rest of [`SchemeConfig`] follows from it.
+pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
+    const NAME: &'static str;
+    const ABOUT: &'static str;
+    fn knobs() -> Vec<KnobOf<Self>>;
+    fn needs(&self) -> Needs;
+    fn conduct(&self) -> Conduct;
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
+}
+
+impl<S: Scheme> SchemeConfig for S {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+    fn about(&self) -> &'static str {
+        S::ABOUT
+    }
+    fn knobs(&self) -> Vec<Knob> {
+        S::knobs().iter().map(|k| k.knob).collect()
+    }
+    fn get(&self, name: &str) -> Option<String> {
+        let found = S::knobs().into_iter().find(|k| k.knob.name == name)?;
+        Some((found.get)(&mut self.clone()))
+    }
+    fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
+        let found = S::knobs().into_iter().find(|k| k.knob.name == name);
+        let KnobOf { knob, set, .. } = found.ok_or_else(|| KnobError::unknown(self, name))?;
+        let bad = |problem| KnobError::BadValue { knob: knob.name, problem, range: knob.range };
+        set(self, value).map_err(bad)
+    }
+    fn needs(&self) -> Needs {
+        Scheme::needs(self)
+    }
+    fn conduct(&self) -> Conduct {
+        Scheme::conduct(self)
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        Scheme::sender(self, flow)
+    }
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
+        Scheme::receiver(self, host)
+    }
+}
+
+/// What may be expected where two flows meet at a port of 100 Gbit/s, 6 us there and back, with the default
+/// knobs: the second comes when the first has the line. What is long is the law's own pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conduct {
+    /// How long after the second flow began their shares are even, Jain's index above 0.95, and the
+    /// link is busy.
+    pub fair_within: Time,
+    /// How long after the second flow has stopped the first has the line again, but for a tenth.
+    pub recovers_within: Time,
+    /// What the queue never exceeds, the meeting at line rate included.
+    pub peak: Bytes,
+    /// What the queue stays below once they know of each other.
+    pub steady: Bytes,
 }
 
 /// Which packets gather telemetry.
@@ -36,20 +99,68 @@ pub enum TelemetryOn {
     Nothing,
     /// DATA packets, whose records the receiver copies to the ACK (HPCC).
     Data,
+    /// DATA, one packet per round trip: the next one asks when the last one is acknowledged.
+    DataOncePerRtt,
+    /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
+    Probes,
     /// ACKs, on their way back (FNCC).
     Acks,
 }
 
 /// What a scheme wants from the network and from the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
     /// Which packets gather telemetry.
     pub telemetry: TelemetryOn,
-    /// Whether DATA is sent ECN-capable.
-    pub ecn: bool,
+    /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
+    /// say otherwise; `None` if the scheme does not look at marks.
+    pub ecn: Option<Marking>,
     /// Whether the scheme's receiver half writes the ACK's grant field. Where it does not, the
     /// transport echoes the path id of the DATA packet there.
     pub grant: bool,
+}
+
+/// ECN thresholds of a port of rate `per`, in proportion for other rates: never a mark up to `kmin`
+/// bytes of queue, always beyond `kmax`, between them with a probability that rises to `pmax`. `kmin` =
+/// `kmax` is a step. Written `30KB/10Gbps` or `100KB-400KB:0.2/25Gbps`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marking {
+    /// Never mark up to here.
+    pub kmin: Bytes,
+    /// Always mark beyond this.
+    pub kmax: Bytes,
+    /// Probability just below `kmax`.
+    pub pmax: Ratio,
+    /// The rate the thresholds are for.
+    pub per: Bandwidth,
+}
+
+/// What [`Marking`] takes, for the help of knobs.
+pub(crate) const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
+
+impl Setting for Marking {
+    fn read(text: &str) -> Result<Self, String> {
+        let say = |e: ParseUnitError| e.to_string();
+        let (thresholds, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let per: Bandwidth = per.parse().map_err(say)?;
+        let (kmin, kmax, pmax) = match thresholds.split_once(':') {
+            None => (thresholds, thresholds, "1"),
+            Some((ramp, pmax)) => match ramp.split_once('-') {
+                Some((kmin, kmax)) => (kmin, kmax, pmax),
+                None => return Err(format!("\"{ramp}\" is no ramp, write Kmin-Kmax")),
+            },
+        };
+        let (kmin, kmax): (Bytes, Bytes) = (kmin.parse().map_err(say)?, kmax.parse().map_err(say)?);
+        let pmax: Ratio = pmax.parse()?;
+        if per == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
+            return Err(format!("\"{text}\": rate and Kmax are above 0, Kmin up to Kmax, Pmax up to 1"));
+        }
+        Ok(Marking { kmin, kmax, pmax, per })
+    }
+    fn write(self) -> String {
+        let Marking { kmin, kmax, pmax, per } = self;
+        if kmin == kmax { format!("{kmin}/{per}") } else { format!("{kmin}-{kmax}:{pmax}/{per}") }
+    }
 }
 
 /// What a sender half knows of its flow from the start.
@@ -65,7 +176,8 @@ pub struct FlowParams {
     pub clock: Clock,
 }
 
-/// An ACK (or a NACK, which acknowledges what came before the gap) as the scheme sees it.
+/// An ACK (or a NACK, which acknowledges what came before the gap) as the scheme sees it; or the reply to
+/// a probe, where `seq` and `snd_nxt` number probes.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
     /// The time it arrived.
@@ -145,15 +257,33 @@ pub trait Sender: fmt::Debug + Send {
 
 /// A DATA packet as the receiver half sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataEvent {
+pub struct DataEvent<'a> {
     /// The time it arrived.
     pub now: Time,
+    /// Who sent it.
+    pub source: Ipv4Addr,
     /// Payload bytes.
     pub payload: Bytes,
+    /// Bytes of its frame.
+    pub frame: Bytes,
     /// Whether it was marked.
     pub marked: bool,
+    /// A small number that is this flow's as long as the host knows it, so that state per flow may
+    /// lie in an array; `None` if the flow has ended before.
+    pub slot: Option<u32>,
+    /// Whether this is the flow's first packet here: what the slot held before was another's.
+    pub first: bool,
+    /// Whether its message is complete with it.
+    pub last: bool,
     /// Flows active at this receiver, the packet's own included: at least 1.
     pub active_flows: u16,
+    /// The low 16 bits of the addresses of those that it announces (Dart's look-ahead); in order and
+    /// for the first time.
+    pub announced: &'a [[u8; 2]],
+    /// XOR of switch ids on its way.
+    pub path_id: u16,
+    /// What the switches reported in it, first hop after the sender first.
+    pub telemetry: &'a Telemetry,
 }
 
 /// What the receiver half adds to an ACK.
@@ -165,10 +295,24 @@ pub struct Feedback {
     pub grant: u32,
     /// Acknowledge at once, even if fewer than `ack_every` packets came.
     pub ack_now: bool,
+    /// Send a congestion notification packet, ahead of the ACK.
+    pub cnp: bool,
+    /// Do not tell the sender of the mark.
+    pub hide_mark: bool,
 }
 
 /// The receiver half: one per host.
 pub trait Receiver: fmt::Debug + Send {
-    /// A DATA packet arrived.
-    fn on_data(&mut self, data: &DataEvent) -> Feedback;
+    /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
+    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback;
+}
+
+/// The receiver half of schemes that add nothing to what the transport echoes.
+#[derive(Debug)]
+pub(crate) struct PlainReceiver;
+
+impl Receiver for PlainReceiver {
+    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+        Feedback::default()
+    }
 }

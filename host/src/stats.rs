@@ -125,11 +125,21 @@ pub struct HostStats {
     pub acks_sent: u64,
     /// NACKs sent.
     pub nacks_sent: u64,
+    /// Congestion notification packets sent.
+    pub cnps_sent: u64,
+    /// Probes sent.
+    pub probes_sent: u64,
+    /// Replies to probes sent.
+    pub probe_replies_sent: u64,
     /// ACKs that were taken.
     pub acks_received: u64,
     /// NACKs that were taken.
     pub nacks_received: u64,
-    /// ACKs and NACKs older than one already taken.
+    /// Congestion notification packets that were taken.
+    pub cnps_received: u64,
+    /// Replies to probes that were taken.
+    pub probe_replies_received: u64,
+    /// ACKs, NACKs and replies older than one already taken.
     pub stale_feedback: u64,
     /// Inbound flows forgotten to make room for newer ones.
     pub inbound_evicted: u64,

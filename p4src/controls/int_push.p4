@@ -1,10 +1,8 @@
 // This switch's INT record, in front of those of the switches before it.
 //
-//   | ipv4 +8 | ports | udp +8 | weir: int_hops + 1, path_id ^ id | NEW RECORD | older records | ...
+//   | ipv4 +8 | ports | udp +8 | weir: int_hops + 1 | NEW RECORD | older records | ...
 //
-// SwitchIdentity: the path_id of every Weir packet is exclusive-ored with this switch's id, with or
-// without telemetry, so that the paths of data and ACK can be compared.
-// IntPush: writes the record, unless eight are there (int_full). Nothing of what is there is parsed.
+// Writes the record, unless eight are there (int_full). Nothing of what is there is parsed.
 //
 // Contract: hdr.weir is valid; meta.rate_code is of the port that the record describes. tx and queue
 // are that port's bytes sent, as of time, and bytes waiting. The record's 8 bytes are added to meta.tx_bytes, the
@@ -23,22 +21,6 @@ const bit<32> ABOVE_QUEUE_RANGE = 32w0xFFFF_FFFF - (65536 * 80 - 1);
 // Units of 128 bytes modulo 2^20. The 32-bit count wraps at a multiple of 2^27 bytes, where the
 // units wrap too: the record's count passes both wraps evenly.
 #define TX_UNITS(bytes) ((bytes)[26:7])
-
-control SwitchIdentity(inout headers_t hdr) {
-    action identify(bit<12> switch_id) {
-        hdr.weir.path_id = hdr.weir.path_id ^ switch_id;
-    }
-
-    table switch_identity {
-        actions = { identify; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 1;
-    }
-
-    apply {
-        switch_identity.apply();
-    }
-}
 
 control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in bit<20> tx, in bit<32> queue) {
     apply {

@@ -36,8 +36,8 @@ const bit<4>  WEIR_VERSION = 1;
 @noWarn("unused") const bit<8> FLAG_TELEMETRY = 0x04;
 
 // INT record: the papers' 64 bits.
-const bit<16> RECORD_BYTES = 8;
-const bit<4>  MAX_HOPS     = 8;          // a ninth hop is not recorded
+@noWarn("unused") const bit<16> RECORD_BYTES = 8;
+@noWarn("unused") const bit<4>  MAX_HOPS     = 8;          // a ninth hop is not recorded
 
 // Rate codes of the 4-bit field in an INT record. One table in three places (here, host/src/wire,
 // controller); tests hold them equal.

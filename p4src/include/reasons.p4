@@ -23,7 +23,7 @@ const reason_t DROP_NO_MEMBER       = 12;   // ECMP group has no such member
 const reason_t DROP_SAME_PORT       = 13;   // the way on is the way it came
 const reason_t DROP_BAD_PORT        = 14;   // packet-out to the drop port
 
-const event_t EVENT_INT_FULL   = 0;         // eight hops were recorded already: nothing pushed
+@noWarn("unused") const event_t EVENT_INT_FULL = 0;         // eight hops were recorded already: nothing pushed
 const event_t EVENT_ECN_MARKED = 1;         // CE set
 const event_t EVENT_PACKET_IN  = 2;         // link probe given to the controller
 const event_t EVENT_PACKET_OUT = 3;         // frame sent for the controller

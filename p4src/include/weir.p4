@@ -16,7 +16,7 @@
 #include "../controls/queue_bytes.p4"
 #include "../controls/port_profile.p4"
 #include "../controls/ecn.p4"
-#include "../controls/int_push.p4"
+#include "../controls/switch_identity.p4"
 #include "ingress.p4"
 
 #endif

@@ -10,6 +10,7 @@ The expected bytes come from wire.py, a second implementation; the files are wha
 import pathlib
 import sys
 
+import cases_ecn
 import cases_fncc
 import cases_hpcc
 import cases_queue
@@ -20,8 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def tests():
     """(path, text) of every test."""
-    for program in ("hpcc", "fncc"):
-        own = {"hpcc": cases_hpcc, "fncc": cases_fncc}[program]
+    for program, own in {"hpcc": cases_hpcc, "fncc": cases_fncc, "ecn": cases_ecn}.items():
         for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *own.cases()]:
             yield HERE / program / f"{name}.stf", stf.text()
 

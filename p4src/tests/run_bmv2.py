@@ -53,7 +53,8 @@ def free_port():
 class Wire:
     """The socket by which simple_switch takes and gives packets: {type, port, length} and the frame."""
 
-    AF_SP, NN_PAIR, NN_SOL_SOCKET, NN_RCVTIMEO = 1, 16, 0, 5
+    AF_SP, NN_PAIR, NN_SOL_SOCKET, NN_SNDTIMEO, NN_RCVTIMEO = 1, 16, 0, 4, 5
+    SEND_MS = 5000
     PACKET_IN, PACKET_OUT = 3, 4
     HEADER = struct.Struct("=iii")
 
@@ -62,22 +63,38 @@ class Wire:
         self.socket = self.library.nn_socket(self.AF_SP, self.NN_PAIR)
         if self.socket < 0 or self.library.nn_connect(self.socket, address.encode()) < 0:
             raise Failure(f"cannot connect to {address}")
+        self.set(self.NN_SNDTIMEO, self.SEND_MS)
         self.buffer = ctypes.create_string_buffer(65536)
         self.frames = {}
+        self.wait = None
+
+    def set(self, option, milliseconds):
+        value = ctypes.byref(ctypes.c_int(milliseconds))
+        self.library.nn_setsockopt(self.socket, self.NN_SOL_SOCKET, option, value, 4)
 
     def send(self, port, frame):
         message = self.HEADER.pack(self.PACKET_IN, port, len(frame)) + frame
         if self.library.nn_send(self.socket, message, len(message), 0) < 0:
-            raise Failure("simple_switch does not take packets")
+            raise Failure("simple_switch does not take packets: it may have crashed")
+
+    def receive(self, seconds):
+        """The next frame: (port, bytes). None if none comes within `seconds`."""
+        wait = max(0, int(seconds * 1000))
+        if wait != self.wait:
+            self.wait = wait
+            self.set(self.NN_RCVTIMEO, wait)
+        while (size := self.library.nn_recv(self.socket, self.buffer, len(self.buffer), 0)) >= 0:
+            message = ctypes.string_at(self.buffer, size)
+            kind, port, _ = self.HEADER.unpack_from(message)
+            if kind == self.PACKET_OUT:
+                return port, message[self.HEADER.size :]
+        return None
 
     def collect(self, seconds):
         """Takes what comes until nothing has come for `seconds`. Frames are kept by port, as hexadecimal."""
-        wait = ctypes.c_int(int(seconds * 1000))
-        self.library.nn_setsockopt(self.socket, self.NN_SOL_SOCKET, self.NN_RCVTIMEO, ctypes.byref(wait), 4)
-        while (size := self.library.nn_recv(self.socket, self.buffer, len(self.buffer), 0)) >= 0:
-            kind, port, _ = self.HEADER.unpack_from(self.buffer.raw)
-            if kind == self.PACKET_OUT:
-                self.frames.setdefault(port, []).append(self.buffer.raw[self.HEADER.size : size].hex())
+        while (received := self.receive(seconds)) is not None:
+            port, frame = received
+            self.frames.setdefault(port, []).append(frame.hex())
 
     def close(self):
         self.library.nn_close(self.socket)
@@ -158,45 +175,80 @@ def matches(expected, got):
     return all(e in ("*", g) for e, g in zip(expected, got))
 
 
-class Run:
-    def __init__(self, path, options, folder):
-        self.options, self.folder = options, pathlib.Path(folder)
-        self.lines = list(statements(path))
-        self.json = PROGRAMS / f"{path.parent.name}.json"
-        self.program = Program(self.json)
-        self.name = f"{path.parent.name}-{path.stem}"
-        self.expected = {}
+class Switch:
+    """A simple_switch that runs a compiled program, its packets and its command line. Log and sockets are in `folder`."""
 
-    def start(self):
-        thrift_port, address = free_port(), f"ipc://{self.folder}/packets"
-        command = [self.options.switch, "--packet-in", address, "--thrift-port", str(thrift_port)]
+    def __init__(self, options, json_file, folder, log=None):
+        thrift_port, address = free_port(), f"ipc://{folder}/packets"
+        command = [options.switch, "--packet-in", address, "--thrift-port", str(thrift_port)]
         command += ["--device-id", str(thrift_port)]
-        if self.options.log:
-            command += ["--log-file", str(pathlib.Path(self.options.log).resolve() / self.name), "--log-flush"]
-        else:
-            command += ["--log-level", "off"]
-        command += [str(self.json), "--", "--priority-queues", "8"]
-        self.switch = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command += ["--log-file", str(log), "--log-flush"] if log else ["--log-level", "off"]
+        command += [str(json_file), "--", "--priority-queues", "8"]
+        self.process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.wait_for(thrift_port)
+            self.program = Program(json_file)
+            self.cli = Cli(options.cli, thrift_port)
+            self.wire = Wire(address)
+        except BaseException:
+            self.end()
+            raise
+
+    def wait_for(self, thrift_port):
         deadline = time.monotonic() + START_S
         while True:
             try:
-                socket.create_connection(("127.0.0.1", thrift_port), 1).close()
-                break
+                return socket.create_connection(("127.0.0.1", thrift_port), 1).close()
             except OSError:
-                if self.switch.poll() is not None or time.monotonic() > deadline:
+                if self.process.poll() is not None or time.monotonic() > deadline:
                     raise Failure("simple_switch did not start") from None
                 time.sleep(0.05)
-        self.cli = Cli(self.options.cli, thrift_port)
-        self.wire = Wire(address)
 
-    def number(self, text, pattern):
-        return int(re.search(pattern, text).group(1))
+    def control(self, text):
+        """An STF statement that is not about packets."""
+        word = text.split()[0]
+        if word == "add":
+            return self.cli(self.program.add(text))
+        if word == "setdefault":
+            return self.cli(self.program.set_default(text))
+        if word in ("register_write", "register_reset"):
+            return self.cli(text)
+        if word in ("queue_rate", "queue_depth"):
+            return self.cli(f"set_{text}")
+        raise Failure(f"unknown statement: {text}")
+
+    def register(self, name, index):
+        return number(self.cli(f"register_read {name} {index}"), r"= (-?\d+)") % 2**64
+
+    def counter(self, name, index):
+        return number(self.cli(f"counter_read {name} {index}"), r"(\d+) packets")
+
+    def close(self):
+        """Takes leave of a switch that works; `end` is for any."""
+        self.cli.close()
+        self.wire.close()
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def number(text, pattern):
+    return int(re.search(pattern, text).group(1))
+
+
+class Run:
+    def __init__(self, path, options, folder):
+        self.lines = list(statements(path))
+        log = options.log and pathlib.Path(options.log).resolve() / f"{path.parent.name}-{path.stem}"
+        self.switch = Switch(options, PROGRAMS / f"{path.parent.name}.json", folder, log)
+        self.expected = {}
 
     def step(self, text):
         word = text.split()[0]
         if word == "packet":
             _, port, data = text.split(None, 2)
-            self.wire.send(int(port), bytes.fromhex(data.replace(" ", "")))
+            self.switch.wire.send(int(port), bytes.fromhex(data.replace(" ", "")))
             self.dirty = True
             return
         if word == "expect":
@@ -204,39 +256,31 @@ class Run:
             self.expected.setdefault(int(port), []).append(data.replace(" ", ""))
             return
         if self.dirty and word != "time":
-            self.wire.collect(SETTLE_S)
+            self.switch.wire.collect(SETTLE_S)
             self.dirty = False
-        if word == "add":
-            self.cli(self.program.add(text))
-        elif word == "setdefault":
-            self.cli(self.program.set_default(text))
-        elif word == "wait":
-            self.wire.collect(SETTLE_S)
-        elif word in ("register_write", "register_reset"):
-            self.cli(text)
-        elif word in ("queue_rate", "queue_depth"):
-            self.cli(f"set_{text}")
+        if word == "wait":
+            self.switch.wire.collect(SETTLE_S)
         elif word == "time":
             amount, unit = re.fullmatch(r"time ([\d.]+)(s|ms)", text).groups()
             end = time.monotonic() + float(amount) * {"s": 1, "ms": 1e-3}[unit]
             while (left := end - time.monotonic()) > 0:
-                self.wire.collect(min(left, SETTLE_S))
+                self.switch.wire.collect(min(left, SETTLE_S))
         elif word == "register_check":
             _, name, index, value = text.split()
-            got = self.number(self.cli(f"register_read {name} {index}"), r"= (-?\d+)") % 2**64
+            got = self.switch.register(name, index)
             if got != int(value, 0):
                 raise Failure(f"{name}[{index}] is {got}, not {value}")
         elif word == "check_counter":
             name, index, value = re.fullmatch(r"check_counter (\w+)\((\d+)\) packets == (\d+)", text).groups()
-            got = self.number(self.cli(f"counter_read {name} {index}"), r"(\d+) packets")
+            got = self.switch.counter(name, index)
             if got != int(value):
                 raise Failure(f"{name}({index}) is {got}, not {value}")
         else:
-            raise Failure(f"unknown statement: {text}")
+            self.switch.control(text)
 
     def outputs(self):
-        for port in sorted({*self.expected, *self.wire.frames}):
-            got, expected = self.wire.frames.get(port, []), self.expected.get(port, [])
+        for port in sorted({*self.expected, *self.switch.wire.frames}):
+            got, expected = self.switch.wire.frames.get(port, []), self.expected.get(port, [])
             for number, (want, frame) in enumerate(zip(expected, got), start=1):
                 if not matches(want, frame):
                     raise Failure(f"port {port}, packet {number}:\n  expected {want}\n  got      {frame}")
@@ -245,19 +289,16 @@ class Run:
 
     def run(self):
         self.dirty = False
-        self.start()
         try:
-            for number, text in self.lines:
+            for line, text in self.lines:
                 try:
                     self.step(text)
                 except Failure as failure:
-                    raise Failure(f"line {number}: {failure}") from None
-            self.wire.collect(SETTLE_S)
-            self.cli.close()
-            self.wire.close()
+                    raise Failure(f"line {line}: {failure}") from None
+            self.switch.wire.collect(SETTLE_S)
+            self.switch.close()
         finally:
-            self.switch.terminate()
-            self.switch.wait()
+            self.switch.end()
         self.outputs()
 
 

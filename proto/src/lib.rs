@@ -2,8 +2,7 @@
 //!
 //! Names, numbers and types are the published ones: `tests/check_against_pypi.py` holds every one of them
 //! against the `p4runtime` package of PyPI. [`text`] is the text format of any message, [`p4info`] reads P4Info
-//! as p4c writes it and finds things in it by name. The gRPC service is in the `.proto`, its stubs are not
-//! generated here.
+//! as p4c writes it and finds things in it by name. The stubs of the gRPC service come with the feature `grpc`.
 
 /// The `p4` package.
 pub mod p4 {

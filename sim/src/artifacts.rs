@@ -27,15 +27,15 @@ macro_rules! artifact {
 }
 
 /// Every program of `p4src`.
-pub const ARTIFACTS: &[Artifact] = &[artifact!("hpcc"), artifact!("fncc")];
+pub const ARTIFACTS: &[Artifact] = &[artifact!("hpcc"), artifact!("fncc"), artifact!("ecn")];
 
 impl Artifact {
-    /// The program for a way of carrying telemetry. A scheme without telemetry runs on `hpcc`,
-    /// which adds none to packets that do not ask.
+    /// The program for a way of carrying telemetry.
     pub fn for_telemetry(mode: TelemetryOn) -> &'static Artifact {
         let name = match mode {
             TelemetryOn::Acks => "fncc",
-            TelemetryOn::Data | TelemetryOn::Nothing => "hpcc",
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::Probes => "hpcc",
+            TelemetryOn::Nothing => "ecn",
         };
         ARTIFACTS.iter().find(|a| a.name == name).expect("every mode has its program")
     }

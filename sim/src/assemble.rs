@@ -12,13 +12,13 @@ use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
-use weir_host::{Host, HostConfig};
+use weir_host::{Host, HostConfig, telemetry};
 use weir_proto::p4info::Index;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::Program;
 use weir_switch::tm::{PfcConfig, PfcPort, PortConfig};
-use weir_units::{Bytes, Time};
+use weir_units::Time;
 
 /// The fabric of one scheme, and what only assembling it knows.
 pub struct Assembly {
@@ -26,8 +26,6 @@ pub struct Assembly {
     pub network: Network,
     /// `T` of every sender.
     pub base_rtt: Time,
-    /// Largest payload of a packet without telemetry, and its headers: what an ideal run carries.
-    pub ideal_payload: Bytes,
 }
 
 /// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
@@ -36,17 +34,28 @@ pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Re
     let artifact = Artifact::for_telemetry(scheme.config.needs().telemetry);
     let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
     let directions = lay_links(topology);
-    let switches = rack_switches(experiment, routes, &program, &p4info)?;
-
-    let ideal_payload = experiment.spec.mtu.saturating_sub(Bytes::new(weir_host::wire::HEADERS_LEN as u64));
     let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
     let base_rtt = experiment.spec.transport.base_rtt.unwrap_or_else(longest);
+    let switches = rack_switches(experiment, scheme, routes, &program, &p4info, clocks(base_rtt).0)?;
+
     let mut hosts = Vec::with_capacity(topology.hosts.len());
     for ix in topology.host_ixs() {
         hosts.push((build_host(experiment, scheme, ix, base_rtt)?, host_direction(topology, ix)));
     }
     let network = Network::new(directions, switches, hosts);
-    Ok(Assembly { network, base_rtt, ideal_payload })
+    Ok(Assembly { network, base_rtt })
+}
+
+/// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
+/// and a flow at a tenth of its share still has to be told its gaps apart.
+const LONGEST_IN_NS: Time = Time::from_us(500);
+
+/// The unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
+fn clocks(base_rtt: Time) -> (Clock, telemetry::Clock) {
+    match base_rtt <= LONGEST_IN_NS {
+        true => (Clock::Ns, telemetry::Clock::Ns),
+        false => (Clock::Us, telemetry::Clock::Us),
+    }
 }
 
 /// Two directions per link: `2i` from `a` to `b`, `2i + 1` back.
@@ -73,13 +82,15 @@ fn host_direction(topology: &Topology, host: HostIx) -> u32 {
 
 fn rack_switches(
     experiment: &Experiment,
+    scheme: &Scheme,
     routes: &Routes,
     program: &Arc<Program>,
     p4info: &Arc<Index>,
+    clock: Clock,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
     let spec = &experiment.spec;
-    let mut options = PlanOptions { ecn: spec.ecn.on().copied(), ..PlanOptions::default() };
+    let mut options = PlanOptions { ecn: experiment.ecn_for(scheme), ..PlanOptions::default() };
     if spec.ack_priority {
         options = options.feedback_first();
     }
@@ -87,7 +98,7 @@ fn rack_switches(
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {
         let name = &topology.switch(ix).name;
-        let config = switch_config(experiment, ix);
+        let config = SwitchConfig { clock, ..switch_config(experiment, ix) };
         let mut switch = Switch::new(Arc::clone(program), config, stream_seed(spec.seed, name))
             .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })?;
         let refused = |e: ControlError| RunError::Switch { name: name.clone(), why: e.to_string() };
@@ -127,7 +138,6 @@ fn switch_config(experiment: &Experiment, ix: SwitchIx) -> SwitchConfig {
         priorities: if spec.ack_priority { FEEDBACK_PRIORITY + 1 } else { 1 },
         buffer: spec.buffer,
         pfc,
-        clock: Clock::Ns,
         ..SwitchConfig::new([])
     }
 }
@@ -144,6 +154,7 @@ fn build_host(
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, Arc::clone(&scheme.config));
     config.mac = host.mac;
     config.mtu = spec.mtu;
+    config.telemetry_clock = clocks(base_rtt).1;
     config.ack_every = spec.transport.ack_every;
     config.data_class = DATA_PRIORITY;
     config.control_class = if spec.ack_priority { FEEDBACK_PRIORITY } else { DATA_PRIORITY };

@@ -90,9 +90,10 @@ impl EventQueue {
         self.heap[hole] = entry;
     }
 
-    /// When the earliest event is due.
-    pub fn next_time(&self) -> Option<Time> {
-        self.heap.first().map(|e| Time::from_ps(e.0))
+    /// The earliest event, and some of those that follow, the second among them.
+    #[inline]
+    pub fn upcoming(&self) -> impl Iterator<Item = Event> {
+        self.heap.iter().take(1 + ARITY).map(|entry| Event::unpack(entry.1))
     }
 
     /// Takes the earliest event.
@@ -143,7 +144,14 @@ mod tests {
             expected.push((time, Event::Wake(i)));
         }
         expected.sort_by_key(|(time, _)| *time); // stable: ties keep their order
-        let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let mut popped = Vec::new();
+        let mut second = None;
+        while let Some(next) = queue.pop() {
+            assert!(second.is_none_or(|among: Vec<Event>| among.contains(&next.1)));
+            assert_eq!(queue.upcoming().next(), expected.get(popped.len() + 1).map(|(_, event)| *event));
+            popped.push(next);
+            second = Some(queue.upcoming().collect());
+        }
         assert!(popped == expected);
     }
 
@@ -165,6 +173,6 @@ mod tests {
             assert_eq!(queue.pop(), Some((Time::from_ns(5), event)));
         }
         assert_eq!(queue.pop(), None);
-        assert_eq!(queue.next_time(), None);
+        assert_eq!(queue.upcoming().next(), None);
     }
 }

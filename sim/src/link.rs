@@ -8,6 +8,10 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
 const PFC_FRAME: Bytes = Bytes::new(64);
 
+/// The frame that is first on a wire. It is kept apart from its [`Direction`]: those of all wires together fit in
+/// a cache, so the driver can look ahead at what arrives next.
+pub type First = Option<Box<Packet>>;
+
 /// A direction of a link. Frames leave it in the order in which they entered, so only the first
 /// one needs an event.
 pub struct Direction {
@@ -29,7 +33,7 @@ pub struct Direction {
     busy_until: Time,
     /// A `Free` event is pending.
     pub free_scheduled: bool,
-    /// Frames on the wire and when their last bit arrives.
+    /// Frames on the wire behind the first.
     wire: VecDeque<(Time, Box<Packet>)>,
     /// PFC frames on the wire.
     pfc: VecDeque<(Time, PfcFrame)>,
@@ -71,22 +75,30 @@ impl Direction {
         (self.busy_until > now).then_some(self.busy_until)
     }
 
-    /// Starts to serialise `packet`. Returns its arrival if it is now the first on the wire.
+    /// Starts to serialise `packet`. Returns its arrival if it is now the `first` on the wire.
     #[inline]
-    pub fn send(&mut self, now: Time, packet: Box<Packet>) -> Option<Time> {
+    pub fn send(&mut self, now: Time, packet: Box<Packet>, first: &mut First) -> Option<Time> {
         let length = Bytes::new(u64::from(packet.len()));
         self.sent += length;
         self.busy_until = now + self.rate.tx_time(length);
         let arrival = self.busy_until + self.delay;
-        self.wire.push_back((arrival, packet));
-        (self.wire.len() == 1).then_some(arrival)
+        if first.is_some() {
+            self.wire.push_back((arrival, packet));
+            return None;
+        }
+        *first = Some(packet);
+        Some(arrival)
     }
 
-    /// Takes the frame that arrives now, and says when the next one does.
+    /// Takes the `first` frame, which arrives now, and says when the next one does.
     #[inline]
-    pub fn arrive(&mut self) -> Option<(Box<Packet>, Option<Time>)> {
-        let (_, packet) = self.wire.pop_front()?;
-        Some((packet, self.wire.front().map(|(time, _)| *time)))
+    pub fn arrive(&mut self, first: &mut First) -> Option<(Box<Packet>, Option<Time>)> {
+        let packet = first.take()?;
+        let next = self.wire.pop_front().map(|(time, packet)| {
+            *first = Some(packet);
+            time
+        });
+        Some((packet, next))
     }
 
     /// Sends a PFC frame: it passes every queue, but not the frame being serialised. Returns its

@@ -8,12 +8,13 @@
 //! transmitter has no event at all.
 
 use crate::events::{Event, EventQueue};
-use crate::link::{Direction, PfcFrame};
+use crate::link::{Direction, First, PfcFrame};
 use weir_controller::topology::{Node, SwitchIx};
 use weir_host::{Host, Transmit};
 use weir_switch::engine::{Switch, SwitchOutput};
 use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::Digest;
+use weir_switch::prefetch::prefetch;
 use weir_units::Time;
 
 /// No direction: the port has no link.
@@ -43,6 +44,8 @@ pub struct Chassis {
 pub struct Network {
     /// All directions of all links: of link `i`, `2i` leads from its end `a` to `b`, `2i + 1` back.
     pub directions: Vec<Direction>,
+    /// What arrives next by each of them.
+    firsts: Vec<First>,
     /// By [`SwitchIx`].
     pub switches: Vec<Chassis>,
     /// By host index.
@@ -90,6 +93,7 @@ impl Network {
     pub fn new(directions: Vec<Direction>, switches: Vec<Chassis>, hosts: Vec<(Host, u32)>) -> Network {
         let nics = hosts.into_iter().map(|(host, direction)| Nic { host, direction, paused: 0, wake: None });
         Network {
+            firsts: directions.iter().map(|_| None).collect(),
             directions,
             switches,
             nics: nics.collect(),
@@ -118,10 +122,28 @@ impl Network {
         }
     }
 
+    /// Fetches what the next events will look at: at 128 hosts a packet has long left the caches when it arrives.
+    /// A step ahead the frame, two steps ahead the packet that knows where its frame is.
+    #[inline]
+    pub fn look_ahead(&self) {
+        let mut upcoming = self.events.upcoming();
+        let first = |event| match event {
+            Event::Arrive(direction) => self.firsts[direction as usize].as_deref(),
+            _ => None,
+        };
+        if let Some(Event::Arrive(direction)) = upcoming.next() {
+            prefetch(&self.directions[direction as usize]);
+            if let Some(packet) = &self.firsts[direction as usize] {
+                packet.prefetch_frame();
+            }
+        }
+        upcoming.filter_map(first).for_each(Packet::prefetch);
+    }
+
     fn arrive(&mut self, now: Time, index: u32) {
         let direction = &mut self.directions[index as usize];
         let (to, port) = (direction.to, direction.to_port);
-        let Some((packet, next)) = direction.arrive() else { return };
+        let Some((packet, next)) = direction.arrive(&mut self.firsts[index as usize]) else { return };
         if let Some(time) = next {
             self.events.push(time, Event::Arrive(index));
         }
@@ -215,7 +237,7 @@ impl Network {
     #[inline]
     fn send(&mut self, now: Time, index: u32, packet: Box<Packet>, more: bool) {
         let direction = &mut self.directions[index as usize];
-        if let Some(arrival) = direction.send(now, packet) {
+        if let Some(arrival) = direction.send(now, packet, &mut self.firsts[index as usize]) {
             self.events.push(arrival, Event::Arrive(index));
         }
         if more

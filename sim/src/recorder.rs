@@ -1,22 +1,18 @@
 //! Samples queues and rates while a run goes on, and turns them into series and summaries.
 
+use crate::histogram::QueueHistogram;
 use crate::network::{NO_DIRECTION, Network};
 use crate::results::{PortSeries, QueueSummary, RateSeries};
 use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Width of a bin of the queue histogram (HPCC's queue monitor, `schemes.md` §16).
-const BIN: u64 = 1_000;
-
 /// One switch port under watch.
 struct PortProbe {
     switch: SwitchIx,
     port: u16,
     direction: u32,
-    /// `histogram[i]` samples had `i * BIN <= bytes < (i + 1) * BIN`.
-    histogram: Vec<u64>,
-    sum: u64,
+    histogram: QueueHistogram,
     sent_before: Bytes,
     /// Index of its series, if its series is kept.
     series: Option<usize>,
@@ -34,7 +30,6 @@ pub struct FlowSample {
 /// Watches every switch port and the chosen flows.
 pub struct Recorder {
     interval: Time,
-    samples: u64,
     ports: Vec<PortProbe>,
     port_series: Vec<PortSeries>,
     rate_series: Vec<RateSeries>,
@@ -68,13 +63,11 @@ impl Recorder {
                     });
                     port_series.len() - 1
                 });
-                let histogram = Vec::new();
                 ports.push(PortProbe {
                     switch,
                     port,
                     direction,
-                    histogram,
-                    sum: 0,
+                    histogram: QueueHistogram::default(),
                     sent_before: Bytes::ZERO,
                     series,
                 });
@@ -85,7 +78,7 @@ impl Recorder {
             .into_iter()
             .map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() })
             .collect();
-        Recorder { interval, samples: 0, ports, port_series, rate_series, acked_before }
+        Recorder { interval, ports, port_series, rate_series, acked_before }
     }
 
     /// How many flows are watched.
@@ -95,15 +88,9 @@ impl Recorder {
 
     /// Takes one sample; `flows` are the watched ones.
     pub fn sample(&mut self, network: &Network, flows: &[FlowSample]) {
-        self.samples += 1;
         for probe in &mut self.ports {
             let queued = network.switches[probe.switch.0 as usize].switch.queue_bytes(probe.port);
-            let bin = (queued / BIN) as usize;
-            if bin >= probe.histogram.len() {
-                probe.histogram.resize(bin + 1, 0);
-            }
-            probe.histogram[bin] += 1;
-            probe.sum += queued;
+            probe.histogram.add(queued);
             if let Some(series) = probe.series {
                 let direction = &network.directions[probe.direction as usize];
                 let possible = direction.rate.bytes_in(self.interval).as_f64();
@@ -145,8 +132,8 @@ impl Recorder {
                 network.switches[probe.switch.0 as usize].switch.queues().port_level(probe.port).peak_bytes;
             let summary = QueueSummary {
                 peak_bytes: peak,
-                mean_bytes: if self.samples == 0 { 0.0 } else { probe.sum as f64 / self.samples as f64 },
-                p99_bytes: p99(&probe.histogram, self.samples).min(peak),
+                mean_bytes: probe.histogram.mean(),
+                p99_bytes: probe.histogram.p99().min(peak),
             };
             queues.insert(name.clone(), summary);
             let possible = direction.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
@@ -159,29 +146,4 @@ impl Recorder {
 /// `<switch>:<port>`.
 pub fn port_name(topology: &Topology, switch: SwitchIx, port: u16) -> String {
     format!("{}:{port}", topology.switches[switch.0 as usize].name)
-}
-
-/// Upper edge of the bin that holds the 99th percentile.
-fn p99(histogram: &[u64], samples: u64) -> u64 {
-    let mut seen = 0;
-    for (i, count) in histogram.iter().enumerate() {
-        seen += count;
-        if seen * 100 > samples * 99 {
-            return if i == 0 && *count == samples { 0 } else { (i as u64 + 1) * BIN };
-        }
-    }
-    0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::p99;
-
-    #[test]
-    fn p99_is_the_upper_edge_of_its_bin() {
-        assert_eq!(p99(&[], 0), 0);
-        assert_eq!(p99(&[100], 100), 0, "always nearly empty");
-        assert_eq!(p99(&[99, 0, 1], 100), 3_000);
-        assert_eq!(p99(&[995, 0, 5], 1_000), 1_000);
-    }
 }

@@ -5,6 +5,7 @@ use crate::events::{Event, MAX_INDEX};
 use crate::experiment::{Experiment, Flow, Scheme};
 use crate::fct;
 use crate::network::Network;
+use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
 use crate::results::{FlowRecord, PauseRecord, Results, SchemeSummary, SchemeTrace, Summary};
 use crate::tally;
@@ -12,24 +13,16 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Instant;
-use weir_controller::hash::{self, FiveTuple};
-use weir_controller::topology::{SwitchIx, Topology};
-use weir_controller::{Path, Routes, routes};
+use weir_controller::{Routes, routes};
 use weir_host::{FlowId, FlowSpec, HostEvent};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
 const EVENTS_PER_LOOK: u32 = 1 << 16;
-/// Ports whose series are kept without being asked for, at most.
-const DEFAULT_PORTS: usize = 8;
-/// Flows whose rates are kept, at most: more cannot be told apart in a plot.
-const MAX_RATE_SERIES: usize = 16;
-/// The fairness window if none is given: this share of the run, at its end.
-const FAIRNESS_SHARE: (u64, u64) = (3, 10);
 /// "Slows down" means: falls below this share of its least rate in the window before the join.
-const SLOWDOWN_SHARE: f64 = 0.9;
+pub const SLOWDOWN_SHARE: f64 = 0.9;
 /// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
-const SLOWDOWN_RTTS: u64 = 4;
+pub const SLOWDOWN_RTTS: u64 = 4;
 
 /// Why a checked experiment cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -192,16 +185,9 @@ impl<'e> SchemeRun<'e> {
     fn new(experiment: &'e Experiment, scheme: &Scheme, routes: &'e Routes) -> Result<Self, RunError> {
         let assembly = assemble(experiment, scheme, routes)?;
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
-        let ports = observed_ports(experiment, routes);
-        let watched = if spec.observe.rates { flows.len().min(MAX_RATE_SERIES) } else { 0 };
-        let names = flows[..watched].iter().map(|f| f.name.clone()).collect();
+        let ports = paths::observed_ports(experiment, routes);
+        let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
         let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
-        let share = Time::from_ps(
-            (u128::from(spec.duration.as_ps()) * u128::from(FAIRNESS_SHARE.0) / u128::from(FAIRNESS_SHARE.1))
-                as u64,
-        );
-        let first = flows.first().map(|f| f.start);
-        let join = flows.iter().map(|f| f.start).find(|&start| Some(start) > first);
         Ok(SchemeRun {
             experiment,
             routes,
@@ -210,13 +196,13 @@ impl<'e> SchemeRun<'e> {
             flows: vec![Progression::default(); flows.len()],
             messages: vec![Vec::new(); topology.hosts.len()],
             agenda: agenda(flows),
-            slowdown: join.map(|join| SlowdownProbe {
+            slowdown: experiment.first_join().map(|join| SlowdownProbe {
                 join,
                 floor: Bandwidth::from_bps(u64::MAX),
                 window: assembly.base_rtt * SLOWDOWN_RTTS,
                 at: None,
             }),
-            window_start: spec.duration.saturating_sub(spec.observe.fairness_window.unwrap_or(share)),
+            window_start: experiment.fairness_window_start(),
             assembly,
         })
     }
@@ -237,6 +223,7 @@ impl<'e> SchemeRun<'e> {
                 break;
             }
             self.now = time;
+            self.assembly.network.look_ahead();
             match event {
                 Event::Flow => self.follow_agenda(),
                 Event::Sample => self.sample(),
@@ -285,7 +272,13 @@ impl<'e> SchemeRun<'e> {
         };
         let nic = &mut self.assembly.network.nics[flow.from.0 as usize];
         let opened = nic.host.open(self.now, spec);
-        self.flows[index].id = Some(opened.expect("message ids are fresh and sizes are checked"));
+        let id = opened.expect("message ids are fresh and sizes are checked");
+        if !flow.announces.is_empty() {
+            let senders: Vec<_> =
+                flow.announces.iter().map(|&host| self.experiment.topology.host(host).ip).collect();
+            nic.host.announce(id, &senders).expect("the list was checked");
+        }
+        self.flows[index].id = Some(id);
         self.assembly.network.kick(self.now, flow.from.0);
     }
 
@@ -421,50 +414,9 @@ impl<'e> SchemeRun<'e> {
             size: flow.size,
             start: flow.start,
             fct: end.map(|end| end.saturating_sub(flow.start)),
-            ideal: flow.size.and_then(|size| self.ideal(flow, size)),
+            ideal: flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size)),
             acked: self.acked(index),
             retransmits,
         })
     }
-
-    /// Completion time on an idle fabric without telemetry: the pair's base RTT and the time the
-    /// slowest link takes for payload and headers (`schemes.md` §16).
-    fn ideal(&self, flow: &Flow, size: Bytes) -> Option<Time> {
-        let topology = &self.experiment.topology;
-        let path = data_path(topology, self.routes, flow)?;
-        let packets = size.get().div_ceil(self.assembly.ideal_payload.get());
-        let wire = size + Bytes::new(packets * weir_host::wire::HEADERS_LEN as u64);
-        Some(path.base_rtt(topology, self.experiment.spec.mtu) + path.bottleneck(topology).tx_time(wire))
-    }
-}
-
-/// The path that the routes give a flow's data.
-fn data_path(topology: &Topology, routes: &Routes, flow: &Flow) -> Option<Path> {
-    let tuple = FiveTuple {
-        src: topology.host(flow.from).ip,
-        dst: topology.host(flow.to).ip,
-        src_port: flow.entropy_port,
-        dst_port: weir_host::wire::WEIR_PORT,
-        protocol: hash::UDP,
-    };
-    routes.path_of(topology, tuple)?.ok()
-}
-
-/// The ports whose series are kept: those asked for, else those that flows cross if they are few.
-fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
-    if !experiment.spec.observe.ports.is_empty() {
-        return experiment.observed_ports.clone();
-    }
-    let crossed = crossed_ports(experiment, routes);
-    if crossed.len() <= DEFAULT_PORTS { crossed } else { Vec::new() }
-}
-
-/// The egress ports on the data paths of all flows, in order.
-fn crossed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
-    let topology = &experiment.topology;
-    let mut crossed = std::collections::BTreeSet::new();
-    for path in experiment.flows.iter().filter_map(|flow| data_path(topology, routes, flow)) {
-        crossed.extend(path.hops.iter().map(|hop| (hop.switch, hop.out_port)));
-    }
-    crossed.into_iter().collect()
 }

@@ -10,9 +10,10 @@ use weir_switch::engine::Switch;
 /// that the programs were compiled from.
 const REASONS_P4: &str = include_str!("../../p4src/include/reasons.p4");
 
-/// Counters of the P4 programs (`p4src/controls/drops.p4`).
-const DROP_COUNTER: &str = "drops";
-const EVENT_COUNTER: &str = "events";
+/// Counter of packets that the P4 programs drop, by reason (`p4src/controls/drops.p4`).
+pub const DROP_COUNTER: &str = "drops";
+/// Counter of what happened to packets that they forward.
+pub const EVENT_COUNTER: &str = "events";
 /// The event whose count is `marks`.
 const ECN_MARKED: &str = "ecn_marked";
 /// The event whose count is `deflections`.
@@ -54,6 +55,17 @@ fn count_switch(counts: &mut Counts, switch: &Switch) {
     let read = |counter: &str, index: u32| {
         switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
     };
+    count_program(counts, read);
+    for (reason, tally) in switch.drops().iter() {
+        // What the program dropped stands under the program's reasons already.
+        if reason != DropReason::IngressDrop {
+            *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
+        }
+    }
+}
+
+/// Adds what the P4 counters of one switch say; `read` reads a cell of a counter by name.
+pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64) {
     for (name, index) in DROPS.iter().filter(|(_, index)| *index != 0) {
         let packets = read(DROP_COUNTER, *index);
         if packets > 0 {
@@ -65,12 +77,6 @@ fn count_switch(counts: &mut Counts, switch: &Switch) {
             ECN_MARKED => counts.marks += read(EVENT_COUNTER, *index),
             DEFLECTED => counts.deflections += read(EVENT_COUNTER, *index),
             _ => {}
-        }
-    }
-    for (reason, tally) in switch.drops().iter() {
-        // What the program dropped stands under the program's reasons already.
-        if reason != DropReason::IngressDrop {
-            *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
         }
     }
 }

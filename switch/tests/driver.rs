@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, RxRing, TxSocket};
 use weir_switch::driver::{
     CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, Frames, IoDrop,
-    Notice, PcapReader, PcapWriter,
+    Notice, PcapReader, PcapWriter, Wire,
 };
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::pipeline::Digest;
 use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
-use weir_units::Time;
+use weir_units::{Bandwidth, Time};
 
 /// Memory for a test's own receive ring.
 const RING: usize = 1 << 20;
@@ -90,6 +90,33 @@ fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
     let dataplane = lab.within("switch", || start(config, &["p1", "p2"]));
     (dataplane, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
+}
+
+#[test]
+fn a_port_behaves_like_a_cable() {
+    let Some(lab) = Lab::new("a_port_behaves_like_a_cable", &["switch", "hosts"]) else { return };
+    // 100 frames of 1,250 bytes at 10 Mbit/s: 1 ms each, and 50 ms until the first bit is there.
+    let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(50) };
+    let limits = QueueLimits { packets: 200, ..QueueLimits::BMV2 };
+    let config = DataplaneConfig { wires: BTreeMap::from([(2, wire)]), limits, ..DataplaneConfig::default() };
+    let (dataplane, h1, mut h2) = two_ports(&lab, config);
+    let frames: Vec<_> = (0..100).map(|_| udp(1, 2, 1250)).collect();
+    let began = Instant::now();
+    h1.send(&frames);
+    let handle = dataplane.handle();
+    wait_for(PATIENCE, || handle.with(|switch, _| switch.books().received).unwrap() == 100);
+    let queued = handle.with(|switch, _| switch.queue_packets(2)).unwrap();
+    assert!(queued > 50, "the queue is in the switch: {queued}");
+    h2.receive(1);
+    let first = began.elapsed();
+    assert!(first >= Duration::from_millis(51), "serialised and carried: {first:?}");
+    h2.receive(99);
+    let last = began.elapsed();
+    assert!(last >= Duration::from_millis(150), "not faster than its rate: {last:?}");
+    // A busy machine makes it later; half the rate would be wrong.
+    assert!(last < Duration::from_millis(250), "about its rate: {last:?}");
+    let books = dataplane.stop().switch.unwrap();
+    assert_eq!((books.sent, books.dropped.total().packets), (100, 0));
 }
 
 /// Packet-ins and port changes, in order.
@@ -277,7 +304,7 @@ fn a_slow_interface_holds_frames_back_in_the_switch() {
     let Some(lab) = Lab::new("a_slow_interface", &["switch", "hosts"]) else { return };
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
-    assert!(handle.set_limits(2, QueueLimits::NONE).wait().unwrap());
+    assert!(handle.set_queue_limits(Some(2), None, QueueLimits::NONE).wait().unwrap());
     // 400 frames hold far more memory than a socket may send: it is full, and becomes writable again.
     lab.tc("switch", "qdisc add dev p2 root tbf rate 20mbit burst 3200 limit 10000000");
     let frames: Vec<_> = (0..400).map(|n| udp(1, 2, 1100 + n)).collect();

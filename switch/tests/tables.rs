@@ -269,8 +269,18 @@ fn idle_entries_time_out() {
     assert_eq!(go(&mut pipeline, key).unwrap().small, 7);
     assert_eq!(go(&mut pipeline, Key { port: 2, ..key }).unwrap().small, 8);
     // Packets come at tick 1000.
-    assert_eq!(pipeline.timed_out(1499), []);
-    assert_eq!(pipeline.timed_out(1500), [(table, entry)]);
+    assert_eq!(pipeline.take_timed_out(1499), []);
+    assert_eq!(pipeline.take_timed_out(1500), [(table, entry)]);
+    // Named once for each time that it was idle for so long.
+    assert_eq!(pipeline.take_timed_out(1999), []);
+    assert_eq!(pipeline.take_timed_out(2000), [(table, entry)]);
+    pipeline.set_now(2300);
+    assert_eq!(pipeline.ticks_since_hit(table, entry), Ok(Some(1300)));
+    // A timeout begins when it is set, not when the switch started.
+    let late = pipeline.table_add(table, &[exact(2u8)], 0, &result(1)).unwrap();
+    pipeline.table_set_timeout(table, late, 500).unwrap();
+    assert_eq!(pipeline.take_timed_out(2799), [(table, entry)]);
+    assert_eq!(pipeline.take_timed_out(2800), [(table, late)]);
 }
 
 #[test]

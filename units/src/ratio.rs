@@ -5,6 +5,9 @@ use std::{fmt, str::FromStr};
 pub struct Ratio(f64);
 
 impl Ratio {
+    /// All of it.
+    pub const ONE: Ratio = Ratio(1.0);
+
     /// `None` if `value` is negative or not finite.
     pub fn new(value: f64) -> Option<Ratio> {
         (value.is_finite() && value >= 0.0).then_some(Ratio(value))

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 /// Why a command did not do what it was asked for. The message is one line: place, problem, remedy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Failure {
     /// The input is wrong; nothing was written. Exit status 2.
     Input(String),

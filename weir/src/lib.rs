@@ -5,4 +5,5 @@
 
 pub mod commands;
 pub mod console;
+pub mod mininet;
 pub mod report;

@@ -81,9 +81,12 @@ fn protocol_and_pipeline_touch_no_clock_socket_or_console() {
         "thread_rng",
     ];
     let mut seen = 0;
-    for (member, drivers) in
-        [("units", &[][..]), ("host", &["agent"]), ("switch", &["driver"]), ("controller", &["client"])]
-    {
+    for (member, drivers) in [
+        ("units", &[][..]),
+        ("host", &["agent"]),
+        ("switch", &["driver", "p4runtime", "thrift"]),
+        ("controller", &["client"]),
+    ] {
         for path in sources(&root().join(member).join("src"), drivers) {
             let code = code(&path);
             for word in ABSENT {

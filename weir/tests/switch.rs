@@ -34,6 +34,47 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
         (&["--no-p4", "--", "--priority-queues", "9"], "9 is not in 1..=8"),
         (&["--no-p4", "--", "--dp-grpc-server-addr", "x"], "--dp-grpc-server-addr"),
         (&["--no-p4", "--", "--grpc-server-ssl"], "--grpc-server-cert"),
+        (&["--no-p4", "--", "--grpc-server-addr", "nowhere"], "--grpc-server-addr nowhere: "),
+        (&["--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559"], "give another address and port"),
+        (
+            &[
+                "--no-p4",
+                "--",
+                "--grpc-server-ssl",
+                "--grpc-server-cert",
+                "x",
+                "--grpc-server-key",
+                "y",
+                "--grpc-server-with-client-auth",
+            ],
+            "--grpc-server-cacert",
+        ),
+        (
+            &[
+                "--no-p4",
+                "--",
+                "--grpc-server-ssl",
+                "--grpc-server-cert",
+                "absent.pem",
+                "--grpc-server-key",
+                "y",
+            ],
+            "--grpc-server-cert absent.pem: ",
+        ),
+        (
+            &[
+                "--no-p4",
+                "--",
+                "--grpc-server-addr",
+                "127.0.0.1:0",
+                "--grpc-server-ssl",
+                "--grpc-server-cert",
+                "Cargo.toml",
+                "--grpc-server-key",
+                "Cargo.toml",
+            ],
+            "over TLS",
+        ),
         (&["--no-p4", "--debugger"], "weir trace"),
         (&["--no-p4", "--restore-state", "x"], "--restore-state"),
         (&["--no-p4", "--log-console", "--log-file", "x"], "cannot be used with"),
@@ -52,6 +93,14 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_thrift_port_that_is_taken_is_refused() {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let stderr = refused(&["--no-p4", "--thrift-port", &port, "--", "--grpc-server-addr", "127.0.0.1:0"]);
+    assert!(stderr.contains(&format!("--thrift-port {port}: ")), "{stderr}");
+}
+
+#[test]
 fn prints_versions() {
     for (flag, told) in [("--json-version", "2.23"), ("-v", env!("CARGO_PKG_VERSION"))] {
         let output = Command::cargo_bin("weir").unwrap().args(["switch", flag]).output().unwrap();
@@ -66,7 +115,9 @@ struct Running(Child);
 impl Running {
     fn start(directory: &Path, arguments: &[&str]) -> Running {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
-        command.current_dir(directory).arg("switch").args(arguments).arg(program());
+        // Tests run side by side: each server on a port of its own.
+        command.current_dir(directory).args(["switch", "--thrift-port", "0"]).args(arguments).arg(program());
+        command.args(["--", "--grpc-server-addr", "127.0.0.1:0"]);
         Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
@@ -151,8 +202,6 @@ fn logs_every_packet_within_bounds() {
         "2",
         "--nanolog",
         "ipc:///tmp/x",
-        "--thrift-port",
-        "9090",
     ];
     let switch = Running::start(directory.path(), &flags);
     wait_for(|| directory.path().join("log.2.txt").exists());

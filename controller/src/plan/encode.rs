@@ -23,6 +23,12 @@ impl<'a> Encoder<'a> {
 
     /// The update that puts the entry into an empty table: INSERT, or MODIFY of a default action.
     pub fn update(&self, entry: &Entry) -> Result<Update, PlanError> {
+        let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
+        Ok(Update { r#type: kind.into(), entity: Some(self.entity(entry)?) })
+    }
+
+    /// The entry as P4Runtime has it.
+    pub fn entity(&self, entry: &Entry) -> Result<Entity, PlanError> {
         let table = self.p4info.tables.named(entry.table())?;
         let table_entry = TableEntry {
             table_id: table.preamble().id,
@@ -31,9 +37,7 @@ impl<'a> Encoder<'a> {
             is_default_action: entry.is_default(),
             ..TableEntry::default()
         };
-        let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
-        let entity = Entity { entity: Some(entity::Entity::TableEntry(table_entry)) };
-        Ok(Update { r#type: kind.into(), entity: Some(entity) })
+        Ok(Entity { entity: Some(entity::Entity::TableEntry(table_entry)) })
     }
 
     fn action(&self, table: &Table, call: Call) -> Result<TableAction, PlanError> {

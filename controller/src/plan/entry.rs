@@ -3,6 +3,9 @@ use crate::routes::Hop;
 use crate::topology::Prefix;
 use std::net::Ipv4Addr;
 
+/// The table that says where a destination is.
+pub const FORWARD: &str = "forward";
+
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
 /// and parameter names stand in this file and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ impl Entry {
     /// The table.
     pub fn table(&self) -> &'static str {
         match self {
-            Entry::Forward { .. } => "forward",
+            Entry::Forward { .. } => FORWARD,
             Entry::Member { .. } => "member",
             Entry::TreeRoute { .. } => "tree_route",
             Entry::TrafficClass { .. } => "traffic_class",

@@ -1,19 +1,24 @@
 //! From routes to P4Runtime updates, by the names in the program's P4Info.
 
+mod decode;
 mod encode;
 mod entry;
+mod rank;
 
+pub use decode::decode;
 pub use encode::Encoder;
 pub use entry::{Call, Entry, Field};
+pub use rank::Ranks;
 
 use crate::profile::{EcnConfig, EcnError, EcnRamp};
 use crate::rate;
-use crate::routes::{Routes, SwitchRoutes};
+use crate::reconcile::Goal;
+use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weir_proto::p4::v1::Update;
-use weir_proto::p4info::{Index, P4InfoError};
+use weir_proto::p4info::{Index, Object, P4InfoError};
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
@@ -119,13 +124,35 @@ pub fn plan(
 ) -> Result<BTreeMap<String, Vec<Update>>, PlanError> {
     let encoder = Encoder::new(p4info);
     let updates = topology.switch_ixs().map(|ix| {
-        let name = &topology.switch(ix).name;
         let entries = entries(topology, routes, options, p4info, ix)?;
-        check_sizes(name, &entries, p4info)?;
         let updates: Result<Vec<Update>, PlanError> = entries.iter().map(|e| encoder.update(e)).collect();
-        Ok((name.clone(), updates?))
+        Ok((topology.switch(ix).name.clone(), updates?))
     });
     updates.collect()
+}
+
+/// What every switch should hold and in which order it may be put there, by switch name.
+pub fn goals(
+    topology: &Topology,
+    routes: &Routes,
+    options: &PlanOptions,
+    p4info: &Index,
+) -> Result<BTreeMap<String, Goal>, PlanError> {
+    let encoder = Encoder::new(p4info);
+    let ranks = Ranks::new(topology, routes);
+    let forward = p4info.tables.named(entry::FORWARD)?.preamble().id;
+    let goals = topology.switch_ixs().map(|ix| {
+        let mut goal = Goal::default();
+        for entry in entries(topology, routes, options, p4info, ix)? {
+            goal.want(ranks.of(ix, &entry), encoder.entity(&entry)?);
+        }
+        if routes.method == Method::Trees {
+            // Prefixes of an ECMP that was there before hide the trees. See `Ranks`.
+            goal.retire_first(forward);
+        }
+        Ok((topology.switch(ix).name.clone(), goal))
+    });
+    goals.collect()
 }
 
 /// What one switch's tables should hold. Groups come before the prefixes that use them, so that a
@@ -154,6 +181,7 @@ fn entries(
         }
     }
     entries.extend(route_entries(routes.of(ix)));
+    check_sizes(&topology.switch(ix).name, &entries, p4info)?;
     Ok(entries)
 }
 

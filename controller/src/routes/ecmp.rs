@@ -20,8 +20,6 @@ pub(super) fn routes(topology: &Topology) -> Routes {
     let mut switches = deliver_locally(topology);
     let around: Vec<Vec<Neighbour>> =
         topology.switch_ixs().map(|ix| ordered_neighbours(topology, ix)).collect();
-    // Per switch: (slice, ports) -> group id, so that all prefixes behind the same ports share a group.
-    let mut known: Vec<BTreeMap<(u8, Vec<u16>), u16>> = vec![BTreeMap::new(); switches.len()];
     for (rack, prefix) in racks(topology) {
         let distance = distances(&around, rack);
         for ix in topology.switch_ixs().filter(|&ix| ix != rack) {
@@ -35,17 +33,27 @@ pub(super) fn routes(topology: &Topology) -> Routes {
                 let slice = slice(topology, ix, &members);
                 let ports: Vec<u16> = members.iter().map(|n| n.port).collect();
                 let size = ports.len() as u16;
-                let next = known[i].len() as u16 + 1;
-                let group = *known[i].entry((slice, ports)).or_insert_with_key(|(_, ports)| {
-                    switches[i].groups.insert(next, ports.clone());
-                    next
-                });
+                let group = group_id(&switches[i].groups, &ports);
+                switches[i].groups.insert(group, ports);
                 Hop::Spread { group, size, slice }
             };
             switches[i].forward.insert(prefix, hop);
         }
     }
     Routes { method: Method::Ecmp, switches }
+}
+
+/// The number of the group of these ports, which follows from the ports: all prefixes behind the same ports share
+/// a group, and when routes change a number does not come to mean other ports while packets are still sent to it.
+fn group_id(groups: &BTreeMap<u16, Vec<u16>>, ports: &[u16]) -> u16 {
+    let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
+    let crc = crc32fast::hash(&bytes);
+    let mut id = (crc ^ (crc >> u16::BITS)) as u16;
+    // Another group may have it by chance; a switch has far fewer groups than numbers.
+    while groups.get(&id).is_some_and(|other| other != ports) {
+        id = id.wrapping_add(1);
+    }
+    id
 }
 
 fn ordered_neighbours(topology: &Topology, ix: SwitchIx) -> Vec<Neighbour> {

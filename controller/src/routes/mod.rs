@@ -104,13 +104,24 @@ pub enum RouteError {
 
 /// Computes the routes of a fabric.
 pub fn routes(topology: &Topology, method: Method) -> Result<Routes, RouteError> {
+    compute(topology, method, None)
+}
+
+/// The routes of a fabric after some of its links have failed or returned. `now` is what its switches have: if these
+/// are trees, their number stays, since it is written into every switch's hash.
+pub fn reroute(topology: &Topology, method: Method, now: &Routes) -> Result<Routes, RouteError> {
+    let trees = now.switches.iter().map(|it| it.trees.len()).max().filter(|_| now.method == Method::Trees);
+    compute(topology, method, trees)
+}
+
+fn compute(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
     if method == Method::Trees {
-        return Ok(trees::routes(topology));
+        return Ok(trees::routes(topology, trees));
     }
     let ecmp = ecmp::routes(topology);
     match verify(topology, &ecmp) {
         Ok(_) => Ok(ecmp),
-        Err(_) if method == Method::Auto => Ok(trees::routes(topology)),
+        Err(_) if method == Method::Auto => Ok(trees::routes(topology, trees)),
         Err(mut violations) => Err(RouteError::NotSymmetric(Box::new(violations.swap_remove(0)))),
     }
 }
@@ -125,7 +136,12 @@ fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     switches
 }
 
-/// The switches that have hosts, with their prefix.
+/// The switches that have hosts, with their prefix, or where there is none, with each of their hosts.
 fn racks(topology: &Topology) -> impl Iterator<Item = (SwitchIx, Prefix)> + '_ {
-    topology.switch_ixs().filter_map(|ix| topology.switch(ix).rack.map(|prefix| (ix, prefix)))
+    topology.switch_ixs().flat_map(|ix| {
+        let switch = topology.switch(ix);
+        let hosts = switch.hosts.iter().filter(|_| switch.rack.is_none());
+        let hosts = hosts.map(|&host| Prefix::host(topology.host(host).ip));
+        switch.rack.into_iter().chain(hosts).map(move |prefix| (ix, prefix))
+    })
 }

@@ -5,7 +5,7 @@
 
 use super::{Hop, Method, Routes, deliver_locally};
 use crate::topology::{LinkIx, Neighbour, Node, SwitchIx, Topology};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The most trees built: each costs an entry per host on every switch.
 const MOST_TREES: usize = 16;
@@ -14,15 +14,16 @@ const TREE_ROUTE_ENTRIES: usize = 16384;
 /// A tree is good if its longest path between hosts has at most so many links more than that of the best tree.
 const DETOUR: u32 = 1;
 
-pub(super) fn routes(topology: &Topology) -> Routes {
+/// `count` trees if it is given, else as many as are good.
+pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     let mut switches = deliver_locally(topology);
-    let trees = plant(topology);
+    let trees = forest(topology, count);
     for it in &mut switches {
         it.forward.insert(topology.fabric, Hop::Trees { count: trees.len() as u8 });
         it.trees = vec![Default::default(); trees.len()];
     }
-    for (t, tree) in trees.iter().enumerate() {
-        let branches = branches(topology, &tree.links);
+    for (t, links) in trees.iter().enumerate() {
+        let branches = branches(topology, links);
         for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
             for (ix, port) in towards(&branches, rack) {
                 let table = &mut switches[ix.0 as usize].trees[t];
@@ -44,14 +45,29 @@ struct Tree {
     links: Vec<LinkIx>,
 }
 
+/// The links of each tree. Where the fabric has fallen apart, every island has trees of its own, and all islands have
+/// the same number: the number is in the hash.
+fn forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
+    let labels = topology.islands();
+    let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();
+    for (ix, label) in topology.switch_ixs().zip(labels) {
+        islands.entry(label).or_default().push(ix);
+    }
+    let has_host = |ix: &SwitchIx| !topology.switch(*ix).hosts.is_empty();
+    let inhabited = islands.into_values().filter(|island| island.iter().any(has_host));
+    let planted: Vec<Vec<Tree>> = inhabited.map(|island| plant(topology, &island)).collect();
+    let count = count.unwrap_or_else(|| planted.iter().map(Vec::len).max().unwrap_or(0));
+    let links =
+        |t: usize| planted.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|it| &it.links);
+    (0..count).map(|t| links(t).copied().collect()).collect()
+}
+
 /// One tree from each root, as far as it is good and differs from those before.
-fn plant(topology: &Topology) -> Vec<Tree> {
+fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     let most = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MOST_TREES);
     let mut used = vec![0u32; topology.links.len()];
-    // A switch that no host can reach has no tree; all others are connected.
-    let is_live = |&ix: &SwitchIx| topology.switch(ix).tier > 0 || !topology.switch(ix).hosts.is_empty();
     let mut roots: Vec<(Tree, SwitchIx)> =
-        topology.switch_ixs().filter(is_live).map(|root| (grow(topology, root, &used), root)).collect();
+        island.iter().map(|&root| (grow(topology, root, &used), root)).collect();
     roots.sort_unstable();
     let longest = roots.first().map_or(0, |(best, _)| best.longest) + DETOUR;
     let mut trees: Vec<Tree> = Vec::new();
@@ -89,15 +105,16 @@ fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
             }
         }
     }
-    prune(topology, &ways_up)
+    prune(topology, root, &ways_up)
 }
 
 /// Cuts off what leads to no host, and measures the rest.
-fn prune(topology: &Topology, ways_up: &[(SwitchIx, Neighbour)]) -> Tree {
+fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)]) -> Tree {
     // Hosts at or below a switch, and links down to the farthest of them, if any.
     let mut hosts: Vec<u64> = topology.switches.iter().map(|s| s.hosts.len() as u64).collect();
     let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
-    let all = topology.hosts.len() as u64;
+    let reached = ways_up.iter().map(|(here, _)| *here).chain([root]);
+    let all = reached.map(|ix| hosts[ix.0 as usize]).sum::<u64>();
     let mut tree = Tree { longest: 0, sum: 0, links: Vec::new() };
     for (here, up) in ways_up.iter().rev() {
         let (here, parent) = (here.0 as usize, up.switch.0 as usize);

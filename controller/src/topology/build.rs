@@ -1,11 +1,11 @@
 use super::kinds::{Draft, DraftLink, draft};
 use super::{
-    CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, MAX_PORTS, MAX_SWITCHES, Node, Place, Prefix,
-    Problem, Switch, SwitchIx, Topology, TopologyError, TopologySpec,
+    AddressSpec, CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, MAX_PORTS, MAX_SWITCHES, Node,
+    Place, Prefix, Problem, Switch, SwitchIx, Topology, TopologyError, TopologySpec,
 };
 use crate::rate;
 use petgraph::unionfind::UnionFind;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Bandwidth;
 
@@ -13,6 +13,8 @@ use weir_units::Bandwidth;
 const RACK_HOST_BITS: u32 = 8;
 /// All hosts live in 10.0.0.0/8 (RFC 1918).
 const FABRIC: Prefix = Prefix { addr: Ipv4Addr::new(10, 0, 0, 0), len: 8 };
+/// What BMv2 takes for "drop".
+const DROP_PORT: u16 = 511;
 /// The first two bytes of a host's MAC: locally administered, unicast.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 
@@ -20,6 +22,7 @@ const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let draft = draft(spec)?;
     let nodes = declare(&draft)?;
+    let draft_addresses = draft.addresses;
     let mut topology = skeleton(draft.hosts, draft.switches);
     let mut linked = vec![false; topology.hosts.len()];
     for (i, link) in draft.links.iter().enumerate() {
@@ -32,7 +35,12 @@ pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     }
     connected(&topology).map_err(whole)?;
     set_tiers(&mut topology);
-    set_addresses(&mut topology);
+    if draft_addresses.is_empty() {
+        set_addresses(&mut topology);
+    } else {
+        take_addresses(&mut topology, &draft_addresses)
+            .map_err(|problem| TopologyError::at(Place::Field("addresses"), problem))?;
+    }
     Ok(topology)
 }
 
@@ -119,13 +127,14 @@ fn plug(
             return Err(Problem::HostToHost(link.a.clone(), link.b.clone()));
         }
         (Node::Switch(one), Node::Switch(other)) => {
-            (take_port(topology, one, ix)?, take_port(topology, other, ix)?)
+            (take_port(topology, one, ix, link.ports[0])?, take_port(topology, other, ix, link.ports[1])?)
         }
         (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
+            let wanted = if matches!(b, Node::Switch(_)) { link.ports[1] } else { link.ports[0] };
             if std::mem::replace(&mut linked[host.0 as usize], true) {
                 return Err(Problem::SecondHostLink(topology.host(host).name.clone()));
             }
-            let end = take_port(topology, switch, ix)?;
+            let end = take_port(topology, switch, ix, wanted)?;
             topology.switches[switch.0 as usize].hosts.push(host);
             let it = &mut topology.hosts[host.0 as usize];
             (it.switch, it.switch_port, it.link) = (switch, end.port, ix);
@@ -136,17 +145,29 @@ fn plug(
     Ok(())
 }
 
-/// The next free port of a switch.
-fn take_port(topology: &mut Topology, switch: SwitchIx, link: LinkIx) -> Result<Endpoint, Problem> {
+/// The wanted port of a switch, or the next free one.
+fn take_port(
+    topology: &mut Topology,
+    switch: SwitchIx,
+    link: LinkIx,
+    wanted: Option<u16>,
+) -> Result<Endpoint, Problem> {
     let it = &mut topology.switches[switch.0 as usize];
-    if it.ports.len() == usize::from(CPU_PORT) {
-        it.ports.push(None);
-    }
     if it.ports().count() == MAX_PORTS {
         return Err(Problem::TooManyPorts(it.name.clone()));
     }
-    it.ports.push(Some(link));
-    Ok(Endpoint { node: Node::Switch(switch), port: (it.ports.len() - 1) as u16 })
+    let next = it.ports.len() as u16;
+    let port = wanted.unwrap_or(if next == CPU_PORT { next + 1 } else { next });
+    if port == 0 || port == CPU_PORT || port >= DROP_PORT {
+        return Err(Problem::BadPort(port));
+    }
+    let place = usize::from(port);
+    it.ports.resize(it.ports.len().max(place + 1), None);
+    if it.ports[place].is_some() {
+        return Err(Problem::PortTaken { switch: it.name.clone(), port });
+    }
+    it.ports[place] = Some(link);
+    Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
 /// Refuses a pair of hosts that cannot reach each other.
@@ -194,9 +215,36 @@ fn set_addresses(topology: &mut Topology) {
         switch.rack = Some(Prefix { addr: Ipv4Addr::from_bits(base), len: (u32::BITS - bits) as u8 });
         for (n, host) in (1..).zip(&switch.hosts) {
             let ip = Ipv4Addr::from_bits(base + n);
-            let [a, b, c, d] = ip.octets();
             let it = &mut hosts[host.0 as usize];
-            (it.ip, it.mac) = (ip, [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]);
+            (it.ip, it.mac) = (ip, mac_of(ip));
         }
     }
+}
+
+fn mac_of(ip: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = ip.octets();
+    [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]
+}
+
+/// The addresses that the spec gives. Racks share no prefix then, and every host has a route of its own.
+fn take_addresses(topology: &mut Topology, given: &BTreeMap<String, AddressSpec>) -> Result<(), Problem> {
+    if let Some(unknown) = given.keys().find(|name| topology.host_named(name).is_none()) {
+        return Err(Problem::Undeclared(unknown.clone()));
+    }
+    let mut owners: BTreeMap<Ipv4Addr, String> = BTreeMap::new();
+    for host in &mut topology.hosts {
+        let Some(address) = given.get(&host.name) else {
+            return Err(Problem::NoAddress(host.name.clone()));
+        };
+        host.ip = address.ip;
+        host.mac = address.mac.map_or_else(|| mac_of(address.ip), |mac| mac.0);
+        if let Some(other) = owners.insert(host.ip, host.name.clone()) {
+            return Err(Problem::SameAddress(other, host.name.clone()));
+        }
+    }
+    let differ = owners.keys().fold((u32::MAX, 0), |(all, any), ip| (all & ip.to_bits(), any | ip.to_bits()));
+    // A lone host's own route is longer than the fabric's.
+    let len = (differ.0 ^ differ.1).leading_zeros().min(u32::BITS - 1) as u8;
+    topology.fabric = Prefix::of(Ipv4Addr::from_bits(differ.0), len);
+    Ok(())
 }

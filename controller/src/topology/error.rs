@@ -73,6 +73,23 @@ pub enum Problem {
     /// A rate of zero.
     #[error("rate is zero")]
     ZeroRate,
+    /// A port that another link has.
+    #[error("port {port} of \"{switch}\" has a link already")]
+    PortTaken {
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: u16,
+    },
+    /// A port number that a switch cannot have.
+    #[error("port {0} cannot be: ports are 1 to 510, without 255, the CPU port")]
+    BadPort(u16),
+    /// A host without an address, where others have one.
+    #[error("host \"{0}\" has no address; give one to all hosts or to none")]
+    NoAddress(String),
+    /// Two hosts with an address.
+    #[error("\"{0}\" and \"{1}\" have the same address")]
+    SameAddress(String, String),
     /// More links on a switch than its ports.
     #[error("switch \"{0}\" needs more than {MAX_PORTS} ports")]
     TooManyPorts(String),

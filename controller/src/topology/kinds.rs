@@ -2,8 +2,9 @@
 //!
 //! A new kind is a struct in `spec.rs`, a function here and a line in [`draft`].
 
-use super::spec::{Custom, Dumbbell, FatTree, LeafSpine, Star};
+use super::spec::{AddressSpec, Custom, Dumbbell, FatTree, LeafSpine, Star};
 use super::{MAX_PORTS, MAX_SWITCHES, Place, Problem, TopologyError, TopologySpec};
+use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Time};
 
 /// A topology before it is checked: names, and links by name.
@@ -12,6 +13,8 @@ pub(super) struct Draft {
     pub hosts: Vec<String>,
     pub switches: Vec<String>,
     pub links: Vec<DraftLink>,
+    /// By host; empty: by rack.
+    pub addresses: BTreeMap<String, AddressSpec>,
 }
 
 pub(super) struct DraftLink {
@@ -19,6 +22,8 @@ pub(super) struct DraftLink {
     pub b: String,
     pub rate: Bandwidth,
     pub delay: Time,
+    /// The ports to take, if it matters.
+    pub ports: [Option<u16>; 2],
 }
 
 impl Draft {
@@ -28,17 +33,18 @@ impl Draft {
             hosts: (1..=hosts).map(|n| format!("h{n}")).collect(),
             switches: (1..=switches).map(|n| format!("s{n}")).collect(),
             links: Vec::new(),
+            addresses: BTreeMap::new(),
         }
     }
     /// Links the `host`-th host (from 0) to the `switch`-th switch.
     fn attach(&mut self, host: u64, switch: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.hosts[host as usize].clone(), self.switches[switch as usize].clone());
-        self.links.push(DraftLink { a, b, rate, delay });
+        self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
     /// Links two switches, counted from 0.
     fn connect(&mut self, one: u64, other: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.switches[one as usize].clone(), self.switches[other as usize].clone());
-        self.links.push(DraftLink { a, b, rate, delay });
+        self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
 }
 
@@ -141,6 +147,12 @@ fn custom(it: &Custom) -> Draft {
         b: link.b.clone(),
         rate: link.rate.unwrap_or(it.rate),
         delay: link.delay.unwrap_or(it.delay),
+        ports: [link.a_port, link.b_port],
     });
-    Draft { hosts: it.hosts.clone(), switches: it.switches.clone(), links: links.collect() }
+    Draft {
+        hosts: it.hosts.clone(),
+        switches: it.switches.clone(),
+        links: links.collect(),
+        addresses: it.addresses.clone(),
+    }
 }

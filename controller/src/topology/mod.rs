@@ -10,14 +10,17 @@
 //! - Addresses follow the racks, see [`Prefix`] and `docs/routing.md`.
 
 mod build;
+mod degraded;
 mod error;
 mod kinds;
+mod mac;
 mod spec;
 mod text;
 
 pub use build::build;
 pub use error::{Place, Problem, TopologyError};
-pub use spec::{Custom, Dumbbell, FatTree, LeafSpine, LinkSpec, Star, TopologySpec};
+pub use mac::Mac;
+pub use spec::{AddressSpec, Custom, Dumbbell, FatTree, LeafSpine, LinkSpec, Star, TopologySpec};
 pub use text::AsText;
 
 use std::fmt;
@@ -153,7 +156,8 @@ impl fmt::Display for Prefix {
 }
 
 /// A checked fabric. Made by [`build`] only, so what it says of itself holds: every host has one
-/// link, every pair of hosts is connected, ports and addresses are unique.
+/// link, every pair of hosts is connected (until [`Topology::without`] takes links away), ports and addresses are
+/// unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// In order of declaration.

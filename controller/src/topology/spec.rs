@@ -1,8 +1,10 @@
-use super::AsText;
+use super::{AsText, Mac};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
 /// A topology as people write it: `kind` chooses the shape, the rest are its parameters.
@@ -30,6 +32,30 @@ pub enum TopologySpec {
     FatTree(FatTree),
     /// Every link listed.
     Custom(Custom),
+}
+
+impl TopologySpec {
+    /// Every rate and every delay that the spec holds, to be changed in place.
+    pub fn quantities(&mut self) -> (Vec<&mut Bandwidth>, Vec<&mut Time>) {
+        match self {
+            TopologySpec::Dumbbell(Dumbbell { rate, fabric_rate, delay, .. })
+            | TopologySpec::FatTree(FatTree { rate, fabric_rate, delay, .. }) => {
+                ([rate].into_iter().chain(fabric_rate).collect(), vec![delay])
+            }
+            TopologySpec::Star(Star { rate, delay, .. }) => (vec![rate], vec![delay]),
+            TopologySpec::LeafSpine(LeafSpine { rate, host_rate, fabric_rate, delay, .. }) => {
+                ([rate].into_iter().chain(host_rate).chain(fabric_rate).collect(), vec![delay])
+            }
+            TopologySpec::Custom(Custom { rate, delay, links, .. }) => {
+                let (mut rates, mut delays) = (vec![rate], vec![delay]);
+                for link in links {
+                    rates.extend(&mut link.rate);
+                    delays.extend(&mut link.delay);
+                }
+                (rates, delays)
+            }
+        }
+    }
 }
 
 fn default_rate() -> Bandwidth {
@@ -146,6 +172,9 @@ pub struct Custom {
     pub switches: Vec<String>,
     /// Links in the order in which they take ports.
     pub links: Vec<LinkSpec>,
+    /// Addresses of the hosts: none, and they are given out by rack, or all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, AddressSpec>,
     /// Rate of a link that does not say.
     #[serde_as(as = "AsText")]
     #[serde(default = "default_rate")]
@@ -154,6 +183,20 @@ pub struct Custom {
     #[serde_as(as = "AsText")]
     #[serde(default = "default_delay")]
     pub delay: Time,
+}
+
+/// Where a host is: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressSpec {
+    /// Its IPv4 address.
+    pub ip: Ipv4Addr,
+    /// Its MAC; by default `02:00` and the four bytes of the IP address.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub mac: Option<Mac>,
 }
 
 /// One link: `[h1, s1]` or `{a: h1, b: s1, rate: 25Gbps, delay: 1us}`.
@@ -171,6 +214,10 @@ pub struct LinkSpec {
     /// Instead of the topology's delay.
     #[serde_as(as = "Option<AsText>")]
     pub delay: Option<Time>,
+    /// Port of `a` if it is a switch, instead of the next one.
+    pub a_port: Option<u16>,
+    /// Port of `b` if it is a switch, instead of the next one.
+    pub b_port: Option<u16>,
 }
 
 /// The long form of a link.
@@ -186,6 +233,10 @@ struct LinkFields {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     delay: Option<Time>,
+    #[serde(default)]
+    a_port: Option<u16>,
+    #[serde(default)]
+    b_port: Option<u16>,
 }
 
 impl<'de> Deserialize<'de> for LinkSpec {
@@ -202,12 +253,12 @@ impl<'de> Deserialize<'de> for LinkSpec {
                 if seq.next_element::<serde::de::IgnoredAny>()?.is_some() {
                     return Err(A::Error::invalid_length(3, &self));
                 }
-                Ok(LinkSpec { a, b, rate: None, delay: None })
+                Ok(LinkSpec { a, b, rate: None, delay: None, a_port: None, b_port: None })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkSpec, A::Error> {
-                let LinkFields { a, b, rate, delay } =
+                let LinkFields { a, b, rate, delay, a_port, b_port } =
                     LinkFields::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(LinkSpec { a, b, rate, delay })
+                Ok(LinkSpec { a, b, rate, delay, a_port, b_port })
             }
         }
         deserializer.deserialize_any(Form)

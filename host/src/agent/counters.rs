@@ -29,8 +29,13 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("marked", stats.marked),
         ("acks_sent", stats.acks_sent),
         ("nacks_sent", stats.nacks_sent),
+        ("cnps_sent", stats.cnps_sent),
+        ("probes_sent", stats.probes_sent),
+        ("probe_replies_sent", stats.probe_replies_sent),
         ("acks_received", stats.acks_received),
         ("nacks_received", stats.nacks_received),
+        ("cnps_received", stats.cnps_received),
+        ("probe_replies_received", stats.probe_replies_received),
         ("stale_feedback", stats.stale_feedback),
         ("inbound_evicted", stats.inbound_evicted),
     ])

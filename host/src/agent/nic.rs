@@ -52,7 +52,7 @@ pub(super) enum Sent {
 }
 
 /// What the raw socket counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NicCounters {
     /// Frames handed to the kernel.
     pub frames_sent: u64,

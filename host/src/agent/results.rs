@@ -2,12 +2,13 @@
 //! drives many agents. Times are nanoseconds since the start of the run, rates bits per second.
 
 pub use super::nic::NicCounters;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// A whole run of one agent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentResults {
     /// Network interface.
     pub iface: String,
@@ -36,9 +37,9 @@ pub struct AgentResults {
     /// Messages that came in and are not listed, because there were too many.
     pub received_unlisted: u64,
     /// Counters of the transport.
-    pub transport: BTreeMap<&'static str, u64>,
+    pub transport: BTreeMap<Cow<'static, str>, u64>,
     /// Frames thrown away, by reason; only reasons that occurred.
-    pub drops: BTreeMap<&'static str, u64>,
+    pub drops: BTreeMap<Cow<'static, str>, u64>,
     /// Counters of the raw socket.
     pub nic: NicCounters,
     /// How late the loop was at the times it waited for.
@@ -50,7 +51,7 @@ pub struct AgentResults {
 }
 
 /// Start of a run on both clocks.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct StartResult {
     /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
@@ -59,7 +60,7 @@ pub struct StartResult {
 }
 
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// All flows were finished.
@@ -73,7 +74,7 @@ pub enum Ended {
 }
 
 /// How far a flow came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowState {
     /// Its start was never reached.
@@ -85,7 +86,7 @@ pub enum FlowState {
 }
 
 /// One flow, seen by its sender.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
     /// Where to.
     pub peer: Ipv4Addr,
@@ -122,7 +123,7 @@ pub struct FlowResult {
 }
 
 /// Round-trip times.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RttResult {
     /// How many.
     pub count: u64,
@@ -139,7 +140,7 @@ pub struct RttResult {
 }
 
 /// A path and how many packets took it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathResult {
     /// XOR of switch ids.
     pub path_id: u16,
@@ -148,7 +149,7 @@ pub struct PathResult {
 }
 
 /// Least, greatest and last of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeResult {
     /// The least.
     pub min: u16,
@@ -159,7 +160,7 @@ pub struct RangeResult {
 }
 
 /// Samples of a flow. Value `i` belongs to the time `(first + i + 1) * sample_ns`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SeriesResult {
     /// Intervals of the run before the first value.
     pub first: u64,
@@ -176,7 +177,7 @@ pub struct SeriesResult {
 }
 
 /// A message that came in.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReceivedResult {
     /// Who sent it.
     pub peer: Ipv4Addr,
@@ -197,7 +198,7 @@ pub struct ReceivedResult {
 }
 
 /// How late the loop was at points in time it waited for.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LatenessResult {
     /// Waits.
     pub count: u64,

@@ -2,9 +2,10 @@
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
-use crate::knob::{self, Knob, KnobError, KnobOf, number_in};
+use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, SchemeConfig, Sender, TelemetryOn,
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 
@@ -34,83 +35,69 @@ impl Default for Fncc {
     }
 }
 
-static KNOBS: &[KnobOf<Fncc>] = &[
-    KnobOf {
-        knob: Knob {
-            name: "lhcs",
-            unit: "-",
-            default: "direct",
-            range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
-            symbol: "LHCS",
-            source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
-            help: "Last-hop congestion speedup.",
-        },
-        get: |c| {
-            match c.lhcs {
-                Lhcs::Off => "off",
-                Lhcs::Direct => "direct",
-                Lhcs::Literal => "literal",
-            }
-            .to_owned()
-        },
-        set: |c, text| {
-            c.lhcs = match text {
-                "off" => Lhcs::Off,
-                "direct" => Lhcs::Direct,
-                "literal" => Lhcs::Literal,
-                _ => return Err(format!("\"{text}\" is none of its settings")),
-            };
-            Ok(())
-        },
-    },
-    KnobOf {
-        knob: Knob {
-            name: "alpha",
-            unit: "-",
-            default: "1.05",
-            range: "0 to 100",
-            symbol: "alpha",
-            source: "FNCC §3.2.2",
-            help: "LHCS fires if the last hop is the most congested one and its u' is above this.",
-        },
-        get: |c| c.alpha.to_string(),
-        set: |c, text| number_in(text, 0.0, 100.0).map(|alpha| c.alpha = alpha),
-    },
-    KnobOf {
-        knob: Knob {
-            name: "beta",
-            unit: "-",
-            default: "0.9",
-            range: "0.01 to 1",
-            symbol: "beta",
-            source: "FNCC §3.2.2",
-            help: "Part of the fair share that LHCS leaves, so that the queue drains.",
-        },
-        get: |c| c.beta.to_string(),
-        set: |c, text| number_in(text, 0.01, 1.0).map(|beta| c.beta = beta),
-    },
-];
+const LHCS: &[(&str, Lhcs)] = &[("off", Lhcs::Off), ("direct", Lhcs::Direct), ("literal", Lhcs::Literal)];
 
-impl SchemeConfig for Fncc {
-    fn name(&self) -> &'static str {
-        "fncc"
+impl Setting for Lhcs {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, LHCS)
     }
-    fn about(&self) -> &'static str {
-        "FNCC: telemetry on ACKs as they return, and the receiver's number of flows"
+    fn write(self) -> String {
+        word_for(self, LHCS)
     }
-    fn knobs(&self) -> Vec<&'static Knob> {
-        inflight::KNOBS.iter().map(|k| &k.knob).chain(KNOBS.iter().map(|k| &k.knob)).collect()
-    }
-    fn get(&self, name: &str) -> Option<String> {
-        knob::get(KNOBS, self, name).or_else(|| knob::get(inflight::KNOBS, &self.shared, name))
-    }
-    fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
-        knob::set(KNOBS, self, name, value)
-            .or_else(|| knob::set(inflight::KNOBS, &mut self.shared, name, value))
-            .unwrap_or_else(|| Err(KnobError::unknown(self, name)))
+}
+
+impl Scheme for Fncc {
+    const NAME: &'static str = "fncc";
+    const ABOUT: &'static str = "FNCC: telemetry on ACKs as they return, and the receiver's number of flows";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::new(
+                Knob {
+                    name: "lhcs",
+                    unit: "-",
+                    default: "direct",
+                    range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
+                    symbol: "LHCS",
+                    source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
+                    help: "Last-hop congestion speedup.",
+                },
+                |c: &mut Fncc| &mut c.lhcs,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "alpha",
+                    unit: "-",
+                    default: "1.05",
+                    range: "0 to 100",
+                    symbol: "alpha",
+                    source: "FNCC §3.2.2",
+                    help: "LHCS fires if the last hop is the most congested one and its u' is above this.",
+                },
+                0.0..=100.0,
+                |c| &mut c.alpha,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "beta",
+                    unit: "-",
+                    default: "0.9",
+                    range: "0.01 to 1",
+                    symbol: "beta",
+                    source: "FNCC §3.2.2",
+                    help: "Part of the fair share that LHCS leaves, so that the queue drains.",
+                },
+                0.01..=1.0,
+                |c| &mut c.beta,
+            ),
+        ];
+        part(inflight::knobs(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Acks, ecn: false, grant: false }
+        Needs { telemetry: TelemetryOn::Acks, ecn: None, grant: false }
+    }
+    fn conduct(&self) -> Conduct {
+        inflight::CONDUCT
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(FnccSender {
@@ -120,7 +107,7 @@ impl SchemeConfig for Fncc {
             beta: self.beta,
         })
     }
-    fn receiver(&self) -> Box<dyn Receiver> {
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(FnccReceiver)
     }
 }
@@ -159,7 +146,7 @@ impl Sender for FnccSender {
 struct FnccReceiver;
 
 impl Receiver for FnccReceiver {
-    fn on_data(&mut self, data: &DataEvent) -> Feedback {
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
         Feedback { concurrency: data.active_flows, ..Feedback::default() }
     }
 }

@@ -4,9 +4,9 @@
 //! The algorithm is the shared core's; this file says what HPCC wants from the network.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::knob::{self, Knob, KnobError, KnobOf, on_off, switch};
+use crate::knob::{Knob, KnobOf, part};
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, SchemeConfig, Sender, TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 
@@ -17,46 +17,36 @@ pub struct Hpcc {
     multi_rate: bool,
 }
 
-static KNOBS: &[KnobOf<Hpcc>] = &[KnobOf {
-    knob: Knob {
-        name: "multi_rate",
-        unit: "-",
-        default: "off",
-        range: "on or off",
-        symbol: "-",
-        source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
-        help: "A reference window per hop; the smallest holds.",
-    },
-    get: |c| on_off(c.multi_rate),
-    set: |c, text| switch(text).map(|on| c.multi_rate = on),
-}];
+impl Scheme for Hpcc {
+    const NAME: &'static str = "hpcc";
+    const ABOUT: &'static str = "HPCC: telemetry on data packets, echoed by the receiver";
 
-impl SchemeConfig for Hpcc {
-    fn name(&self) -> &'static str {
-        "hpcc"
-    }
-    fn about(&self) -> &'static str {
-        "HPCC: telemetry on data packets, echoed by the receiver"
-    }
-    fn knobs(&self) -> Vec<&'static Knob> {
-        inflight::KNOBS.iter().map(|k| &k.knob).chain(KNOBS.iter().map(|k| &k.knob)).collect()
-    }
-    fn get(&self, name: &str) -> Option<String> {
-        knob::get(KNOBS, self, name).or_else(|| knob::get(inflight::KNOBS, &self.shared, name))
-    }
-    fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
-        knob::set(KNOBS, self, name, value)
-            .or_else(|| knob::set(inflight::KNOBS, &mut self.shared, name, value))
-            .unwrap_or_else(|| Err(KnobError::unknown(self, name)))
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = KnobOf::new(
+            Knob {
+                name: "multi_rate",
+                unit: "-",
+                default: "off",
+                range: "on or off",
+                symbol: "-",
+                source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
+                help: "A reference window per hop; the smallest holds.",
+            },
+            |c: &mut Hpcc| &mut c.multi_rate,
+        );
+        part(inflight::knobs(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Data, ecn: false, grant: false }
+        Needs { telemetry: TelemetryOn::Data, ecn: None, grant: false }
+    }
+    fn conduct(&self) -> Conduct {
+        inflight::CONDUCT
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(HpccSender(Inflight::new(&self.shared, flow, self.multi_rate)))
     }
-    fn receiver(&self) -> Box<dyn Receiver> {
-        Box::new(HpccReceiver)
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
     }
 }
 
@@ -69,15 +59,5 @@ impl Sender for HpccSender {
     }
     fn decision(&self) -> Decision {
         self.0.decision()
-    }
-}
-
-/// The receiver adds nothing to the telemetry it echoes.
-#[derive(Debug)]
-struct HpccReceiver;
-
-impl Receiver for HpccReceiver {
-    fn on_data(&mut self, _data: &DataEvent) -> Feedback {
-        Feedback::default()
     }
 }

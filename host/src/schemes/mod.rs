@@ -1,22 +1,37 @@
 //! The schemes, one file each, and the list of them.
 
+mod dasr;
+mod dcqcn;
+mod dctcp;
 mod fncc;
 mod hpcc;
+mod hpcc_plus;
 mod inflight;
+mod pacing;
+mod timely;
 
 use crate::knob::KnobError;
-use crate::scheme::SchemeConfig;
+use crate::scheme::{Scheme, SchemeConfig};
 use std::sync::Arc;
-
-pub use fncc::Fncc;
-pub use hpcc::Hpcc;
 
 /// Makes a scheme with all knobs at their defaults.
 pub type MakeScheme = fn() -> Box<dyn SchemeConfig>;
 
 /// Every scheme there is. A new one is one file beside this one and one line here.
 pub fn registry() -> &'static [MakeScheme] {
-    &[|| Box::new(Hpcc::default()), || Box::new(Fncc::default())]
+    &[
+        make::<hpcc::Hpcc>,
+        make::<hpcc_plus::HpccPlus>,
+        make::<fncc::Fncc>,
+        make::<dcqcn::Dcqcn>,
+        make::<timely::Timely>,
+        make::<dctcp::Dctcp>,
+        make::<dasr::Dasr>,
+    ]
+}
+
+fn make<S: Scheme>() -> Box<dyn SchemeConfig> {
+    Box::new(S::default())
 }
 
 /// The scheme `name` with `knobs` tuned.

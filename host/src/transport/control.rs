@@ -4,7 +4,7 @@ use crate::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, MAX_HOPS, WeirRep
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-/// An ACK or NACK that waits for the NIC.
+/// An ACK, NACK, CNP or reply to a probe that waits for the NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control {
     pub kind: Kind,
@@ -91,6 +91,8 @@ impl ControlQueue {
         }
         match frame.kind {
             Kind::Nack => stats.nacks_sent += 1,
+            Kind::Cnp => stats.cnps_sent += 1,
+            Kind::ProbeReply => stats.probe_replies_sent += 1,
             _ => stats.acks_sent += 1,
         }
         self.frames.push_back(frame);

@@ -1,8 +1,8 @@
 use super::MAX_WINDOW;
 use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
-use crate::event::{FlowSpec, FlowView};
-use crate::scheme::{Decision, Sender};
-use crate::wire::{Flags, FrameRepr, HEADERS_LEN, patch_data};
+use crate::event::{FlowSpec, FlowView, OpenError};
+use crate::scheme::{Decision, Sender, TelemetryOn};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, MAX_ANNOUNCED, patch_data};
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -48,6 +48,15 @@ pub(super) struct Flow {
     pub rtt: Option<Time>,
     pub ack_path: u16,
     pub data_path: Option<u16>,
+
+    /// Whom the first packet announces, and whether the packet that is being written is that one.
+    announces: Box<[u16]>,
+    listing: bool,
+    telemetry: TelemetryOn,
+    /// Where the packet began that asked last, if one per round trip does.
+    asked: Option<u64>,
+    /// The last probe: its number, when it left, whether its reply came.
+    probe: Option<(u32, Time, bool)>,
 }
 
 /// The size of a flow that was not stopped yet.
@@ -69,6 +78,7 @@ impl Flow {
         spec: &FlowSpec,
         repr: FrameRepr,
         resolved: &Resolved,
+        telemetry: TelemetryOn,
         sender: Box<dyn Sender>,
     ) -> Flow {
         let mut head = [0; HEADERS_LEN];
@@ -98,6 +108,11 @@ impl Flow {
             rtt: None,
             ack_path: 0,
             data_path: None,
+            announces: Box::default(),
+            listing: false,
+            telemetry,
+            asked: None,
+            probe: None,
             sender,
         };
         flow.apply(flow.sender.decision());
@@ -176,6 +191,14 @@ impl Flow {
         let mut flags = self.flags;
         if self.nxt == 0 {
             flags |= Flags::START;
+            self.listing = !self.announces.is_empty();
+        }
+        if self.listing {
+            flags |= Flags::LOOKAHEAD;
+        }
+        if self.wants_records() {
+            flags |= Flags::TELEMETRY;
+            self.asked = Some(self.nxt);
         }
         if again {
             flags |= Flags::RETRANSMIT;
@@ -195,6 +218,74 @@ impl Flow {
             self.arm(now, rto);
         }
         (payload, again)
+    }
+
+    /// Takes note of whom the first packet is to announce.
+    pub fn announce(&mut self, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
+        let first = self.size.min(u64::from(self.full)) as usize;
+        let most = MAX_ANNOUNCED.min(first.saturating_sub(2) / 2);
+        if senders.len() > most {
+            return Err(OpenError::TooManyAnnounced { message: self.message(), count: senders.len(), most });
+        }
+        self.announces = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
+        Ok(())
+    }
+
+    /// Writes the list, which comes behind the head of the packet that was just emitted, if it is the one
+    /// that has it. Returns how many bytes of its payload that are.
+    pub fn list(&mut self, out: &mut [u8]) -> usize {
+        if !std::mem::take(&mut self.listing) {
+            return 0;
+        }
+        let count = self.announces.len() as u16;
+        let words = [count].into_iter().chain(self.announces.iter().copied());
+        let (places, _) = out.as_chunks_mut::<2>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        2 * (1 + self.announces.len())
+    }
+
+    /// Whether the next DATA packet asks for telemetry. If one per round trip does: the first, the first
+    /// after the last that asked was acknowledged, and that one again if it is repeated.
+    fn wants_records(&self) -> bool {
+        match self.telemetry {
+            TelemetryOn::Data => true,
+            TelemetryOn::DataOncePerRtt => self.asked.is_none_or(|at| self.una > at || self.nxt <= at),
+            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => false,
+        }
+    }
+
+    /// Whether a probe is due: a base round trip after the last, once its reply has come or will not.
+    pub fn asks(&self, now: Time, base_rtt: Time, rto: Time) -> bool {
+        let since = |at: Time| now.saturating_sub(at);
+        self.telemetry == TelemetryOn::Probes
+            && self.probe.is_none_or(|(_, at, replied)| since(at) >= if replied { base_rtt } else { rto })
+    }
+
+    /// Writes a probe: a packet like any other of the flow, without payload.
+    pub fn emit_probe(&mut self, now: Time, out: &mut [u8; HEADERS_LEN]) {
+        let mut repr = FrameRepr { payload_len: 0, ..self.repr };
+        repr.weir.kind = Kind::Probe;
+        repr.emit(&[], out);
+        let number = self.probe.map_or(0, |(number, ..)| number.wrapping_add(1));
+        self.probe = Some((number, now, false));
+        patch_data(out, Flags::TELEMETRY, number, stamp(now));
+        self.paced_from = now;
+        self.last_frame = HEADERS_LEN as u32;
+        self.pace();
+    }
+
+    /// Takes the reply to the last probe, once. Returns what it acknowledges and what is next, counted
+    /// in probes from 1.
+    pub fn take_reply(&mut self, number: u32) -> Option<(u64, u64)> {
+        let (last, _, replied) = self.probe.as_mut()?;
+        if *last != number || *replied {
+            return None;
+        }
+        *replied = true;
+        let seq = u64::from(number) + 1;
+        Some((seq, seq))
     }
 
     /// Takes an acknowledgement of everything before `wire_seq`.

@@ -6,7 +6,8 @@ use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::scheme::{DataEvent, Feedback, Receiver, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
-use crate::wire::{Ecn, Flags, FrameView, Kind};
+use crate::telemetry::Telemetry;
+use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_ANNOUNCED};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -29,6 +30,7 @@ pub(crate) struct Inbound {
     ack_every: u32,
     ack_flags: Flags,
     scheme_grants: bool,
+    telemetry: TelemetryOn,
     nack_interval: Time,
     ack_delay: Time,
     active_window: Time,
@@ -54,6 +56,27 @@ struct Arriving {
     is_active: bool,
 }
 
+/// Where a packet stands in its message, for the scheme.
+struct Place<'a> {
+    slot: Option<u32>,
+    first: bool,
+    last: bool,
+    announced: &'a [[u8; 2]],
+}
+
+/// Whom a packet with LOOKAHEAD announces; `None` if the list is not whole.
+fn announced<'a>(frame: &FrameView<'a>) -> Option<&'a [[u8; 2]]> {
+    if !frame.weir.flags().has(Flags::LOOKAHEAD) {
+        return Some(&[]);
+    }
+    let (count, ids) = frame.payload().split_first_chunk()?;
+    let count = usize::from(u16::from_be_bytes(*count));
+    if count > MAX_ANNOUNCED {
+        return None;
+    }
+    ids.as_chunks().0.get(..count)
+}
+
 /// A flow is (source address, message).
 fn id_of(peer: Ipv4Addr, message: u32) -> u64 {
     u64::from(u32::from(peer)) << 32 | u64::from(message)
@@ -77,13 +100,14 @@ impl Inbound {
             ended: IdMap::default(),
             ended_order: VecDeque::new(),
             delayed: VecDeque::new(),
-            receiver: config.scheme.receiver(),
+            receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
             ack_every: config.ack_every,
             ack_flags: match needs.telemetry {
                 TelemetryOn::Acks => Flags::TELEMETRY,
-                TelemetryOn::Nothing | TelemetryOn::Data => Flags::NONE,
+                _ => Flags::NONE,
             },
             scheme_grants: needs.grant,
+            telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
             active_window: resolved.active_window,
@@ -127,25 +151,37 @@ impl Inbound {
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);
         }
+        let announced = announced(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let id = id_of(frame.ip.source(), weir.message());
-        let slot = match self.by_id.get(&id) {
-            Some(&slot) => slot,
+        let (slot, first) = match self.by_id.get(&id) {
+            Some(&slot) => (slot, false),
             None => match self.ended.get(&id) {
                 Some(&size) => return self.data_after_end(now, frame, size, control, stats),
-                None => self.insert(now, id, stats)?,
+                None => (self.insert(now, id, stats)?, true),
             },
         };
         self.touch(now, slot);
-        let feedback = self.ask_scheme(now, frame);
+        let Some(expected) = self.flows.at(slot).map(|flow| flow.expected) else {
+            return Err(DropReason::ReceiverFull);
+        };
+        // Before the first byte: as much a repetition as anything else below what is expected.
+        let start = unwrap_seq(expected, weir.seq()).unwrap_or(0);
+        let end = start + u64::from(frame.payload_len());
+        let ended = weir.flags().has(Flags::END) && start <= expected && end > expected;
+        // A list counts when its packet is taken, and so once.
+        let announced = if start == 0 && start == expected { announced } else { &[] };
+        let place = Place { slot: Some(slot), first, last: ended, announced };
+        let feedback = self.ask_scheme(now, frame, place, stats);
         let mut reply = self.reply(frame, &feedback);
+        if feedback.cnp {
+            let nothing = Records::copy(&[]);
+            control.push(Control { kind: Kind::Cnp, flags: Flags::NONE, records: nothing, ..reply }, stats);
+        }
         let Some(flow) = self.flows.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         flow.path_id = weir.path_id();
         let marked = frame.ip.ecn() == Ecn::Ce;
         stats.marked += u64::from(marked);
-        // Before the first byte: as much a repetition as anything else below what is expected.
-        let start = unwrap_seq(flow.expected, weir.seq()).unwrap_or(0);
-        let end = start + u64::from(frame.payload_len());
         if start > flow.expected {
             stats.out_of_order += 1;
             let asked = flow.nacked.is_some_and(|(expected, at)| {
@@ -173,8 +209,13 @@ impl Inbound {
         flow.expected = end;
         flow.unacked += 1;
         reply.seq = end as u32;
-        let ended = weir.flags().has(Flags::END);
-        if flow.unacked >= self.ack_every || ended || marked || feedback.ack_now {
+        // Where few packets carry records, each of them is answered.
+        let told = self.telemetry == TelemetryOn::DataOncePerRtt && !frame.records().is_empty();
+        if flow.unacked >= self.ack_every || ended || marked || told || feedback.ack_now {
+            if marked && let Some(held) = flow.held {
+                // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
+                control.push(held, stats);
+            }
             flow.ack_sent();
             control.push(reply, stats);
         } else {
@@ -193,21 +234,55 @@ impl Inbound {
         Ok(())
     }
 
-    fn ask_scheme(&mut self, now: Time, frame: &FrameView<'_>) -> Feedback {
+    fn ask_scheme(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        Place { slot, first, last, announced }: Place<'_>,
+        stats: &mut HostStats,
+    ) -> Feedback {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
-        self.receiver.on_data(&DataEvent {
+        let data = DataEvent {
             now,
+            source: frame.ip.source(),
             payload: Bytes::new(u64::from(frame.payload_len())),
+            frame: Bytes::new((ETHERNET_LEN + usize::from(frame.ip.total_length())) as u64),
             marked: frame.ip.ecn() == Ecn::Ce,
+            slot,
+            first,
+            last,
             active_flows,
-        })
+            announced,
+            path_id: frame.weir.path_id(),
+            telemetry: &Telemetry::from_wire(frame.records(), true),
+        };
+        self.receiver.on_data(&data, &mut stats.telemetry)
+    }
+
+    /// A probe came in: its records go back at once. It is of no message yet, and makes none.
+    pub fn probe(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) -> Result<(), DropReason> {
+        if frame.payload_len() > 0 {
+            return Err(DropReason::LengthMismatch);
+        }
+        let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
+        let reply = self.reply(frame, &Feedback { concurrency, ..Feedback::default() });
+        let grant = u32::from(frame.weir.path_id());
+        let seq = frame.weir.seq();
+        control.push(Control { kind: Kind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply }, stats);
+        Ok(())
     }
 
     /// An ACK of this packet; the caller says up to where.
     fn reply(&self, frame: &FrameView<'_>, feedback: &Feedback) -> Control {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
-        if frame.ip.ecn() == Ecn::Ce {
+        if frame.ip.ecn() == Ecn::Ce && !feedback.hide_mark {
             flags |= Flags::ECN_ECHO;
         }
         Control {
@@ -220,7 +295,8 @@ impl Inbound {
             stamp: weir.stamp(),
             concurrency: feedback.concurrency,
             grant: if self.scheme_grants { feedback.grant } else { u32::from(weir.path_id()) },
-            records: Records::copy(frame.records()),
+            // A receiver that computes the window has used them up.
+            records: Records::copy(if self.scheme_grants { &[] } else { frame.records() }),
         }
     }
 
@@ -238,7 +314,8 @@ impl Inbound {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
-        let feedback = self.ask_scheme(now, frame);
+        let place = Place { slot: None, first: false, last: false, announced: &[] };
+        let feedback = self.ask_scheme(now, frame, place, stats);
         let reply = Control { seq: size as u32, ..self.reply(frame, &feedback) };
         control.push(reply, stats);
         Ok(())

@@ -10,7 +10,7 @@ mod slab;
 
 pub(crate) use control::ControlQueue;
 pub(crate) use inbound::Inbound;
-pub(crate) use outbound::Outbound;
+pub(crate) use outbound::{Departure, Outbound};
 pub(crate) use slab::Key;
 
 use std::collections::HashMap;

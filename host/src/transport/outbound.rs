@@ -7,9 +7,18 @@ use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
 use crate::scheme::{AckEvent, FlowParams, LossEvent, LossKind, Needs, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
-use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, WeirRepr};
+use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, MAX_HEAD, WeirRepr};
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
+
+/// A frame that leaves: so many bytes of its head were written, so many zeros follow.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub key: Key,
+    pub head_len: usize,
+    pub payload: u32,
+}
 
 /// All messages on their way out.
 ///
@@ -40,12 +49,7 @@ impl Outbound {
             paced: Deadlines::default(),
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
-            params: FlowParams {
-                nic_rate: config.nic_rate,
-                base_rtt: config.base_rtt,
-                payload: Bytes::new(u64::from(resolved.payload)),
-                clock: config.telemetry_clock,
-            },
+            params: config.flow_params(resolved.payload),
             rto: resolved.rto,
             paused: false,
         }
@@ -69,14 +73,11 @@ impl Outbound {
             destination_mac: spec.peer_mac,
             source: config.addr,
             destination: spec.peer,
-            ecn: if self.needs.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: if self.needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct },
             entropy_port: spec.entropy_port,
             weir: WeirRepr {
                 kind: Kind::Data,
-                flags: match self.needs.telemetry {
-                    TelemetryOn::Data => Flags::TELEMETRY,
-                    TelemetryOn::Nothing | TelemetryOn::Acks => Flags::NONE,
-                },
+                flags: Flags::NONE,
                 tokens: 0,
                 subflow: 0,
                 concurrency: 0,
@@ -90,10 +91,14 @@ impl Outbound {
             payload_len: resolved.payload,
         };
         let sender = config.scheme.sender(&self.params);
-        let key = self.flows.insert(Flow::new(now, spec, repr, resolved, sender));
+        let key = self.flows.insert(Flow::new(now, spec, repr, resolved, self.needs.telemetry, sender));
         self.by_message.insert(spec.message, key.slot);
         self.reschedule(now, key.slot);
         Ok(key)
+    }
+
+    pub fn announce(&mut self, key: Key, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
+        self.flows.get_mut(key).map_or(Ok(()), |flow| flow.announce(senders))
     }
 
     pub fn stop(&mut self, now: Time, key: Key) {
@@ -141,19 +146,21 @@ impl Outbound {
         }
     }
 
-    /// Writes the next DATA packet's head: round robin over the flows that may send.
+    /// Writes the head of the next DATA packet, or of a probe where one is due: round robin over the
+    /// flows that may send.
     pub fn transmit(
         &mut self,
         now: Time,
         paused: bool,
-        out: &mut [u8; HEADERS_LEN],
+        out: &mut [u8; MAX_HEAD],
         stats: &mut HostStats,
-    ) -> Option<(Key, u32)> {
+    ) -> Option<Departure> {
         self.release(now);
         self.paused = paused;
         if paused {
             return None;
         }
+        let (out, list) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
         while let Some(key) = self.ring.pop_front() {
             // A flow may have finished, or lost its room or its turn, since it was queued.
             let Some(flow) = self.flows.get_mut(key) else { continue };
@@ -162,12 +169,19 @@ impl Outbound {
                 self.reschedule(now, key.slot);
                 continue;
             }
+            if flow.asks(now, self.params.base_rtt, self.rto) {
+                flow.emit_probe(now, out);
+                stats.probes_sent += 1;
+                self.reschedule(now, key.slot);
+                return Some(Departure { key, head_len: HEADERS_LEN, payload: 0 });
+            }
             let (payload, again) = flow.emit(now, self.rto, out);
+            let listed = flow.list(list);
             stats.data_sent += 1;
             stats.payload_sent += u64::from(payload);
             stats.retransmits += u64::from(again);
             self.reschedule(now, key.slot);
-            return Some((key, payload));
+            return Some(Departure { key, head_len: HEADERS_LEN + listed, payload: payload - listed as u32 });
         }
         None
     }
@@ -205,7 +219,7 @@ impl Outbound {
         }
     }
 
-    /// An ACK, a NACK or a CNP came in. On error nothing has changed.
+    /// An ACK, a NACK, a CNP or the reply to a probe came in. On error nothing has changed.
     pub fn feedback(
         &mut self,
         now: Time,
@@ -220,7 +234,31 @@ impl Outbound {
             return Err(DropReason::WrongPeer);
         }
         if weir.kind() == Kind::Cnp {
+            stats.cnps_received += 1;
             let decision = flow.sender.on_cnp(now);
+            flow.apply(decision);
+            self.reschedule(now, slot);
+            return Ok(());
+        }
+        if weir.kind() == Kind::ProbeReply {
+            let Some((seq, snd_nxt)) = flow.take_reply(weir.seq()) else {
+                stats.stale_feedback += 1;
+                return Ok(());
+            };
+            stats.probe_replies_received += 1;
+            let ack = AckEvent {
+                now,
+                seq,
+                acked: Bytes::ZERO,
+                snd_nxt,
+                rtt: None,
+                ecn_echo: false,
+                concurrency: weir.concurrency(),
+                grant: 0,
+                path_id: inbound::echoed_path(weir.grant()),
+                telemetry: &Telemetry::from_wire(frame.records(), true),
+            };
+            let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);
             flow.apply(decision);
             self.reschedule(now, slot);
             return Ok(());
@@ -246,8 +284,10 @@ impl Outbound {
             return Ok(());
         }
         let (telemetry, path_id) = match self.needs.telemetry {
-            TelemetryOn::Nothing => (Telemetry::EMPTY, 0),
-            TelemetryOn::Data => (Telemetry::from_wire(frame.records(), true), data_path),
+            TelemetryOn::Nothing | TelemetryOn::Probes => (Telemetry::EMPTY, 0),
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt => {
+                (Telemetry::from_wire(frame.records(), true), data_path)
+            }
             TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), false), weir.path_id()),
         };
         let ack = AckEvent {

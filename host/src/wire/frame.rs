@@ -79,6 +79,11 @@ impl<'a> FrameView<'a> {
     pub fn records(&self) -> &'a [u8] {
         self.records
     }
+    /// What of the payload is materialised.
+    pub fn payload(&self) -> &'a [u8] {
+        let behind = self.weir.payload().get(self.records.len()..).unwrap_or_default();
+        behind.get(..self.payload_len as usize).unwrap_or(behind)
+    }
     /// Payload bytes, materialised or virtual.
     pub fn payload_len(&self) -> u32 {
         self.payload_len

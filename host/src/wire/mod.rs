@@ -43,3 +43,5 @@ pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
 pub const MAX_HOPS: usize = 8;
 /// Longest head a host writes: all headers and all records.
 pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * INT_RECORD_LEN;
+/// Senders that a packet may announce, at most: the list fits where records would be.
+pub const MAX_ANNOUNCED: usize = (MAX_HOPS * INT_RECORD_LEN - 2) / 2;

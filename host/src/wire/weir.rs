@@ -57,7 +57,8 @@ impl Flags {
     pub const TELEMETRY: Flags = Flags(0x04);
     /// The acknowledged packet was marked.
     pub const ECN_ECHO: Flags = Flags(0x08);
-    /// Congestion ahead of the packet (Dart).
+    /// The payload begins with senders that are about to send too: their number, then the low 16 bits
+    /// of each address, 16 bits each (Dart §III-D).
     pub const LOOKAHEAD: Flags = Flags(0x10);
     /// The packet was sent before.
     pub const RETRANSMIT: Flags = Flags(0x20);

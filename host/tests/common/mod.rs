@@ -2,7 +2,7 @@
 //!
 //! The switch is ideal: per port one queue without limit, INT as design §3 has it (records of DATA
 //! that asks for it from the port it leaves by, of ACKs that ask for it from the port they came in
-//! by). Faults befall frames as they leave the switch. Every DATA packet is checked against its
+//! by), marks where the scheme wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its
 //! flow's window and pacing rate.
 
 #![allow(dead_code)] // Each test binary uses its own part.
@@ -15,9 +15,9 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_host::scheme::SchemeConfig;
+use weir_host::scheme::{Marking, SchemeConfig};
 use weir_host::wire::{
-    Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, internet_checksum,
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, internet_checksum,
 };
 use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -84,6 +84,7 @@ pub struct Net {
     nics: Vec<Nic>,
     ports: Vec<Port>,
     rate: Bandwidth,
+    marking: Option<Marking>,
     delay: Time,
     agenda: BTreeMap<(Time, u64), Event>,
     order: u64,
@@ -126,6 +127,7 @@ impl Net {
             nics: (0..hosts).map(|_| Nic::default()).collect(),
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
+            marking: scheme.needs().ecn,
             delay: DELAY,
             agenda: BTreeMap::new(),
             order: 0,
@@ -146,6 +148,16 @@ impl Net {
         };
         let flow = self.hosts[from].open(self.now, spec).expect("a new message");
         self.pull(from);
+        flow
+    }
+
+    /// The first packet lists who else is about to send.
+    pub fn open_announcing(&mut self, from: usize, to: usize, size: Bytes, senders: &[Ipv4Addr]) -> FlowId {
+        // Paused, so that nothing leaves before the list is known.
+        self.pause(from, 1);
+        let flow = self.open(from, to, Some(size));
+        self.hosts[from].announce(flow, senders).expect("the list fits");
+        self.pause(from, 0);
         flow
     }
 
@@ -291,7 +303,7 @@ impl Net {
         self.ports[to].queued -= frame.len().get();
         let weir = frame.view().weir;
         if weir.flags().has(Flags::TELEMETRY) {
-            let port = if weir.kind() == Kind::Data { to } else { from };
+            let port = if weir.kind() == Kind::Ack { from } else { to };
             frame = self.push_record(port, frame);
         }
         let len = frame.len();
@@ -305,9 +317,9 @@ impl Net {
         if self.rng.random::<f64>() < loss {
             return;
         }
-        if self.rng.random::<f64>() < mark {
+        if self.rng.random::<f64>() < mark || self.marks(to, &frame) {
             let mut repr = FrameRepr::parse(&frame.view());
-            repr.ecn = weir_host::wire::Ecn::Ce;
+            repr.ecn = Ecn::Ce;
             frame = rebuild(&repr, frame.view().records());
         }
         if self.rng.random::<f64>() < duplicate {
@@ -319,6 +331,18 @@ impl Net {
             Time::ZERO
         };
         self.at(arrival + late, Event::AtHost(to, frame));
+    }
+
+    /// Whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
+    fn marks(&mut self, port: usize, frame: &Frame) -> bool {
+        let Some(Marking { kmin, kmax, pmax, per }) = self.marking else { return false };
+        let queued = self.ports[port].queued as f64 * per.as_bps_f64() / self.rate.as_bps_f64();
+        let p = match (kmin.as_f64(), kmax.as_f64()) {
+            (kmin, _) if queued <= kmin => 0.0,
+            (_, kmax) if queued > kmax => 1.0,
+            (kmin, kmax) => pmax.get() * (queued - kmin) / (kmax - kmin),
+        };
+        frame.view().ip.ecn() == Ecn::Ect0 && self.rng.random::<f64>() < p
     }
 
     fn push_record(&self, port: usize, frame: Frame) -> Frame {
@@ -348,6 +372,18 @@ pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
 /// Every scheme with its defaults.
 pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
     weir_host::schemes::registry().iter().map(|make| Arc::from(make())).collect()
+}
+
+/// Those, and every way of theirs that is another mechanism.
+pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
+    let tuned = [
+        ("hpcc++", ("telemetry", "rtt")),
+        ("hpcc++", ("telemetry", "probe")),
+        ("hpcc++", ("compute", "receiver")),
+        ("dcqcn", ("variant", "simulator")),
+    ];
+    let tuned = tuned.map(|(name, knob)| (format!("{name} {}={}", knob.0, knob.1), scheme(name, &[knob])));
+    all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
 }
 
 /// One scheme, tuned.

@@ -12,6 +12,8 @@ pub struct Probe {
     pub now: Time,
     pub concurrency: u16,
     pub path_id: u16,
+    pub ecn_echo: bool,
+    pub rtt: Option<Time>,
     seq: u64,
     snd_nxt: u64,
 }
@@ -33,6 +35,8 @@ impl Probe {
             now: Time::from_ms(1),
             concurrency: 1,
             path_id: 0,
+            ecn_echo: false,
+            rtt: Some(Time::from_us(10)),
             seq: 0,
             snd_nxt: 100_000,
         }
@@ -45,6 +49,16 @@ impl Probe {
         self.ack(hops)
     }
 
+    /// Lets the sender half's timers expire up to `until`.
+    pub fn wait(&mut self, until: Time) -> Decision {
+        while let Some(at) = self.sender.decision().timer.filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            self.sender.on_timer(self.now);
+        }
+        self.now = self.now.max(until);
+        self.sender.decision()
+    }
+
     /// Another ACK of the same round trip.
     pub fn ack(&mut self, hops: &[Hop]) -> Decision {
         self.now += Time::from_us(1);
@@ -54,8 +68,8 @@ impl Probe {
                 seq: self.seq,
                 acked: Bytes::new(1000),
                 snd_nxt: self.snd_nxt,
-                rtt: Some(Time::from_us(10)),
-                ecn_echo: false,
+                rtt: self.rtt,
+                ecn_echo: self.ecn_echo,
                 concurrency: self.concurrency,
                 grant: 0,
                 path_id: self.path_id,

@@ -6,9 +6,11 @@
 
 mod overrides;
 mod scalar;
+mod scale;
 mod spec;
 
 pub use scalar::{OffOr, SchemeEntry};
+pub use scale::Scale;
 pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, TransportSpec, WorkloadSpec,
 };
@@ -18,10 +20,15 @@ use serde_yaml::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use weir_controller::profile::EcnConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
 use weir_host::scheme::SchemeConfig;
 use weir_host::schemes;
-use weir_units::{Bytes, Time};
+use weir_host::wire::MAX_ANNOUNCED;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// The fairness window if none is given: so many tenths of the run, at its end.
+const FAIRNESS_TENTHS: u64 = 3;
 
 /// What is wrong with an experiment: file, place in it, problem and remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -46,6 +53,14 @@ pub enum ExperimentError {
     #[error("--set {why}")]
     Override {
         /// Place and problem.
+        why: String,
+    },
+    /// A rate that the experiment cannot be run at.
+    #[error("--rate {rate}: {why}")]
+    Rate {
+        /// As given.
+        rate: Bandwidth,
+        /// Problem and remedy.
         why: String,
     },
     /// A value is well formed but makes no sense.
@@ -77,6 +92,8 @@ pub struct Flow {
     pub size: Option<Bytes>,
     /// The UDP port that is the flow's entropy.
     pub entropy_port: u16,
+    /// Whom its first packet announces.
+    pub announces: Vec<HostIx>,
 }
 
 /// A scheme of an experiment, its knobs set.
@@ -100,6 +117,10 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
+    /// How much slower it runs than it is written.
+    pub scale: Scale,
+    /// The keys as they are written: those of the original, if this is a model of it.
+    written: ExperimentSpec,
 }
 
 impl Experiment {
@@ -129,12 +150,65 @@ impl Experiment {
         if let Some(seed) = seed {
             spec.seed = seed;
         }
-        resolve(spec, file)
+        let model_rate = spec.model_rate.take();
+        let experiment = resolve(spec, file)?;
+        match model_rate {
+            Some(rate) => experiment.at_rate(rate),
+            None => Ok(experiment),
+        }
+    }
+
+    /// The same experiment as a scale model: its slowest hosts have `rate`, all else in proportion.
+    pub fn at_rate(&self, rate: Bandwidth) -> Result<Experiment, ExperimentError> {
+        let scale = Scale { from: self.scale.from, to: rate };
+        let refuse = |why: String| ExperimentError::Rate { rate, why };
+        if rate == Bandwidth::ZERO || rate > scale.from {
+            return Err(refuse(format!("a model is slower than the file's {}, not stopped", scale.from)));
+        }
+        let mut written = self.written.clone();
+        let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
+        if !scale.is_none() {
+            scale.apply(&mut spec);
+            written.model_rate = Some(rate);
+        }
+        let model = resolve(spec, "the model").map_err(|error| refuse(error.to_string()))?;
+        Ok(Experiment { scale, written, ..model })
+    }
+
+    /// Flows whose rates are kept: the first, in order of start.
+    pub fn watched_flows(&self) -> usize {
+        /// More cannot be told apart in a plot.
+        const MOST: usize = 16;
+        if self.spec.observe.rates { self.flows.len().min(MOST) } else { 0 }
+    }
+
+    /// When the window begins over which Jain's index is taken.
+    pub fn fairness_window_start(&self) -> Time {
+        let share = Time::from_ps(self.spec.duration.as_ps() / 10) * FAIRNESS_TENTHS;
+        self.spec.duration.saturating_sub(self.spec.observe.fairness_window.unwrap_or(share))
+    }
+
+    /// When the first flow starts that is not among the earliest.
+    pub fn first_join(&self) -> Option<Time> {
+        let first = self.flows.first().map(|flow| flow.start);
+        self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
+    }
+
+    /// The ECN thresholds that ports have while `scheme` runs.
+    pub fn ecn_for(&self, scheme: &Scheme) -> Option<EcnConfig> {
+        let ecn = self.spec.ecn_for(&*scheme.config)?;
+        // Those of the file were scaled with it; a scheme knows nothing of models.
+        Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
+    }
+
+    /// Rate of the slowest host.
+    pub fn host_rate(&self) -> Bandwidth {
+        host_rate(&self.topology)
     }
 
     /// The keys with every default written out, as `run.yaml` holds them.
     pub fn resolved_yaml(&self) -> String {
-        serde_yaml::to_string(&self.spec).expect("plain data serialises")
+        serde_yaml::to_string(&self.written).expect("plain data serialises")
     }
 
     /// Only the schemes with these labels, in the file's order.
@@ -145,7 +219,9 @@ impl Experiment {
             return Err(ExperimentError::Override { why });
         }
         self.schemes.retain(|s| labels.contains(&s.label));
-        self.spec.schemes.retain(|s| labels.contains(&s.label));
+        for spec in [&mut self.spec, &mut self.written] {
+            spec.schemes.retain(|s| labels.contains(&s.label));
+        }
         Ok(())
     }
 }
@@ -189,14 +265,22 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
             "cannot be 0: the sender needs ACKs, give 1 or more".to_owned(),
         ));
     }
-    if let Some(ecn) = spec.ecn.on() {
+    for (i, scheme) in schemes.iter().enumerate() {
+        let place = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
+        let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
         for link in &topology.links {
-            ecn.ramp(link.rate).map_err(|e| wrong("ecn", e.to_string()))?;
+            ecn.ramp(link.rate).map_err(|e| wrong(&place, e.to_string()))?;
         }
     }
     let flows = resolve_flows(&spec, &topology, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
-    Ok(Experiment { spec, topology, schemes, flows, observed_ports })
+    let scale = Scale::none(host_rate(&topology));
+    let written = spec.clone();
+    Ok(Experiment { spec, topology, schemes, flows, observed_ports, scale, written })
+}
+
+fn host_rate(topology: &Topology) -> Bandwidth {
+    topology.hosts.iter().map(|host| topology.link(host.link).rate).min().unwrap_or_default()
 }
 
 fn resolve_schemes(
@@ -262,7 +346,16 @@ fn resolve_flows(
         if flow.stop.is_some_and(|stop| stop <= flow.start) {
             return Err(wrong(&place("stop"), "is not after the start".to_owned()));
         }
-        listed.push((from, to, flow.start, flow.stop, flow.size));
+        let announced = flow.announces.iter().map(|name| host(place("announces"), name));
+        let announced = announced.collect::<Result<Vec<_>, _>>()?;
+        let bytes = 2 + 2 * announced.len() as u64;
+        let too_short = !announced.is_empty() && flow.size.is_some_and(|size| size.get() < bytes);
+        if announced.len() > MAX_ANNOUNCED || too_short {
+            let why =
+                format!("a list of {} needs {bytes} bytes, at most {MAX_ANNOUNCED} fit", announced.len());
+            return Err(wrong(&place("announces"), why));
+        }
+        listed.push((from, to, flow.start, flow.stop, flow.size, announced));
     }
     if let Some(WorkloadSpec::Permutation { size, start }) = &spec.workload {
         let count = topology.hosts.len();
@@ -270,7 +363,7 @@ fn resolve_flows(
             return Err(wrong("workload", "a permutation needs two hosts or more".to_owned()));
         }
         for (from, to) in permutation(count, spec.seed).into_iter().enumerate() {
-            listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size));
+            listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new()));
         }
     }
     if listed.is_empty() {
@@ -279,13 +372,13 @@ fn resolve_flows(
     let ports = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
     let mut times_seen = std::collections::BTreeMap::new();
-    for (i, (from, to, start, stop, size)) in listed.into_iter().enumerate() {
+    for (i, (from, to, start, stop, size, announces)) in listed.into_iter().enumerate() {
         let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
         let nth: &mut u32 = times_seen.entry((from, to)).or_default();
         *nth += 1;
         let name = if *nth == 1 { format!("{a}->{b}") } else { format!("{a}->{b}#{nth}") };
         let entropy_port = entropy_port(mix(ports ^ i as u64));
-        flows.push(Flow { name, from, to, start, stop, size, entropy_port });
+        flows.push(Flow { name, from, to, start, stop, size, entropy_port, announces });
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
     Ok(flows)

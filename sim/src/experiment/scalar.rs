@@ -24,6 +24,14 @@ impl<T> OffOr<T> {
             OffOr::On(value) => Some(value),
         }
     }
+
+    /// The keys, to be changed, unless off.
+    pub fn on_mut(&mut self) -> Option<&mut T> {
+        match self {
+            OffOr::Off => None,
+            OffOr::On(value) => Some(value),
+        }
+    }
 }
 
 impl<T: Serialize> Serialize for OffOr<T> {

@@ -6,7 +6,8 @@ use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
-use weir_units::{Bytes, Time};
+use weir_host::scheme::{Marking, SchemeConfig};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// One experiment file.
 #[serde_as]
@@ -21,6 +22,10 @@ pub struct ExperimentSpec {
     pub title: String,
     /// Hosts, switches and links.
     pub topology: TopologySpec,
+    /// Run as a scale model: the slowest hosts have this rate, all times are longer in proportion.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_rate: Option<Bandwidth>,
     /// How routes are laid: `auto`, `ecmp` or `trees`.
     #[serde(default)]
     pub routing: Method,
@@ -37,9 +42,9 @@ pub struct ExperimentSpec {
     #[serde_as(as = "AsText")]
     #[serde(default = "default_buffer")]
     pub buffer: Bytes,
-    /// ECN thresholds of every port; `off` never marks.
-    #[serde(default = "default_ecn")]
-    pub ecn: OffOr<EcnConfig>,
+    /// ECN thresholds of every port; absent: those that each scheme asks for; `off` never marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<OffOr<EcnConfig>>,
     /// True puts ACKs and other control packets into a class of their own above data.
     #[serde(default)]
     pub ack_priority: bool,
@@ -81,12 +86,23 @@ fn default_buffer() -> Bytes {
     Bytes::new(32 << 20)
 }
 
-fn default_ecn() -> OffOr<EcnConfig> {
-    OffOr::Off
-}
-
 fn default_seed() -> u64 {
     1
+}
+
+impl ExperimentSpec {
+    /// The ECN thresholds that ports have while `scheme` runs.
+    pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
+        match &self.ecn {
+            Some(ecn) => ecn.on().copied(),
+            None => scheme.needs().ecn.map(|Marking { kmin, kmax, pmax, per }| EcnConfig {
+                kmin,
+                kmax,
+                pmax,
+                per: Some(per),
+            }),
+        }
+    }
 }
 
 /// Priority flow control per ingress port (`schemes.md` §13).
@@ -150,6 +166,10 @@ pub struct FlowSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Time>,
+    /// Hosts that are about to send to the same receiver, which its first packet tells (Dart's
+    /// look-ahead); one flow of an incast should.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub announces: Vec<String>,
 }
 
 /// Flows by a rule.
@@ -168,6 +188,15 @@ pub enum WorkloadSpec {
         #[serde(default)]
         start: Time,
     },
+}
+
+impl WorkloadSpec {
+    /// When its flows start.
+    pub(super) fn start_mut(&mut self) -> &mut Time {
+        match self {
+            WorkloadSpec::Permutation { start, .. } => start,
+        }
+    }
 }
 
 /// What to record.

@@ -8,6 +8,7 @@ mod summary;
 pub use series::{FlowRecord, PauseRecord, PortSeries, RateSeries, SchemeTrace};
 pub use summary::{Fct, FctBucket, Percentiles, QueueSummary, SchemeSummary, Summary};
 
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// A whole run: every scheme of one experiment, under one seed.
@@ -19,4 +20,10 @@ pub struct Results {
     pub traces: BTreeMap<String, SchemeTrace>,
     /// Scheme labels in the order in which the experiment lists them.
     pub order: Vec<String>,
+}
+
+/// SHA-256 of all schemes' numbers: what a backend signs that has no events to sign.
+pub fn digest(schemes: &BTreeMap<String, SchemeSummary>) -> String {
+    let bytes = Sha256::digest(serde_json::to_vec(schemes).expect("plain data serialises"));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

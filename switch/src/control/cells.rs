@@ -2,7 +2,7 @@
 
 use super::table::checked_key;
 use super::value::fit;
-use super::{Control, ControlError};
+use super::{Control, ControlError, Part};
 use crate::Switch;
 use crate::pipeline::{CounterValue, MeterRates};
 use weir_proto::google::rpc::Code;
@@ -27,14 +27,14 @@ fn only_modify(kind: Type, what: &str) -> Result<(), ControlError> {
 }
 
 /// The objects asked for: one, or all if the id is 0.
-fn wanted<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<Vec<&T>, ControlError> {
+pub fn wanted<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<Vec<&T>, ControlError> {
     match id {
         0 => Ok(objects.iter().collect()),
         id => one(objects, id).map(|object| vec![object]),
     }
 }
 
-fn one<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<&T, ControlError> {
+pub fn one<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<&T, ControlError> {
     objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
 }
 
@@ -48,6 +48,12 @@ fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Ran
         return Err(ControlError::new(Code::OutOfRange, message));
     }
     Ok(cell..cell + 1)
+}
+
+/// Those of some cells that belong to a part of a read.
+fn part_of(cells: std::ops::Range<usize>, part: &mut Part) -> std::ops::Range<usize> {
+    let inside = part.of(cells.len());
+    cells.start + inside.start..cells.start + inside.end
 }
 
 fn index(cell: usize) -> Option<Index> {
@@ -90,12 +96,13 @@ impl Control {
         &self,
         switch: &Switch,
         request: &CounterEntry,
+        part: &mut Part,
     ) -> Result<Vec<CounterEntry>, ControlError> {
         let mut found = Vec::new();
         for counter in wanted(&self.index.counters, request.counter_id)? {
             let preamble = counter.preamble();
             let size = switch.pipeline().counter_size(&preamble.name)?;
-            for cell in cells(request.index.as_ref(), &preamble.name, size)? {
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
                 let data = Some(counter_data(switch.pipeline().counter_read(&preamble.name, cell)?));
                 found.push(CounterEntry { counter_id: preamble.id, index: index(cell), data });
             }
@@ -121,13 +128,14 @@ impl Control {
         &self,
         switch: &Switch,
         request: &DirectCounterEntry,
+        part: &mut Part,
     ) -> Result<Vec<DirectCounterEntry>, ControlError> {
         let at = table_entry(request.table_entry.as_ref())?;
         if at.table_id != 0 {
             self.needs_direct_counter(at)?;
         }
         let with_counters = TableEntry { counter_data: Some(CounterData::default()), ..at.clone() };
-        let entries = self.entries_at(switch, at, &with_counters)?;
+        let entries = self.entries_at(switch, at, &with_counters, part)?;
         let counted = entries.into_iter().filter_map(|mut entry| {
             let data = Some(entry.counter_data.take()?);
             Some(DirectCounterEntry { table_entry: Some(key_of(entry)), data })
@@ -151,12 +159,13 @@ impl Control {
         switch: &Switch,
         at: &TableEntry,
         request: &TableEntry,
+        part: &mut Part,
     ) -> Result<Vec<TableEntry>, ControlError> {
         if !at.r#match.is_empty() {
             checked_key(self.table(at.table_id)?.0, at)?;
             self.find(switch, at)?;
         }
-        self.read_table_entries(switch, request)
+        self.read_table_entries(switch, request, part)
     }
 }
 
@@ -245,13 +254,14 @@ impl Control {
         &self,
         switch: &Switch,
         request: &MeterEntry,
+        part: &mut Part,
     ) -> Result<Vec<MeterEntry>, ControlError> {
         no_colours(request.counter_data.is_some())?;
         let mut found = Vec::new();
         for meter in wanted(&self.index.meters, request.meter_id)? {
             let preamble = meter.preamble();
             let size = switch.pipeline().meter_size(&preamble.name)?;
-            for cell in cells(request.index.as_ref(), &preamble.name, size)? {
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
                 let config = switch.pipeline().meter_rates(&preamble.name, cell)?.map(meter_config);
                 found.push(MeterEntry {
                     meter_id: preamble.id,
@@ -285,6 +295,7 @@ impl Control {
         &self,
         switch: &Switch,
         request: &DirectMeterEntry,
+        part: &mut Part,
     ) -> Result<Vec<DirectMeterEntry>, ControlError> {
         no_colours(request.counter_data.is_some())?;
         let at = table_entry(request.table_entry.as_ref())?;
@@ -297,7 +308,7 @@ impl Control {
             )));
         }
         let with_meters = TableEntry { meter_config: Some(MeterConfig::default()), ..at.clone() };
-        let entries = self.entries_at(switch, at, &with_meters)?;
+        let entries = self.entries_at(switch, at, &with_meters, part)?;
         let entries = entries.into_iter().filter(|entry| metered(entry.table_id)).map(|mut entry| {
             let config = entry.meter_config.take();
             DirectMeterEntry { table_entry: Some(key_of(entry)), config, counter_data: None }
@@ -309,7 +320,7 @@ impl Control {
 // ---- Registers ---------------------------------------------------------------------------------
 
 /// The width of a register's cells; other types than bit<W> and int<W> do not exist in BMv2.
-fn register_bits(register: &Register) -> Result<i32, ControlError> {
+pub fn register_bits(register: &Register) -> Result<i32, ControlError> {
     let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
     let bits = match spec {
         Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
@@ -354,12 +365,13 @@ impl Control {
         &self,
         switch: &Switch,
         request: &RegisterEntry,
+        part: &mut Part,
     ) -> Result<Vec<RegisterEntry>, ControlError> {
         let mut found = Vec::new();
         for register in wanted(&self.index.registers, request.register_id)? {
             let preamble = register.preamble();
             let (size, _) = switch.pipeline().register_info(&preamble.name)?;
-            for cell in cells(request.index.as_ref(), &preamble.name, size)? {
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
                 let value = canonical(&switch.pipeline().register_read(&preamble.name, cell)?);
                 let data = Some(P4Data { data: Some(Data::Bitstring(value)) });
                 found.push(RegisterEntry { register_id: preamble.id, index: index(cell), data });

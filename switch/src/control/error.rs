@@ -18,7 +18,7 @@ impl ControlError {
     pub fn new(code: Code, message: impl Into<String>) -> ControlError {
         ControlError { code, message: message.into() }
     }
-    pub(super) fn invalid(message: impl Into<String>) -> ControlError {
+    pub(crate) fn invalid(message: impl Into<String>) -> ControlError {
         ControlError::new(Code::InvalidArgument, message)
     }
     pub(super) fn denied(message: impl Into<String>) -> ControlError {

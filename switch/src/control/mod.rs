@@ -10,26 +10,34 @@
 //! sets, which are answered with UNIMPLEMENTED.
 
 mod action;
+mod batch;
 mod cells;
+mod digest;
 mod error;
+mod idle;
 mod key;
+mod part;
 mod profile;
 mod replication;
 mod table;
 mod table_read;
+mod undo;
 mod value;
+mod value_set;
 
+pub use batch::{Atomicity, Batch};
 pub use error::ControlError;
+pub use part::Part;
 
 use crate::Switch;
 use crate::program::TableId;
 use profile::Profile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::Extra;
 use thiserror::Error;
 use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::{Entity, MulticastGroupEntry, Update, update};
+use weir_proto::p4::v1::{Entity, MulticastGroupEntry, Update, ValueSetMember, digest_entry, update};
 use weir_proto::p4info::{Index, Object};
 
 /// The P4Runtime view of one switch.
@@ -40,9 +48,17 @@ pub struct Control {
     tables: BTreeMap<u32, TableId>,
     /// What entries have beside what the pipeline keeps; most have nothing.
     extras: BTreeMap<table::Place, Extra>,
+    /// How many entries have an idle timeout.
+    timed: usize,
     profiles: BTreeMap<u32, Profile>,
     /// Multicast groups as they were written, for their metadata.
     multicast: BTreeMap<u16, MulticastGroupEntry>,
+    /// Clone sessions whose ports were written in the form of older clients.
+    old_clones: BTreeSet<u16>,
+    /// The members of value sets, as they were written.
+    value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
+    /// How digests are to be sent, for those that are.
+    digests: BTreeMap<u32, digest_entry::Config>,
 }
 
 impl Control {
@@ -50,14 +66,24 @@ impl Control {
     pub fn new(index: Arc<Index>, switch: &Switch) -> Result<Control, ControlError> {
         let other = |e| ControlError::invalid(format!("the P4Info is not of the switch's program: {e}"));
         let mut tables = BTreeMap::new();
+        check_widths(&index)?;
         for table in &index.tables {
             let preamble = table.preamble();
             let id = switch.pipeline().table_by_name(&preamble.name).map_err(|e| other(e.to_string()))?;
             tables.insert(preamble.id, id);
         }
         let profiles = index.action_profiles.iter().map(|p| (p.preamble().id, Profile::default())).collect();
-        let (extras, multicast) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Control { index, tables, extras, profiles, multicast })
+        Ok(Control {
+            index,
+            tables,
+            profiles,
+            extras: BTreeMap::new(),
+            timed: 0,
+            multicast: BTreeMap::new(),
+            old_clones: BTreeSet::new(),
+            value_sets: BTreeMap::new(),
+            digests: BTreeMap::new(),
+        })
     }
 
     /// The program's P4Info.
@@ -82,8 +108,8 @@ impl Control {
             Kind::DirectMeterEntry(entry) => self.write_direct_meter(switch, kind, entry),
             Kind::RegisterEntry(entry) => self.write_register(switch, kind, entry),
             Kind::PacketReplicationEngineEntry(entry) => self.write_replication(switch, kind, entry),
-            Kind::ValueSetEntry(_) => Err(ControlError::unimplemented("value sets are not supported")),
-            Kind::DigestEntry(_) => Err(ControlError::unimplemented("digest settings are not supported")),
+            Kind::ValueSetEntry(entry) => self.write_value_set(switch, kind, entry),
+            Kind::DigestEntry(entry) => self.write_digest(kind, entry),
             Kind::ExternEntry(_) => {
                 Err(ControlError::unimplemented("the program's architecture has no such extern"))
             }
@@ -100,32 +126,65 @@ impl Control {
 
     /// The entities that match a request; fields left unset match anything (P4Runtime §11).
     pub fn read(&self, switch: &Switch, request: &Entity) -> Result<Vec<Entity>, ControlError> {
+        self.read_part(switch, request, &mut Part::all())
+    }
+
+    /// As [`Self::read`], a part of it. Only tables and arrays are long enough to be divided; what else is asked for
+    /// comes with the first part.
+    pub fn read_part(
+        &self,
+        switch: &Switch,
+        request: &Entity,
+        part: &mut Part,
+    ) -> Result<Vec<Entity>, ControlError> {
         let request =
             request.entity.as_ref().ok_or_else(|| ControlError::invalid("the request has no entity"))?;
         match request {
-            Kind::TableEntry(entry) => wrap(self.read_table_entries(switch, entry)?, Kind::TableEntry),
+            Kind::TableEntry(entry) => wrap(self.read_table_entries(switch, entry, part)?, Kind::TableEntry),
             Kind::ActionProfileMember(member) => {
                 wrap(self.read_members(switch, member)?, Kind::ActionProfileMember)
             }
             Kind::ActionProfileGroup(group) => wrap(self.read_groups(group)?, Kind::ActionProfileGroup),
-            Kind::CounterEntry(entry) => wrap(self.read_counters(switch, entry)?, Kind::CounterEntry),
+            Kind::CounterEntry(entry) => wrap(self.read_counters(switch, entry, part)?, Kind::CounterEntry),
             Kind::DirectCounterEntry(entry) => {
-                wrap(self.read_direct_counters(switch, entry)?, Kind::DirectCounterEntry)
+                wrap(self.read_direct_counters(switch, entry, part)?, Kind::DirectCounterEntry)
             }
-            Kind::MeterEntry(entry) => wrap(self.read_meters(switch, entry)?, Kind::MeterEntry),
+            Kind::MeterEntry(entry) => wrap(self.read_meters(switch, entry, part)?, Kind::MeterEntry),
             Kind::DirectMeterEntry(entry) => {
-                wrap(self.read_direct_meters(switch, entry)?, Kind::DirectMeterEntry)
+                wrap(self.read_direct_meters(switch, entry, part)?, Kind::DirectMeterEntry)
             }
-            Kind::RegisterEntry(entry) => wrap(self.read_registers(switch, entry)?, Kind::RegisterEntry),
+            Kind::RegisterEntry(entry) => {
+                wrap(self.read_registers(switch, entry, part)?, Kind::RegisterEntry)
+            }
             Kind::PacketReplicationEngineEntry(entry) => {
                 wrap(self.read_replication(switch, entry)?, Kind::PacketReplicationEngineEntry)
             }
-            Kind::ValueSetEntry(_) => Err(ControlError::unimplemented("value sets are not supported")),
-            Kind::DigestEntry(_) => Err(ControlError::unimplemented("digest settings are not supported")),
+            Kind::ValueSetEntry(entry) => wrap(self.read_value_sets(entry)?, Kind::ValueSetEntry),
+            Kind::DigestEntry(entry) => wrap(self.read_digests(entry)?, Kind::DigestEntry),
             Kind::ExternEntry(_) => {
                 Err(ControlError::unimplemented("the program's architecture has no such extern"))
             }
         }
+    }
+}
+
+/// No field of a P4Info may be wider than any program's: values are made as long as it says.
+fn check_widths(index: &Index) -> Result<(), ControlError> {
+    /// Bits; what p4c takes (ir/configuration.h, maximumWidthSupported).
+    const WIDEST: i32 = 2048;
+    let fields = index.tables.iter().flat_map(|table| &table.match_fields);
+    let fields = fields.map(|field| (&field.name, field.bitwidth));
+    let params = index.actions.iter().flat_map(|action| &action.params);
+    let params = params.map(|param| (&param.name, param.bitwidth));
+    let registers = index.registers.iter();
+    let registers = registers.filter_map(|it| Some((&it.preamble().name, cells::register_bits(it).ok()?)));
+    let sets =
+        index.value_sets.iter().flat_map(|set| &set.r#match).map(|field| (&field.name, field.bitwidth));
+    match fields.chain(params).chain(registers).chain(sets).find(|(_, bits)| !(0..=WIDEST).contains(bits)) {
+        Some((name, bits)) => {
+            Err(ControlError::invalid(format!("the P4Info gives {name} a width of {bits} bits")))
+        }
+        None => Ok(()),
     }
 }
 

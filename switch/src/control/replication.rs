@@ -22,7 +22,7 @@ impl Control {
     ) -> Result<(), ControlError> {
         match &entry.r#type {
             Some(Kind::MulticastGroupEntry(group)) => self.write_multicast(switch, kind, group),
-            Some(Kind::CloneSessionEntry(session)) => write_clone(switch, kind, session),
+            Some(Kind::CloneSessionEntry(session)) => self.write_clone(switch, kind, session),
             None => Err(ControlError::invalid("neither a multicast group nor a clone session is named")),
         }
     }
@@ -65,7 +65,7 @@ impl Control {
                 let wanted = |id: u16| [0, u32::from(id)].contains(&request.session_id);
                 let sessions = switch.clone_sessions().iter().filter(|(id, _)| wanted(**id));
                 sessions
-                    .map(|(&id, session)| wrap(Kind::CloneSessionEntry(clone_entry(id, session))))
+                    .map(|(&id, session)| wrap(Kind::CloneSessionEntry(self.clone_entry(id, session))))
                     .collect()
             }
             None => {
@@ -75,18 +75,43 @@ impl Control {
     }
 
     fn multicast_entry(&self, id: u16, replicas: &[Replica]) -> MulticastGroupEntry {
-        let metadata = self.multicast.get(&id).map(|written| written.metadata.clone()).unwrap_or_default();
-        let replicas = replicas.iter().map(replica).collect();
+        let written = self.multicast.get(&id);
+        let metadata = written.map(|written| written.metadata.clone()).unwrap_or_default();
+        let replicas = as_written(replicas, written.is_some_and(|written| in_old_form(&written.replicas)));
         MulticastGroupEntry { multicast_group_id: id.into(), replicas, metadata }
+    }
+
+    fn write_clone(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &CloneSessionEntry,
+    ) -> Result<(), ControlError> {
+        let id = write_clone(switch, kind, entry)?;
+        match kind != Type::Delete && in_old_form(&entry.replicas) {
+            true => self.old_clones.insert(id),
+            false => self.old_clones.remove(&id),
+        };
+        Ok(())
+    }
+
+    fn clone_entry(&self, id: u16, session: &CloneSession) -> CloneSessionEntry {
+        let length = session.truncate.and_then(|length| i32::try_from(length).ok());
+        CloneSessionEntry {
+            session_id: id.into(),
+            replicas: as_written(&session.replicas, self.old_clones.contains(&id)),
+            class_of_service: session.priority.unwrap_or(0).into(),
+            packet_length_bytes: length.unwrap_or(0),
+        }
     }
 }
 
-fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<(), ControlError> {
+fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<u16, ControlError> {
     let id = number(entry.session_id, "clone session")?;
     exists(kind, switch.clone_sessions().contains_key(&id), format_args!("clone session {id}"))?;
     if kind == Type::Delete {
         switch.delete_clone_session(id);
-        return Ok(());
+        return Ok(id);
     }
     if entry.class_of_service > MOST_CLASS {
         return Err(ControlError::invalid(format!(
@@ -104,16 +129,8 @@ fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Re
         priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
         truncate: (length > 0).then_some(length),
     };
-    Ok(switch.set_clone_session(id, session)?)
-}
-
-fn clone_entry(id: u16, session: &CloneSession) -> CloneSessionEntry {
-    CloneSessionEntry {
-        session_id: id.into(),
-        replicas: session.replicas.iter().map(replica).collect(),
-        class_of_service: session.priority.unwrap_or(0).into(),
-        packet_length_bytes: session.truncate.and_then(|length| i32::try_from(length).ok()).unwrap_or(0),
-    }
+    switch.set_clone_session(id, session)?;
+    Ok(id)
 }
 
 /// Groups and sessions have numbers of 16 bits in v1model; 0 is the wildcard of reads.
@@ -153,7 +170,24 @@ fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
     entries.iter().map(one).collect()
 }
 
-fn replica(replica: &Replica) -> v1::Replica {
-    let port_kind = Some(PortKind::Port(from_uint(replica.port.into())));
-    v1::Replica { port_kind, instance: replica.instance.into(), backup_replicas: Vec::new() }
+/// Whether ports came as numbers, the field of older clients: those read nothing else.
+fn in_old_form(replicas: &[v1::Replica]) -> bool {
+    #[allow(deprecated)]
+    replicas.iter().any(|replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_))))
+}
+
+fn as_written(replicas: &[Replica], old_form: bool) -> Vec<v1::Replica> {
+    let one = |replica: &Replica| {
+        #[allow(deprecated)]
+        let port_kind = match old_form {
+            true => PortKind::EgressPort(replica.port.into()),
+            false => PortKind::Port(from_uint(replica.port.into())),
+        };
+        v1::Replica {
+            port_kind: Some(port_kind),
+            instance: replica.instance.into(),
+            backup_replicas: Vec::new(),
+        }
+    };
+    replicas.iter().map(one).collect()
 }

@@ -10,6 +10,7 @@ use crate::pipeline::{ActionCall, CounterValue, EntryHandle, KeyMatch, MeterRate
 use crate::program::TableId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use weir_proto::google::rpc::Code;
 use weir_proto::p4::config::v1::table::IdleTimeoutBehavior;
 use weir_proto::p4::config::v1::{DirectMeter, Table};
 use weir_proto::p4::v1::table_action::Type as ActionType;
@@ -17,6 +18,9 @@ use weir_proto::p4::v1::update::Type;
 use weir_proto::p4::v1::{TableAction, TableEntry};
 use weir_proto::p4info::{Index, Object};
 use weir_units::Time;
+
+/// The most metadata that is kept of an entry, bytes: every entry may have some.
+const MOST_METADATA: usize = 4 << 10;
 
 /// An entry of a table; no handle: its default action.
 pub type Place = (u32, Option<EntryHandle>);
@@ -76,6 +80,11 @@ impl Control {
         let index = Arc::clone(&self.index);
         let (table, id) = known(&index, &self.tables, entry.table_id)?;
         let name = &table.preamble().name;
+        if entry.metadata.len() > MOST_METADATA {
+            let message =
+                format!("metadata of {} bytes, of {MOST_METADATA} that are kept", entry.metadata.len());
+            return Err(ControlError::new(Code::ResourceExhausted, message));
+        }
         if entry.is_const {
             return Err(ControlError::invalid("is_const cannot be set by a controller"));
         }
@@ -157,7 +166,7 @@ impl Control {
     fn delete(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         switch.pipeline_mut().table_delete(id, handle)?;
-        let extra = self.extras.remove(&(entry.table_id, Some(handle)));
+        let extra = self.keep((entry.table_id, Some(handle)), None);
         self.drop_one_shot(switch, table.implementation_id, extra.and_then(|extra| extra.one_shot))
     }
 
@@ -166,11 +175,21 @@ impl Control {
         let controller_metadata = entry.controller_metadata;
         let (metadata, idle_timeout_ns) = (entry.metadata.clone(), entry.idle_timeout_ns);
         let extra = Extra { controller_metadata, metadata, idle_timeout_ns, one_shot };
-        if extra == Extra::default() {
-            self.extras.remove(&place);
-        } else {
-            self.extras.insert(place, extra);
-        }
+        self.keep(place, Some(extra).filter(|extra| *extra != Extra::default()));
+    }
+
+    /// Keeps what belongs to an entry, or nothing any more. What was kept before.
+    fn keep(&mut self, place: Place, extra: Option<Extra>) -> Option<Extra> {
+        let timed = |extra: &Option<Extra>| {
+            usize::from(extra.as_ref().is_some_and(|extra| extra.idle_timeout_ns > 0))
+        };
+        self.timed += timed(&extra);
+        let before = match extra {
+            Some(extra) => self.extras.insert(place, extra),
+            None => self.extras.remove(&place),
+        };
+        self.timed -= timed(&before);
+        before
     }
 
     fn write_default(
@@ -211,7 +230,7 @@ impl Control {
         let place = (entry.table_id, None);
         match entry.action {
             Some(_) => self.remember(place, entry, None),
-            None => drop(self.extras.remove(&place)),
+            None => drop(self.keep(place, None)),
         }
         Ok(())
     }

@@ -2,14 +2,16 @@
 
 use super::action::from_call;
 use super::cells::{counter_data, meter_config};
-use super::key::{from_key, to_key};
+use super::key::{from_key, has_priorities, to_key};
 use super::table::Place;
-use super::{Control, ControlError};
+use super::{Control, ControlError, Part};
 use crate::Switch;
 use crate::pipeline::{self, ActionCall};
 use crate::program::TableId;
 use weir_proto::p4::config::v1::Table;
+use weir_proto::p4::config::v1::table::IdleTimeoutBehavior;
 use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::table_entry::IdleTimeout;
 use weir_proto::p4::v1::{CounterData, TableAction, TableEntry};
 use weir_proto::p4info::Object;
 
@@ -18,10 +20,8 @@ impl Control {
         &self,
         switch: &Switch,
         request: &TableEntry,
+        part: &mut Part,
     ) -> Result<Vec<TableEntry>, ControlError> {
-        if request.time_since_last_hit.is_some() {
-            return Err(ControlError::unimplemented("the time since the last hit is not kept"));
-        }
         if request.meter_counter_data.is_some() {
             return Err(ControlError::unimplemented("meters do not count their colours"));
         }
@@ -29,6 +29,7 @@ impl Control {
             let only = TableEntry {
                 counter_data: request.counter_data,
                 meter_config: request.meter_config,
+                time_since_last_hit: request.time_since_last_hit,
                 is_default_action: request.is_default_action,
                 ..TableEntry::default()
             };
@@ -45,8 +46,9 @@ impl Control {
         for table in tables {
             let (_, id) = self.table(table.preamble().id)?;
             match request.is_default_action {
+                true if part.of(1).is_empty() => {}
                 true => found.extend(self.read_default(switch, table, id)?),
-                false => self.read_table(switch, table, id, request, &mut found)?,
+                false => self.read_table(switch, table, id, request, part, &mut found)?,
             }
         }
         if found.is_empty() && request.table_id != 0 {
@@ -62,23 +64,42 @@ impl Control {
         table: &Table,
         id: TableId,
         request: &TableEntry,
+        part: &mut Part,
         found: &mut Vec<TableEntry>,
     ) -> Result<(), ControlError> {
-        if !request.r#match.is_empty() {
-            to_key(table, &request.r#match)?;
+        let has_timeouts = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
+        if request.time_since_last_hit.is_some() && !has_timeouts && request.table_id != 0 {
+            let name = &table.preamble().name;
+            return Err(ControlError::invalid(format!("table {name} has no idle timeout")));
         }
-        for entry in switch.pipeline().table_entries(id) {
-            let mut answer = self.entry(table, &entry)?;
-            if request.counter_data.is_some() && self.has_direct_counter(table) {
-                answer.counter_data = Some(self.direct_counter(switch, id, &entry)?);
-            }
-            if request.meter_config.is_some() && self.direct_meter(table).is_some() {
-                let rates = switch.pipeline().direct_meter_rates(id, entry.handle)?;
-                answer.meter_config = rates.map(meter_config);
-            }
-            found.push(answer);
+        for entry in candidates(switch, table, id, request, part)? {
+            found.push(self.read_entry(switch, table, id, request, &entry)?);
         }
         Ok(())
+    }
+
+    /// An entry with those of its direct resources that a request asks for.
+    pub(super) fn read_entry(
+        &self,
+        switch: &Switch,
+        table: &Table,
+        id: TableId,
+        request: &TableEntry,
+        entry: &pipeline::TableEntry,
+    ) -> Result<TableEntry, ControlError> {
+        let mut answer = self.entry(table, entry)?;
+        if request.time_since_last_hit.is_some() {
+            let ticks = switch.pipeline().ticks_since_hit(id, entry.handle)?;
+            answer.time_since_last_hit = ticks.map(|ticks| elapsed(switch, ticks));
+        }
+        if request.counter_data.is_some() && self.has_direct_counter(table) {
+            answer.counter_data = Some(self.direct_counter(switch, id, entry)?);
+        }
+        if request.meter_config.is_some() && self.direct_meter(table).is_some() {
+            let rates = switch.pipeline().direct_meter_rates(id, entry.handle)?;
+            answer.meter_config = rates.map(meter_config);
+        }
+        Ok(answer)
     }
 
     fn direct_counter(
@@ -155,6 +176,35 @@ impl Control {
         };
         Ok(TableAction { r#type: Some(action) })
     }
+}
+
+/// The entries that may match a request: one, if its whole key is given.
+fn candidates(
+    switch: &Switch,
+    table: &Table,
+    id: TableId,
+    request: &TableEntry,
+    part: &mut Part,
+) -> Result<Vec<pipeline::TableEntry>, ControlError> {
+    let pipeline = switch.pipeline();
+    let mut all = || Ok(pipeline.table_entries_in(id, part.of(pipeline.table_rows(id))));
+    if request.r#match.is_empty() {
+        return all();
+    }
+    let key = to_key(table, &request.r#match)?;
+    if has_priorities(table) && request.priority == 0 {
+        return all();
+    }
+    if part.of(1).is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = switch.pipeline().table_find(id, &key, request.priority)?;
+    found.map(|handle| Ok(switch.pipeline().table_entry(id, handle)?)).into_iter().collect()
+}
+
+fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
+    let ns = switch.clock().time(ticks).as_ns();
+    IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
 }
 
 /// Whether an entry passes the request's filters (P4Runtime §9.1.8).

@@ -56,10 +56,15 @@ pub fn port(value: &[u8]) -> Result<u16, ControlError> {
         .ok_or_else(|| ControlError::invalid(format!("{} is not a port of {PORT_BITS} bits", hex(value))))
 }
 
-/// For messages.
+/// For messages; of a long value its beginning.
 pub fn hex(value: &[u8]) -> String {
-    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    /// An IPv6 address.
+    const SHOWN: usize = 16;
+    let digits: String = value.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    match value.len() {
+        ..=SHOWN => format!("0x{digits}"),
+        len => format!("0x{digits}... ({len} bytes)"),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What a data plane is told when it starts.
 
 use super::capture::CaptureConfig;
+use super::wire::Wire;
 use crate::engine::{Clock, SwitchConfig};
 use crate::tm::{MAX_PORT, PortConfig, QueueLimits};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_units::{Bytes, Time};
 
@@ -36,6 +38,8 @@ pub struct DataplaneConfig {
     pub cpu_port: Option<u16>,
     /// The egress_spec that means drop.
     pub drop_port: u16,
+    /// Ports that behave like a cable, by number.
+    pub wires: BTreeMap<u16, Wire>,
     /// The most interfaces.
     pub max_ports: usize,
     /// Memory for the frames that wait at each interface. At MTU 1500 a frame takes 2 KiB of it.
@@ -95,6 +99,7 @@ impl Default for DataplaneConfig {
             limits: QueueLimits::BMV2,
             cpu_port: None,
             drop_port: SwitchConfig::DROP_PORT,
+            wires: BTreeMap::new(),
             max_ports: Self::MAX_PORTS,
             ring_bytes: Self::LARGEST_RING,
             capture: None,

@@ -9,6 +9,7 @@ use super::port::Port;
 use super::replay::Replay;
 use super::runtime::{NO_PORT, Runtime, receive};
 use super::stats::{DataplaneStats, IoDrop, PortStatus};
+use super::wire::UnderWay;
 use crate::engine::{Switch, SwitchConfig};
 use crate::tm::{MAX_PORT, QueueLimits, Rate};
 use std::path::Path;
@@ -27,22 +28,17 @@ impl Runtime {
         self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
     }
 
-    /// The configuration with the limits and rates of ports set since.
+    /// The configuration as it was at the start; [`Self::install`] brings the rates and limits set since.
     pub fn switch_config(&self) -> SwitchConfig {
-        let mut config = self.config.switch_config();
-        for port in &mut config.ports {
-            port.limits = self.limits.get(&port.port).copied().unwrap_or(port.limits);
-            port.rate = self.rates.get(&(port.port, None)).copied().unwrap_or(port.rate);
-        }
-        config
+        self.config.switch_config()
     }
 
     pub fn install(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
         for (&(port, priority), &rate) in &self.rates {
             switch.set_rate(port, priority, rate);
         }
-        for (&port, &limits) in &self.limits {
-            switch.set_limits(port, limits);
+        for (&(port, priority), &limits) in &self.limits {
+            switch.set_limits(port, Some(priority), limits);
         }
         // What the old one's rates were waited for no longer matters.
         self.due.fill(Time::ZERO);
@@ -61,12 +57,27 @@ impl Runtime {
         known
     }
 
-    pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
-        let known = port <= MAX_PORT;
+    pub fn set_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) {
+        self.limits.insert((port, priority), limits);
+        if let Some(switch) = &mut self.switch {
+            switch.set_limits(port, Some(priority), limits);
+        }
+    }
+
+    /// Does something to each queue that is meant. `false`: there is none.
+    pub fn for_queues(
+        &mut self,
+        port: Option<u16>,
+        priority: Option<u8>,
+        operation: impl Fn(&mut Runtime, u16, u8),
+    ) -> bool {
+        let known = port.is_none_or(|port| port <= MAX_PORT)
+            && priority.is_none_or(|priority| priority < self.config.priorities);
         if known {
-            self.limits.insert(port, limits);
-            if let Some(switch) = &mut self.switch {
-                switch.set_limits(port, limits);
+            for port in port.map_or(0..=MAX_PORT, |port| port..=port) {
+                for priority in priority.map_or(0..=self.config.priorities - 1, |one| one..=one) {
+                    operation(self, port, priority);
+                }
             }
         }
         known
@@ -88,13 +99,14 @@ impl Runtime {
         if let Some(other) = self.ports.iter().find(|port| port.number == number || port.name == interface) {
             return Err(refuse(format!("{} is port {} already", other.name, other.number)));
         }
-        let port = match &self.config.frames {
+        let mut port = match &self.config.frames {
             Frames::Interfaces => self.open_interface(number, interface),
             Frames::Files { directory, .. } => {
                 open_files(&mut self.replay, number, directory, interface).map_err(|error| error.to_string())
             }
         }
         .map_err(refuse)?;
+        port.under_way = self.config.wires.get(&number).copied().map(UnderWay::new);
         self.poll.watch(&port);
         self.index[usize::from(number)] = self.ports.len() as u16;
         self.ports.push(port);
@@ -123,7 +135,7 @@ impl Runtime {
             return Err(refuse("there is no such port"));
         }
         let port = self.ports.remove(usize::from(at));
-        self.elsewhere.add(IoDrop::NoInterface, port.outgoing() as u64);
+        self.elsewhere.add(IoDrop::NoInterface, port.unsent() as u64);
         self.index[usize::from(number)] = NO_PORT;
         for (at, port) in self.ports.iter().enumerate() {
             self.index[usize::from(port.number)] = at as u16;

@@ -90,7 +90,7 @@ impl DataplaneHandle {
 
     /// Puts another switch in the place of the present one, which is given back with what it still holds.
     /// Make it with [`Self::switch_config`], fill its tables, then install it: no frame sees it half done.
-    /// Rates and limits set by [`Self::set_rate`] and [`Self::set_limits`] carry over. Frames that wait in
+    /// Rates and limits set by [`Self::set_rate`], [`Self::set_queue_rates`] and [`Self::set_queue_limits`] carry over. Frames that wait in
     /// the old one are lost.
     pub fn install(&self, switch: Box<Switch>) -> Reply<Option<Box<Switch>>> {
         self.ask(|runtime| Ok(runtime.install(switch)))
@@ -102,9 +102,29 @@ impl DataplaneHandle {
         self.ask(move |runtime| Ok(runtime.set_rate(port, priority, rate)))
     }
 
-    /// Sets the limits of a port's queues; they hold for later programs too. `false`: no such port.
-    pub fn set_limits(&self, port: u16, limits: QueueLimits) -> Reply<bool> {
-        self.ask(move |runtime| Ok(runtime.set_limits(port, limits)))
+    /// Sets the rate of each queue of a port, or of all ports, or of those of one priority, as BMv2 does; it
+    /// holds for later programs too. `false`: no such port or priority.
+    pub fn set_queue_rates(&self, port: Option<u16>, priority: Option<u8>, rate: Rate) -> Reply<bool> {
+        self.ask(move |runtime| {
+            Ok(runtime.for_queues(port, priority, |runtime, port, priority| {
+                runtime.set_rate(port, Some(priority), rate);
+            }))
+        })
+    }
+
+    /// Sets the limits of each queue of a port, or of all ports, or of those of one priority; they hold for later
+    /// programs too. `false`: no such port or priority.
+    pub fn set_queue_limits(
+        &self,
+        port: Option<u16>,
+        priority: Option<u8>,
+        limits: QueueLimits,
+    ) -> Reply<bool> {
+        self.ask(move |runtime| {
+            Ok(runtime.for_queues(port, priority, |runtime, port, priority| {
+                runtime.set_limits(port, priority, limits);
+            }))
+        })
     }
 
     /// Attaches an interface, which must be there, as a port.

@@ -1,6 +1,6 @@
 //! The switch in real time, on network interfaces or pcap files.
 //!
-//! This module alone in the crate has a clock, sockets, threads and a log: a thin driver of the sans-IO
+//! Only this module and the servers beside it have a clock, sockets, threads and a log: a thin driver of the sans-IO
 //! [`Switch`]. One thread owns the switch and moves all frames ([`Dataplane`]);
 //! everything else speaks to it through a [`DataplaneHandle`]: the P4Runtime and Thrift servers run
 //! closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
@@ -36,6 +36,7 @@ mod reply;
 mod runtime;
 mod stats;
 mod watch;
+mod wire;
 
 pub use capture::CaptureConfig;
 pub use config::{DataplaneConfig, Frames};
@@ -44,6 +45,7 @@ pub use notice::{Delivery, Notice};
 pub use pcap::{PcapError, PcapReader, PcapWriter};
 pub use reply::Reply;
 pub use stats::{DataplaneStats, IoDrop, IoDrops, PortCounters, PortStatus};
+pub use wire::Wire;
 
 use crate::engine::Switch;
 use handle::MAX_COMMANDS;

@@ -2,7 +2,7 @@
 
 use super::port::Port;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use std::io;
@@ -63,15 +63,19 @@ impl Poll {
     }
 
     /// Wakes once when a port's socket can send again.
-    pub fn add_sender(&self, port: u16, socket: impl AsFd) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(u64::from(port) | WRITABLE);
-        Ok(epoll::add(&self.epoll, socket, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT)?)
+    pub fn add_sender(&self, port: &Port) {
+        let Some((_, sender)) = port.sockets() else { return };
+        let data = epoll::EventData::new_u64(u64::from(port.number) | WRITABLE);
+        // It can only fail if the socket waits there already.
+        let _ = epoll::add(&self.epoll, sender, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT);
     }
 
-    /// No longer wakes for this socket.
-    pub fn remove(&self, socket: impl AsFd) {
-        // It may never have been added.
-        let _ = epoll::delete(&self.epoll, socket);
+    /// No longer wakes for this port's socket.
+    pub fn remove_sender(&self, port: &Port) {
+        if let Some((_, sender)) = port.sockets() {
+            // It may never have been added.
+            let _ = epoll::delete(&self.epoll, sender);
+        }
     }
 
     /// Sleeps until something happens, `timeout` passes (`None`: for ever), or not at all (zero).

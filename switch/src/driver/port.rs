@@ -4,11 +4,13 @@ use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
 use super::pcap::PcapWriter;
 use super::stats::{IoDrop, PortCounters};
+use super::wire::UnderWay;
 use crate::packet::{Packet, PacketPool};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
+use weir_units::Time;
 
 /// Where the frames of a port come from and go to.
 enum Medium {
@@ -32,10 +34,14 @@ pub(super) struct Port {
     pub up: bool,
     pub counters: PortCounters,
     pub capture: Option<Capture>,
+    /// What is on its way to the interface, if the port behaves like a cable.
+    pub under_way: Option<UnderWay>,
     medium: Medium,
     ring_bytes: usize,
     /// Frames that left the switch and that the kernel has not taken yet.
     outgoing: VecDeque<Box<Packet>>,
+    /// The kernel took no more, and has not said yet that it does.
+    pub is_stalled: bool,
     /// Room to restore what the kernel took out of a frame.
     restored: Vec<u8>,
 }
@@ -62,9 +68,11 @@ impl Port {
             up: false,
             counters: PortCounters::default(),
             capture,
+            under_way: None,
             medium,
             ring_bytes: 0,
             outgoing: VecDeque::with_capacity(TxSocket::BATCH),
+            is_stalled: false,
             restored: Vec::new(),
         }
     }
@@ -155,23 +163,43 @@ impl Port {
         self.counters.received.count(frame.len() as u32);
     }
 
-    /// How many more frames [`Port::push`] may be given before a flush.
-    pub fn room(&self) -> usize {
-        TxSocket::BATCH - self.outgoing.len()
+    /// Whether [`Port::push`] may be given a frame before the next flush.
+    pub fn has_room(&self) -> bool {
+        self.outgoing.len() < TxSocket::BATCH
     }
 
-    /// How many frames wait to be sent.
-    pub fn outgoing(&self) -> usize {
-        self.outgoing.len()
+    /// How many frames have left the switch and have not been sent.
+    pub fn unsent(&self) -> usize {
+        self.outgoing.len() + self.under_way.as_ref().map_or(0, UnderWay::len)
     }
 
-    /// Takes a frame to send with the next [`Port::flush`].
-    pub fn push(&mut self, packet: Box<Packet>) {
-        self.outgoing.push_back(packet);
+    /// Takes a frame to send with the next [`Port::flush`], or when it has travelled its cable.
+    pub fn push(&mut self, now: Time, packet: Box<Packet>) {
+        match &mut self.under_way {
+            Some(line) => line.push(now, packet),
+            None => self.outgoing.push_back(packet),
+        }
+    }
+
+    /// Brings what has travelled its cable to the interface. `true` if there is something to flush.
+    pub fn land(&mut self, now: Time) -> bool {
+        let Some(line) = &mut self.under_way else { return false };
+        while self.outgoing.len() < TxSocket::BATCH
+            && let Some(packet) = line.pop(now)
+        {
+            self.outgoing.push_back(packet);
+        }
+        !self.outgoing.is_empty() && !self.is_stalled
+    }
+
+    /// When [`Port::land`] next has something to do.
+    pub fn next_landing(&self) -> Option<Time> {
+        self.under_way.as_ref().filter(|_| !self.is_stalled)?.next_arrival()
     }
 
     /// Sends what was pushed. `false`: the kernel takes no more now; its socket becomes writable when it does.
     pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
+        self.is_stalled = false;
         while let Some(first) = self.outgoing.front() {
             let result = match &mut self.medium {
                 Medium::File(file) => write_file(file, first.bytes()),
@@ -184,7 +212,10 @@ impl Port {
             let (done, lost) = match result {
                 Ok(sent) => (sent, None),
                 Err(Failure::Again) => continue,
-                Err(Failure::Busy) => return false,
+                Err(Failure::Busy) => {
+                    self.is_stalled = true;
+                    return false;
+                }
                 Err(Failure::Lost(reason)) => (1, Some(reason)),
             };
             for packet in self.outgoing.drain(..done) {

@@ -33,6 +33,8 @@ const COMMAND_BATCH: usize = 16;
 const ROUNDS_BETWEEN_POLLS: u32 = 64;
 /// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
 const SPIN: Time = Time::from_us(20);
+/// How late a departure may be without showing; as much as a shaper makes good.
+const LATE: Time = Time::from_ms(1);
 /// How often an interface that is gone is looked for, should news of its return get lost.
 const RETRY: Time = Time::from_secs(1);
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
@@ -94,7 +96,7 @@ pub(super) struct Runtime {
     first: usize,
     /// Rates and limits that were set, for the programs to come.
     pub rates: BTreeMap<(u16, Option<u8>), Rate>,
-    pub limits: BTreeMap<u16, QueueLimits>,
+    pub limits: BTreeMap<(u16, u8), QueueLimits>,
     pub elsewhere: IoDrops,
     pub packet_in: u64,
     pub packet_out: u64,
@@ -103,6 +105,7 @@ pub(super) struct Runtime {
 
 impl Runtime {
     pub fn new(config: DataplaneConfig, poll: Poll, commands: Receiver<Command>) -> Runtime {
+        let rates = config.wires.iter().map(|(&port, wire)| ((port, None), Rate::Bits(wire.rate))).collect();
         Runtime {
             clock: MonotonicClock::start(),
             config,
@@ -121,7 +124,7 @@ impl Runtime {
             commands,
             replay: Replay::default(),
             first: 0,
-            rates: BTreeMap::new(),
+            rates,
             limits: BTreeMap::new(),
             elsewhere: IoDrops::default(),
             packet_in: 0,
@@ -137,6 +140,7 @@ impl Runtime {
             let mut worked = self.run_commands();
             worked |= self.receive_round();
             worked |= self.transmit_ready();
+            worked |= self.land_frames();
             rounds += 1;
             if !worked && self.rest() {
                 rounds = 0;
@@ -264,29 +268,48 @@ impl Runtime {
         };
         loop {
             let mut more = true;
-            while more && port.room() > 0 {
-                match transmit(switch, &self.config, self.clock.now(), number, out) {
-                    Some(packet) => port.push(packet),
+            while more && port.has_room() {
+                let now = departure(self.clock.now(), self.due[usize::from(number)], port);
+                match transmit(switch, &self.config, now, number, out) {
+                    Some(packet) => port.push(now, packet),
                     None => more = false,
                 }
+                worked |= more;
             }
-            worked |= port.outgoing() > 0;
             if !port.flush(&mut out.pool) {
-                if let Some((_, sender)) = port.sockets() {
-                    // It can only fail if the socket waits there already.
-                    let _ = self.poll.add_sender(number, sender);
-                }
+                self.poll.add_sender(port);
                 return (worked, Pause::Until(Time::MAX));
             }
-            if !more {
+            if !more || port.under_way.is_some() {
                 return (worked, Pause::after(switch, number));
             }
         }
     }
 
+    /// Brings frames from the cables to the interfaces. `true` if there were any.
+    fn land_frames(&mut self) -> bool {
+        let Runtime { ports, config, clock, out, poll, .. } = self;
+        if config.wires.is_empty() {
+            return false;
+        }
+        let now = clock.now();
+        let mut worked = false;
+        for port in ports.iter_mut() {
+            while port.land(now) {
+                worked = true;
+                if !port.flush(&mut out.pool) {
+                    poll.add_sender(port);
+                }
+            }
+        }
+        worked
+    }
+
     /// Nothing to do: sleeps until there is, or stays awake for a deadline that is near. Whether it slept.
     fn rest(&mut self) -> bool {
-        let due = self.out.active.iter().map(|&port| self.due[usize::from(port)]).min().unwrap_or(Time::MAX);
+        let sends = self.out.active.iter().map(|&port| self.due[usize::from(port)]);
+        let landings = self.ports.iter().filter_map(Port::next_landing);
+        let due = sends.chain(landings).min().unwrap_or(Time::MAX);
         let now = self.clock.now();
         if due.saturating_sub(now) < SPIN {
             std::hint::spin_loop();
@@ -312,8 +335,10 @@ impl Runtime {
         self.poll.wait(timeout);
         while let Some(number) = self.poll.woken.writable.pop() {
             self.due[usize::from(number)] = Time::ZERO;
-            if let Some((_, sender)) = self.port(number).and_then(|port| port.sockets()) {
-                self.poll.remove(sender);
+            let Some(&at) = self.index.get(usize::from(number)) else { continue };
+            if let Some(port) = self.ports.get_mut(usize::from(at)) {
+                port.is_stalled = false;
+                self.poll.remove_sender(port);
             }
         }
         if std::mem::take(&mut self.poll.woken.links) {
@@ -324,6 +349,7 @@ impl Runtime {
     fn refresh_ports(&mut self) {
         for port in &mut self.ports {
             let was_up = port.up;
+            port.is_stalled = false;
             if port.refresh() {
                 // A sender that was waited for is gone with its port's old sockets.
                 self.due[usize::from(port.number)] = Time::ZERO;
@@ -336,9 +362,15 @@ impl Runtime {
             }
         }
     }
+}
 
-    fn port(&self, number: u16) -> Option<&Port> {
-        self.ports.get(usize::from(*self.index.get(usize::from(number))?))
+/// The time of a departure: now, but on a cable the moment that its rate made possible, if that is just over.
+/// Telemetry then tells the pace of the cable, not that of this thread's awakenings.
+fn departure(now: Time, due: Time, port: &Port) -> Time {
+    if port.under_way.is_some() && due > Time::ZERO && due < now {
+        due.max(now.saturating_sub(LATE))
+    } else {
+        now
     }
 }
 

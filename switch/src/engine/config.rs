@@ -22,6 +22,13 @@ impl Clock {
             Clock::Us => time.as_us(),
         }
     }
+    /// The time of so many ticks of this clock.
+    pub fn time(self, ticks: u64) -> Time {
+        match self {
+            Clock::Ns => Time::from_ns(ticks.min(Time::MAX.as_ns())),
+            Clock::Us => Time::from_us(ticks.min(Time::MAX.as_us())),
+        }
+    }
     /// Ticks in a second.
     pub(super) fn per_second(self) -> u64 {
         self.ticks(Time::from_secs(1))

@@ -272,6 +272,10 @@ impl Switch {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+    /// Tells the control surface the time: what is written now has its idle timeout counted from now.
+    pub fn set_now(&mut self, now: Time) {
+        self.pipeline.set_now(self.clock.ticks(now));
+    }
     /// Makes or replaces a multicast group.
     pub fn set_multicast_group(
         &mut self,
@@ -317,9 +321,12 @@ impl Switch {
             Some(priority) => self.queues.tm.set_queue_rate(port, priority, rate),
         }
     }
-    /// Sets the limits of the queues of a port. `false` if there is no such port.
-    pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
-        self.queues.tm.set_limits(port, limits)
+    /// Sets the limits of all queues of a port, or of one. `false` if there is none.
+    pub fn set_limits(&mut self, port: u16, priority: Option<u8>, limits: QueueLimits) -> bool {
+        match priority {
+            None => self.queues.tm.set_limits(port, limits),
+            Some(priority) => self.queues.tm.set_queue_limits(port, priority, limits),
+        }
     }
 }
 

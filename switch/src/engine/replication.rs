@@ -28,12 +28,9 @@ pub struct CloneSession {
 /// Why a group or session was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplicationError {
-    /// Group 0 means "no multicast" to a program, session 0 "no clone".
-    #[error("{kind} 0 means none; number them from 1")]
-    Zero {
-        /// Group or session.
-        kind: &'static str,
-    },
+    /// Group 0 means "no multicast" to a program. (Session 0 is one like any other.)
+    #[error("multicast group 0 means none; number them from 1")]
+    GroupZero,
     /// Session numbers have 15 bits (register_access.h).
     #[error("clone session {0} is beyond {MAX_SESSION}; choose a lower number")]
     SessionTooHigh(u16),
@@ -87,7 +84,7 @@ impl Replication {
 
     pub fn set_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
         if group == 0 {
-            return Err(ReplicationError::Zero { kind: "multicast group" });
+            return Err(ReplicationError::GroupZero);
         }
         distinct("multicast group", group, &replicas)?;
         self.groups.insert(group, replicas);
@@ -99,9 +96,6 @@ impl Replication {
     }
 
     pub fn set_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
-        if id == 0 {
-            return Err(ReplicationError::Zero { kind: "clone session" });
-        }
         if id > MAX_SESSION {
             return Err(ReplicationError::SessionTooHigh(id));
         }

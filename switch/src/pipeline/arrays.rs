@@ -23,24 +23,18 @@ impl Pipeline {
     }
 
     fn register_cell(&mut self, register: &str, index: usize) -> Result<(&mut [u64], u32), TableError> {
-        let number = find(&self.program.registers, "register array", register)?;
-        let array = &self.program.registers[number];
-        if index >= array.size {
-            return Err(out_of_bounds("register array", register, index, array.size));
-        }
-        let words = limbs(array.bits);
-        Ok((&mut self.state.registers[number][index * words..][..words], array.bits))
+        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
+        let outside = || out_of_bounds("register array", register, index, array.size);
+        let cell = array.cell(index as u64).ok_or_else(outside)?;
+        Ok((&mut self.state.registers[cell], array.bits))
     }
 
     /// The value of a register cell.
     pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
-        let number = find(&self.program.registers, "register array", register)?;
-        let array = &self.program.registers[number];
-        if index >= array.size {
-            return Err(out_of_bounds("register array", register, index, array.size));
-        }
-        let words = limbs(array.bits);
-        Ok(values::to_bytes(&self.state.registers[number][index * words..][..words], array.bits))
+        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
+        let outside = || out_of_bounds("register array", register, index, array.size);
+        let cell = array.cell(index as u64).ok_or_else(outside)?;
+        Ok(values::to_bytes(&self.state.registers[cell], array.bits))
     }
 
     /// Sets a register cell.
@@ -109,7 +103,7 @@ impl Pipeline {
         table: TableId,
         entry: EntryHandle,
     ) -> Result<CounterValue, TableError> {
-        let cells = &self.state.tables[self.is_table(table)?].counters;
+        let cells = &self.state.tables[self.is_table(table)?].rest.counters;
         Ok(cells[self.direct(table, entry, "counter", cells)?])
     }
 
@@ -121,8 +115,8 @@ impl Pipeline {
         value: CounterValue,
     ) -> Result<(), TableError> {
         let index = self.is_table(table)?;
-        let number = self.direct(table, entry, "counter", &self.state.tables[index].counters)?;
-        self.state.tables[index].counters[number] = value;
+        let number = self.direct(table, entry, "counter", &self.state.tables[index].rest.counters)?;
+        self.state.tables[index].rest.counters[number] = value;
         Ok(())
     }
 
@@ -162,7 +156,7 @@ impl Pipeline {
         table: TableId,
         entry: EntryHandle,
     ) -> Result<Option<MeterRates>, TableError> {
-        let cells = &self.state.tables[self.is_table(table)?].meters;
+        let cells = &self.state.tables[self.is_table(table)?].rest.meters;
         Ok(cells[self.direct(table, entry, "meter", cells)?].rates())
     }
 
@@ -174,9 +168,9 @@ impl Pipeline {
         rates: Option<MeterRates>,
     ) -> Result<(), TableError> {
         let index = self.is_table(table)?;
-        let number = self.direct(table, entry, "meter", &self.state.tables[index].meters)?;
+        let number = self.direct(table, entry, "meter", &self.state.tables[index].rest.meters)?;
         check_rates(rates)?;
-        self.state.tables[index].meters[number].set_rates(rates, self.state.ticks_per_second);
+        self.state.tables[index].rest.meters[number].set_rates(rates, self.state.ticks_per_second);
         Ok(())
     }
 

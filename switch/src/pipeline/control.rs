@@ -5,6 +5,7 @@ use super::lookup::{Lookup, Match};
 use super::tables::{Cold, Link};
 use super::{Pipeline, values};
 use crate::program::{ActionId, MatchKind, Table, TableId, limbs, ones, prefix_mask};
+use std::ops::Range;
 
 /// An action call with everything looked up.
 pub(super) enum Resolved {
@@ -46,7 +47,7 @@ impl Pipeline {
     pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {
         let state = &self.state.tables[usize::from(table.0)];
         let number = entry.0.saturating_add(1);
-        match state.cold.get(number as usize) {
+        match state.rest.cold.get(number as usize) {
             Some(Some(_)) => Ok(number),
             _ => Err(TableError::NoSuchHandle {
                 object: format!("table {}", self.program.table_name(table)),
@@ -79,11 +80,10 @@ impl Pipeline {
         let found = self.to_match(table, key, priority)?;
         let resolved = self.resolve_for_table(definition, action)?;
         let state = &self.state.tables[usize::from(table.0)];
-        if state.lookup.find_same(&found, |entry| state.found(entry)) != 0 {
+        if state.find_same(definition, &found) != 0 {
             return Err(TableError::Duplicate { table: definition.info.name.clone() });
         }
-        let used = state.hot.len() - 1 - state.free.len();
-        if used >= definition.info.size {
+        if state.used() >= definition.info.size {
             let (table, size) = (definition.info.name.clone(), definition.info.size);
             return Err(TableError::Full { table, size });
         }
@@ -95,8 +95,12 @@ impl Pipeline {
             Resolved::Action(action, args) => state.set_action(program, definition, entry, action, &args),
             Resolved::Link(link) => state.set_link(definition, entry, link),
         }
-        state.lookup.insert(entry, &found);
-        state.cold[entry as usize] = Some(Cold { found, is_const: false, idle_timeout: 0 });
+        state.lookup.insert(definition, entry, &found);
+        let now = self.state.now;
+        state.rest.cold[entry as usize] = Some(Cold { found, is_const: false, idle_timeout: 0, timer: now });
+        if let Some(last) = state.rest.last_hit.get_mut(entry as usize) {
+            *last = now;
+        }
         Ok(EntryHandle(entry - 1))
     }
 
@@ -131,17 +135,19 @@ impl Pipeline {
         if definition.info.const_entries {
             return Err(self.immutable(definition, "the list of entries"));
         }
+        let definition = &self.program.tables[usize::from(table.0)];
         let state = &mut self.state.tables[usize::from(table.0)];
-        if let Some(cold) = state.cold[number as usize].take() {
-            state.lookup.remove(number, &cold.found);
-            state.links[number as usize] = Link::None;
-            if let Some(counter) = state.counters.get_mut(number as usize) {
+        let rest = &mut *state.rest;
+        if let Some(cold) = rest.cold[number as usize].take() {
+            state.lookup.remove(definition, number, &cold.found);
+            rest.links[number as usize] = Link::None;
+            if let Some(counter) = rest.counters.get_mut(number as usize) {
                 *counter = Default::default();
             }
-            if let Some(meter) = state.meters.get_mut(number as usize) {
+            if let Some(meter) = rest.meters.get_mut(number as usize) {
                 *meter = Default::default();
             }
-            state.free.push(number);
+            rest.free.push(number);
         }
         Ok(())
     }
@@ -155,7 +161,7 @@ impl Pipeline {
     ) -> Result<Option<EntryHandle>, TableError> {
         let found = self.to_match(table, key, priority)?;
         let state = &self.state.tables[usize::from(table.0)];
-        let entry = state.lookup.find_same(&found, |entry| state.found(entry));
+        let entry = state.find_same(self.table(table)?, &found);
         Ok(entry.checked_sub(1).map(EntryHandle))
     }
 
@@ -170,7 +176,7 @@ impl Pipeline {
         let state = &mut self.state.tables[usize::from(table.0)];
         match resolved {
             Resolved::Action(action, args) => {
-                state.links[0] = Link::None;
+                state.rest.links[0] = Link::None;
                 state.set_action(&self.program, definition, 0, action, &args);
             }
             Resolved::Link(link) => state.set_link(definition, 0, link),
@@ -194,15 +200,14 @@ impl Pipeline {
 
     fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
         let state = &self.state.tables[usize::from(table.0)];
-        Some(match state.links[entry as usize] {
+        Some(match state.rest.links[entry as usize] {
             Link::Member(member) => ActionCall::Member(MemberHandle(member)),
             Link::Group(group) => ActionCall::Group(GroupHandle(group)),
             Link::None => {
-                let hot = state.hot[entry as usize];
+                let (hot, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
                 if hot.code == 0 {
                     return None;
                 }
-                let args = &state.args[entry as usize * state.stride..][..state.stride];
                 let args = values::split_args(&self.program, hot.action, args);
                 ActionCall::Action { name: self.program.action_name(hot.action).to_string(), args }
             }
@@ -211,23 +216,41 @@ impl Pipeline {
 
     /// The entries of a table, in the order of their handles.
     pub fn table_entries(&self, table: TableId) -> Vec<TableEntry> {
-        let Ok(definition) = self.table(table) else { return Vec::new() };
-        let state = &self.state.tables[usize::from(table.0)];
-        let entries = state.cold.iter().enumerate().filter_map(|(number, cold)| {
-            let cold = cold.as_ref()?;
-            Some(TableEntry {
-                handle: EntryHandle(number as u32 - 1),
-                key: self.key_of(table, &cold.found),
-                priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
-                action: self.action_of(table, number as u32)?,
-                is_const: cold.is_const,
-                idle_timeout: cold.idle_timeout,
-            })
-        });
-        entries.collect()
+        self.table_entries_in(table, 0..self.table_rows(table))
     }
 
-    /// After how many ticks without a match an entry has timed out; 0 for never.
+    /// How many rows a table has: entries, and places that are free again.
+    pub fn table_rows(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].rest.cold.len())
+    }
+
+    /// The entries in some of a table's rows.
+    pub fn table_entries_in(&self, table: TableId, rows: Range<usize>) -> Vec<TableEntry> {
+        rows.filter_map(|row| self.entry_at(table, row as u32)).collect()
+    }
+
+    /// One entry of a table.
+    pub fn table_entry(&self, table: TableId, entry: EntryHandle) -> Result<TableEntry, TableError> {
+        self.table(table)?;
+        let number = self.entry(table, entry)?;
+        let broken = || TableError::Invalid(format!("entry {entry} runs no action"));
+        self.entry_at(table, number).ok_or_else(broken)
+    }
+
+    fn entry_at(&self, table: TableId, number: u32) -> Option<TableEntry> {
+        let definition = self.table(table).ok()?;
+        let cold = self.state.tables[usize::from(table.0)].rest.cold.get(number as usize)?.as_ref()?;
+        Some(TableEntry {
+            handle: EntryHandle(number - 1),
+            key: self.key_of(table, &cold.found),
+            priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
+            action: self.action_of(table, number)?,
+            is_const: cold.is_const,
+            idle_timeout: cold.idle_timeout,
+        })
+    }
+
+    /// After how many ticks without a match, from now on, an entry has timed out; 0 for never.
     pub fn table_set_timeout(
         &mut self,
         table: TableId,
@@ -240,24 +263,12 @@ impl Pipeline {
             return Err(TableError::Invalid(format!("table {name} does not support timeouts")));
         }
         let number = self.entry(table, entry)?;
-        if let Some(cold) = &mut self.state.tables[usize::from(table.0)].cold[number as usize] {
+        let now = self.state.now;
+        if let Some(cold) = &mut self.state.tables[usize::from(table.0)].rest.cold[number as usize] {
             cold.idle_timeout = ticks;
+            cold.timer = now;
         }
         Ok(())
-    }
-
-    /// Entries of tables with idle timeout that have timed out by `now`.
-    pub fn timed_out(&self, now: u64) -> Vec<(TableId, EntryHandle)> {
-        let mut expired = Vec::new();
-        for (index, state) in self.state.tables.iter().enumerate() {
-            for (number, last) in state.last_hit.iter().enumerate() {
-                let timeout = state.cold[number].as_ref().map_or(0, |cold| cold.idle_timeout);
-                if timeout > 0 && now.saturating_sub(*last) >= timeout {
-                    expired.push((TableId(index as u16), EntryHandle(number as u32 - 1)));
-                }
-            }
-        }
-        expired
     }
 
     /// A match as the table's structure wants it, checked.
@@ -271,7 +282,7 @@ impl Pipeline {
             )));
         }
         let state = &self.state.tables[usize::from(table.0)];
-        let plan = &state.plan;
+        let plan = &definition.plan;
         let (mut value, mut mask) = (vec![0; plan.words], vec![0; plan.words]);
         let (mut ranges, mut prefix) = (Vec::new(), 0);
         for (element, (found, part)) in key.iter().zip(&definition.key).enumerate() {
@@ -349,8 +360,8 @@ impl Pipeline {
     }
 
     fn key_of(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
-        let plan = &self.state.tables[usize::from(table.0)].plan;
-        let keys = self.program.tables[usize::from(table.0)].key.iter().enumerate();
+        let Table { plan, key, .. } = &self.program.tables[usize::from(table.0)];
+        let keys = key.iter().enumerate();
         let element = |(element, key): (usize, &crate::program::Key)| {
             let value = values::to_bytes(&plan.element(element, key.bits, &found.value), key.bits);
             match key.kind {

@@ -132,14 +132,14 @@ impl<T: Tracer> Run<'_, T> {
                     }
                 }
                 Code::RegRead => {
-                    if let Some(value) = self.state.registers[usize::from(op.a)].get(s!(op.b) as usize) {
-                        set!(op, *value);
+                    if let Some(cell) = program.registers[usize::from(op.a)].cell(s!(op.b)) {
+                        set!(op, self.state.registers[cell.start]);
                     }
                 }
                 Code::RegWrite => {
                     let value = s!(op.d);
-                    if let Some(cell) = self.state.registers[usize::from(op.a)].get_mut(s!(op.b) as usize) {
-                        *cell = value;
+                    if let Some(cell) = program.registers[usize::from(op.a)].cell(s!(op.b)) {
+                        self.state.registers[cell.start] = value;
                     }
                 }
                 Code::Count => {
@@ -169,17 +169,16 @@ impl<T: Tracer> Run<'_, T> {
         let table = &program.tables[usize::from(index)];
         let State { tables, key, .. } = &mut *self.state;
         let state = &mut tables[usize::from(index)];
-        let entry = state.lookup.find(table, &state.plan, slots, key) as usize;
-        if state.extras {
-            return self.apply_with_extras(slots, index, entry);
+        let entry = state.lookup.find(table, slots, key);
+        if table.extras {
+            return self.apply_with_extras(slots, index, entry as usize);
         }
-        let hot = state.hot[entry];
-        if state.stride > 0 {
-            let args = &state.args[entry * state.stride..][..state.stride];
-            slots[usize::from(program.params)..][..state.stride].copy_from_slice(args);
+        let (hot, args) = state.row(table, entry);
+        if !args.is_empty() {
+            slots[usize::from(program.params)..][..args.len()].copy_from_slice(args);
         }
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry, hot.code, hot.action);
+            self.trace_table(slots, TableId(index), entry as usize, hot.code, hot.action);
         }
         (hot.code, hot.next)
     }

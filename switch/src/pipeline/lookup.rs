@@ -1,86 +1,9 @@
 //! Finding the entry that matches a key.
 //!
-//! A key is a row of 64-bit words: elements are packed into words, none reaching over the end of one but those wider
-//! than a word. Entries are numbered from 1; 0 is no entry.
+//! Entries are numbered from 1; 0 is no entry. What is the same in every switch that runs the program (where the key is,
+//! masks) stays with the program: tens of switches share a cache, so each keeps as little as it can.
 
-use crate::program::{MatchKind, Slot, Table, limbs, low_bits, prefix_mask};
-
-/// How a table's key is read from the slots.
-#[derive(Clone, Debug)]
-pub(super) struct KeyPlan {
-    pub words: usize,
-    parts: Vec<Part>,
-    /// Where each element is: first word, shift, limbs.
-    pub elements: Vec<(usize, u8, usize)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    slot: Slot,
-    word: u16,
-    shift: u8,
-    mask: u64,
-}
-
-impl KeyPlan {
-    pub fn new(table: &Table) -> KeyPlan {
-        let (mut parts, mut elements) = (Vec::new(), Vec::new());
-        let (mut word, mut used) = (0usize, 0u32);
-        for key in &table.key {
-            let count = limbs(key.bits);
-            if used > 0 && (count > 1 || used + key.bits > 64) {
-                (word, used) = (word + 1, 0);
-            }
-            elements.push((word, used as u8, count));
-            for (limb, mask) in key.mask.iter().enumerate() {
-                let (slot, word) = (key.slot + limb as u16, (word + limb) as u16);
-                parts.push(Part { slot, word, shift: used as u8, mask: *mask });
-            }
-            used += key.bits;
-            if count > 1 || used >= 64 {
-                (word, used) = (word + count, 0);
-            }
-        }
-        KeyPlan { words: word + usize::from(used > 0), parts, elements }
-    }
-
-    /// The key of a table whose key is one word.
-    #[inline]
-    pub fn word(&self, slots: &[u64]) -> u64 {
-        match self.parts.as_slice() {
-            [part] => slots[usize::from(part.slot)] & part.mask,
-            parts => parts
-                .iter()
-                .fold(0, |key, part| key | (slots[usize::from(part.slot)] & part.mask) << part.shift),
-        }
-    }
-
-    /// The key of any table.
-    pub fn read(&self, slots: &[u64], key: &mut Vec<u64>) {
-        key.clear();
-        key.resize(self.words, 0);
-        for part in &self.parts {
-            key[usize::from(part.word)] |= (slots[usize::from(part.slot)] & part.mask) << part.shift;
-        }
-    }
-
-    /// Puts the limbs of an element where they belong in a key.
-    pub fn place(&self, element: usize, value: &[u64], key: &mut [u64]) {
-        let (word, shift, limbs) = self.elements[element];
-        for (limb, value) in value.iter().enumerate().take(limbs) {
-            key[word + limb] |= value << shift;
-        }
-    }
-
-    /// The limbs of an element of a key.
-    pub fn element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
-        let (word, shift, limbs) = self.elements[element];
-        match limbs {
-            1 => vec![key.get(word).map_or(0, |word| word >> shift) & low_bits(bits)],
-            limbs => key[word..word + limbs].to_vec(),
-        }
-    }
-}
+use crate::program::{KeyPlan, MatchKind, Table};
 
 /// An entry's match, as words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,12 +33,12 @@ pub(super) enum Lookup {
 }
 
 impl Lookup {
-    pub fn new(table: &Table, plan: &KeyPlan) -> Lookup {
+    pub fn new(table: &Table) -> Lookup {
         let has = |kind| table.key.iter().any(|key| key.kind == kind);
-        match plan.words {
+        match table.plan.words {
             0 => Lookup::Nothing,
             words if has(MatchKind::Ternary) || has(MatchKind::Range) => Lookup::Scan(Rows::new(words)),
-            words if has(MatchKind::Lpm) => Lookup::Prefix(Prefixes::new(table, words)),
+            _ if has(MatchKind::Lpm) => Lookup::Prefix(Prefixes::new(&table.plan)),
             1 => Lookup::Word(Index::new(1)),
             words => Lookup::Words(Index::new(words)),
         }
@@ -123,7 +46,8 @@ impl Lookup {
 
     /// The entry that matches, or 0.
     #[inline]
-    pub fn find(&self, table: &Table, plan: &KeyPlan, slots: &[u64], key: &mut Vec<u64>) -> u32 {
+    pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
+        let plan = &table.plan;
         match self {
             Lookup::Nothing => 0,
             Lookup::Word(index) => index.get_word(plan.word(slots)),
@@ -134,17 +58,19 @@ impl Lookup {
             Lookup::Prefix(prefixes) => prefixes.find(plan, slots, key),
             Lookup::Scan(rows) => {
                 plan.read(slots, key);
-                rows.find(table, plan, key)
+                rows.find(table, key)
             }
         }
     }
 
     /// The entry with exactly this match, or 0.
-    pub fn find_same(&self, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
+    pub fn find_same(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
             Lookup::Nothing => 0,
             Lookup::Word(index) | Lookup::Words(index) => index.get(&wanted.value),
-            Lookup::Prefix(prefixes) => prefixes.index.get(&prefixes.key_of(&wanted.value, wanted.prefix)),
+            Lookup::Prefix(prefixes) => {
+                prefixes.index.get(&Prefixes::key_of(&table.plan, &wanted.value, wanted.prefix))
+            }
             Lookup::Scan(rows) => {
                 let mut same = rows.rows.iter().filter(|row| row.rank == wanted.rank);
                 same.find(|row| entries(row.entry).as_ref() == Some(wanted)).map_or(0, |row| row.entry)
@@ -152,35 +78,37 @@ impl Lookup {
         }
     }
 
-    pub fn insert(&mut self, entry: u32, found: &Match) {
+    pub fn insert(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
             Lookup::Nothing => {}
             Lookup::Word(index) | Lookup::Words(index) => index.insert(&found.value, entry),
-            Lookup::Prefix(prefixes) => prefixes.insert(found, entry),
+            Lookup::Prefix(prefixes) => prefixes.insert(&table.plan, found, entry),
             Lookup::Scan(rows) => rows.insert(found, entry),
         }
     }
 
-    pub fn remove(&mut self, entry: u32, found: &Match) {
+    pub fn remove(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
             Lookup::Nothing => {}
             Lookup::Word(index) | Lookup::Words(index) => index.remove(&found.value),
-            Lookup::Prefix(prefixes) => prefixes.remove(found),
+            Lookup::Prefix(prefixes) => prefixes.remove(&table.plan, found),
             Lookup::Scan(rows) => rows.remove(entry),
         }
     }
 }
 
-/// A hash table with open addressing and linear probing: key words and entry side by side.
+/// A hash table with open addressing and linear probing. A place is a row of words: the entry, then its key.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    words: usize,
-    entries: Vec<u32>,
-    keys: Vec<u64>,
-    used: usize,
+    rows: Box<[u64]>,
+    /// Words of a row.
+    width: u32,
+    /// Places less one; they are a power of two.
+    mask: u32,
+    used: u32,
 }
 
-const SMALLEST: usize = 8;
+const SMALLEST: u32 = 8;
 /// 2^64 divided by the golden ratio: spreads keys that differ in a few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -192,46 +120,61 @@ fn mix(hash: u64, word: u64) -> u64 {
 
 impl Index {
     fn new(words: usize) -> Index {
-        Index { words, entries: vec![0; SMALLEST], keys: vec![0; SMALLEST * words], used: 0 }
+        Index::with_places(words + 1, SMALLEST)
+    }
+
+    fn with_places(width: usize, places: u32) -> Index {
+        let rows = vec![0; width * places as usize].into_boxed_slice();
+        Index { rows, width: width as u32, mask: places - 1, used: 0 }
     }
 
     #[inline]
     fn get_word(&self, key: u64) -> u32 {
-        let mask = self.entries.len() - 1;
+        let mask = self.mask as usize;
         let mut at = mix(SPREAD, key) as usize & mask;
         loop {
-            let entry = self.entries[at];
-            if entry == 0 || self.keys[at] == key {
-                return entry;
+            let [entry, found] = self.rows[at * 2..][..2] else { return 0 };
+            if entry == 0 || found == key {
+                return entry as u32;
             }
             at = (at + 1) & mask;
         }
     }
 
+    fn row(&self, at: usize) -> &[u64] {
+        let width = self.width as usize;
+        &self.rows[at * width..][..width]
+    }
+
+    fn row_mut(&mut self, at: usize) -> &mut [u64] {
+        let width = self.width as usize;
+        &mut self.rows[at * width..][..width]
+    }
+
     fn position(&self, key: &[u64]) -> usize {
-        let mask = self.entries.len() - 1;
         let mut at = self.home(key);
-        while self.entries[at] != 0 && self.keys[at * self.words..][..self.words] != *key {
-            at = (at + 1) & mask;
+        loop {
+            let row = self.row(at);
+            if row[0] == 0 || row[1..] == *key {
+                return at;
+            }
+            at = (at + 1) & self.mask as usize;
         }
-        at
     }
 
     fn home(&self, key: &[u64]) -> usize {
-        key.iter().fold(SPREAD, |hash, word| mix(hash, *word)) as usize & (self.entries.len() - 1)
+        key.iter().fold(SPREAD, |hash, word| mix(hash, *word)) as usize & self.mask as usize
     }
 
     fn get(&self, key: &[u64]) -> u32 {
-        self.entries[self.position(key)]
+        self.row(self.position(key))[0] as u32
     }
 
     fn insert(&mut self, key: &[u64], entry: u32) {
-        if (self.used + 1) * 2 > self.entries.len() {
-            let mut larger = Index::new(self.words);
-            larger.entries.resize(self.entries.len() * 2, 0);
-            larger.keys.resize(self.entries.len() * 2 * self.words, 0);
-            for (at, entry) in self.entries.iter().enumerate().filter(|(_, entry)| **entry != 0) {
-                larger.put(&self.keys[at * self.words..][..self.words], *entry);
+        if (self.used + 1) * 2 > self.mask + 1 {
+            let mut larger = Index::with_places(self.width as usize, (self.mask + 1) * 2);
+            for row in self.rows.chunks_exact(self.width as usize).filter(|row| row[0] != 0) {
+                larger.put(&row[1..], row[0] as u32);
             }
             *self = larger;
         }
@@ -240,15 +183,17 @@ impl Index {
 
     fn put(&mut self, key: &[u64], entry: u32) {
         let at = self.position(key);
-        self.used += usize::from(self.entries[at] == 0);
-        self.entries[at] = entry;
-        self.keys[at * self.words..][..self.words].copy_from_slice(key);
+        let row = self.row_mut(at);
+        let free = row[0] == 0;
+        row[0] = u64::from(entry);
+        row[1..].copy_from_slice(key);
+        self.used += u32::from(free);
     }
 
     fn remove(&mut self, key: &[u64]) {
-        let mask = self.entries.len() - 1;
+        let (mask, width) = (self.mask as usize, self.width as usize);
         let mut hole = self.position(key);
-        if self.entries[hole] == 0 {
+        if self.row(hole)[0] == 0 {
             return;
         }
         self.used -= 1;
@@ -256,17 +201,17 @@ impl Index {
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
-            if self.entries[at] == 0 {
+            let row = self.row(at);
+            if row[0] == 0 {
                 break;
             }
-            let home = self.home(&self.keys[at * self.words..][..self.words]);
+            let home = self.home(&row[1..]);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.entries[hole] = self.entries[at];
-                self.keys.copy_within(at * self.words..(at + 1) * self.words, hole * self.words);
+                self.rows.copy_within(at * width..(at + 1) * width, hole * width);
                 hole = at;
             }
         }
-        self.entries[hole] = 0;
+        self.row_mut(hole)[0] = 0;
     }
 }
 
@@ -274,38 +219,27 @@ impl Index {
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
     index: Index,
-    words: usize,
-    /// Prefix length, how many entries have it, and the mask of the whole key.
-    lengths: Vec<(u16, usize, Vec<u64>)>,
-    /// The masks of all lengths.
-    masks: Vec<Vec<u64>>,
-    /// A short key and its prefix length share a word, the length being below.
-    packed: bool,
+    /// The prefix lengths in use, longest first, and how many entries have each.
+    lengths: Vec<(u16, u32)>,
 }
 
 /// Bits that a prefix length takes when packed with the key.
 const LENGTH_BITS: u32 = 7;
 
 impl Prefixes {
-    fn new(table: &Table, words: usize) -> Prefixes {
-        let plan = KeyPlan::new(table);
-        let bits: u32 = table.key.iter().map(|key| key.bits).sum();
-        let prefix_bits = table.key.iter().find(|key| key.kind == MatchKind::Lpm).map_or(0, |key| key.bits);
-        let mask = |length: u32| {
-            let mut mask = vec![0; words];
-            for (element, key) in table.key.iter().enumerate() {
-                let length = if key.kind == MatchKind::Lpm { length } else { key.bits };
-                plan.place(element, &prefix_mask(key.bits, length), &mut mask);
-            }
-            mask
-        };
-        let packed = words == 1 && bits + LENGTH_BITS <= 64;
-        let index = Index::new(if packed { 1 } else { words + 1 });
-        Prefixes { index, words, lengths: Vec::new(), masks: (0..=prefix_bits).map(mask).collect(), packed }
+    fn new(plan: &KeyPlan) -> Prefixes {
+        let words = if Prefixes::is_packed(plan) { 1 } else { plan.words + 1 };
+        Prefixes { index: Index::new(words), lengths: Vec::new() }
     }
 
-    fn key_of(&self, value: &[u64], length: u16) -> Vec<u64> {
-        if self.packed {
+    /// A short key and its prefix length share a word, the length being below.
+    #[inline]
+    fn is_packed(plan: &KeyPlan) -> bool {
+        plan.bits + LENGTH_BITS <= u64::BITS
+    }
+
+    fn key_of(plan: &KeyPlan, value: &[u64], length: u16) -> Vec<u64> {
+        if Prefixes::is_packed(plan) {
             return vec![value[0] << LENGTH_BITS | u64::from(length)];
         }
         let mut key = value.to_vec();
@@ -315,10 +249,11 @@ impl Prefixes {
 
     #[inline]
     fn find(&self, plan: &KeyPlan, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        if self.packed {
+        if Prefixes::is_packed(plan) {
             let word = plan.word(slots);
-            for (length, _, mask) in &self.lengths {
-                let entry = self.index.get_word((word & mask[0]) << LENGTH_BITS | u64::from(*length));
+            for (length, _) in &self.lengths {
+                let mask = plan.prefixes[usize::from(*length)][0];
+                let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
                 if entry != 0 {
                     return entry;
                 }
@@ -326,13 +261,14 @@ impl Prefixes {
             return 0;
         }
         plan.read(slots, key);
-        key.resize(self.words * 2 + 1, 0);
-        let (whole, masked) = key.split_at_mut(self.words);
-        for (length, _, mask) in &self.lengths {
+        key.resize(plan.words * 2 + 1, 0);
+        let (whole, masked) = key.split_at_mut(plan.words);
+        for (length, _) in &self.lengths {
+            let mask = &plan.prefixes[usize::from(*length)];
             for ((masked, word), mask) in masked.iter_mut().zip(&*whole).zip(mask) {
                 *masked = word & mask;
             }
-            masked[self.words] = u64::from(*length);
+            masked[plan.words] = u64::from(*length);
             let entry = self.index.get(masked);
             if entry != 0 {
                 return entry;
@@ -341,23 +277,23 @@ impl Prefixes {
         0
     }
 
-    fn insert(&mut self, found: &Match, entry: u32) {
-        self.index.insert(&self.key_of(&found.value, found.prefix), entry);
-        match self.lengths.iter_mut().find(|(length, ..)| *length == found.prefix) {
-            Some((_, count, _)) => *count += 1,
+    fn insert(&mut self, plan: &KeyPlan, found: &Match, entry: u32) {
+        self.index.insert(&Prefixes::key_of(plan, &found.value, found.prefix), entry);
+        match self.lengths.iter_mut().find(|(length, _)| *length == found.prefix) {
+            Some((_, count)) => *count += 1,
             None => {
-                self.lengths.push((found.prefix, 1, self.masks[usize::from(found.prefix)].clone()));
-                self.lengths.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
+                self.lengths.push((found.prefix, 1));
+                self.lengths.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
             }
         }
     }
 
-    fn remove(&mut self, found: &Match) {
-        self.index.remove(&self.key_of(&found.value, found.prefix));
-        for (_, count, _) in self.lengths.iter_mut().filter(|(length, ..)| *length == found.prefix) {
+    fn remove(&mut self, plan: &KeyPlan, found: &Match) {
+        self.index.remove(&Prefixes::key_of(plan, &found.value, found.prefix));
+        for (_, count) in self.lengths.iter_mut().filter(|(length, _)| *length == found.prefix) {
             *count -= 1;
         }
-        self.lengths.retain(|(_, count, _)| *count > 0);
+        self.lengths.retain(|(_, count)| *count > 0);
     }
 }
 
@@ -382,10 +318,10 @@ impl Rows {
         Rows { words, rows: Vec::new(), patterns: Vec::new() }
     }
 
-    fn find(&self, table: &Table, plan: &KeyPlan, key: &[u64]) -> u32 {
+    fn find(&self, table: &Table, key: &[u64]) -> u32 {
         for (row, patterns) in self.rows.iter().zip(self.patterns.chunks_exact(self.words)) {
             let equal = patterns.iter().zip(key).all(|((value, mask), word)| word & mask == *value);
-            if equal && row.ranges.iter().all(|range| in_range(table, plan, key, range)) {
+            if equal && row.ranges.iter().all(|range| in_range(table, key, range)) {
                 return row.entry;
             }
         }
@@ -407,13 +343,8 @@ impl Rows {
     }
 }
 
-fn in_range(
-    table: &Table,
-    plan: &KeyPlan,
-    key: &[u64],
-    (element, low, high): &(usize, Vec<u64>, Vec<u64>),
-) -> bool {
-    let value = plan.element(*element, table.key[*element].bits, key);
+fn in_range(table: &Table, key: &[u64], (element, low, high): &(usize, Vec<u64>, Vec<u64>)) -> bool {
+    let value = table.plan.element(*element, table.key[*element].bits, key);
     let order = |a: &[u64], b: &[u64]| a.iter().rev().cmp(b.iter().rev());
     order(low, &value).is_le() && order(&value, high).is_le()
 }
@@ -438,7 +369,7 @@ mod tests {
                     index.remove(&key);
                     map.remove(&key);
                 }
-                prop_assert_eq!(index.used, map.len());
+                prop_assert_eq!(index.used as usize, map.len());
             }
             for a in 0..40 {
                 for b in 0..3 {

@@ -7,12 +7,14 @@ mod exec;
 mod frame;
 mod hash;
 mod headers;
+mod idle;
 mod io;
 mod lookup;
 mod meter;
 mod parse;
 mod profiles;
 mod rare;
+mod spare;
 mod state;
 mod tables;
 mod trace;
@@ -70,6 +72,10 @@ impl Pipeline {
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
         self.state.ticks_per_second = ticks.max(1);
     }
+    /// Tells the control surface the time, in ticks: what is written now has its idle timeout counted from now.
+    pub fn set_now(&mut self, now: u64) {
+        self.state.now = now;
+    }
     /// How many `assert` and `assume` statements did not hold. (BMv2 aborts at the first.)
     pub fn failed_assertions(&self) -> u64 {
         self.state.failed_assertions
@@ -98,7 +104,7 @@ impl Pipeline {
         let drop_port = u64::from(state.drop_port);
         let mut frame = Frame { program, state, packet, now: meta.now, tracer };
         if !std::mem::take(&mut frame.packet.phv.carried) {
-            lay_out(program, frame.state, frame.packet);
+            lay_out(program, frame.packet);
             let len = frame.packet.len();
             let slots = &mut frame.packet.phv.slots;
             slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
@@ -121,7 +127,7 @@ impl Pipeline {
         if session != 0 {
             let mut clone = fx.pool.get();
             clone.copy_bytes_from(packet);
-            lay_out(program, state, &mut clone);
+            lay_out(program, &mut clone);
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
@@ -180,7 +186,7 @@ impl Pipeline {
         let drop_port = u64::from(state.drop_port);
         if packet.phv.stamp != program.stamp {
             // It never went through ingress: a packet without headers.
-            lay_out(program, state, packet);
+            lay_out(program, packet);
         }
         let length = u64::from(packet.phv.length);
         let slots = &mut packet.phv.slots;
@@ -229,28 +235,18 @@ impl Pipeline {
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        // On the wire a packet is its bytes. The vector serves the next packet, while it is still in the
-        // cache: with thousands of packets on their way, each with its own, it never would be.
-        packet.phv.stamp = 0;
-        state.spare.push(std::mem::take(&mut packet.phv.slots));
+        // On the wire a packet is its bytes.
+        spare::give(program, &mut packet.phv);
         EgressVerdict::Send
     }
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
-fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
+fn lay_out(program: &Program, packet: &mut Packet) {
     let len = packet.len();
     let phv = &mut packet.phv;
     if phv.stamp != program.stamp {
-        phv.stamp = program.stamp;
-        if let Some(slots) = state.spare.pop() {
-            phv.slots = slots;
-        } else {
-            phv.slots.clear();
-            phv.slots.resize(program.vars + program.temps, 0);
-            phv.slots.extend_from_slice(&program.consts);
-            phv.slots.resize(program.capacity, 0);
-        }
+        spare::take(program, phv);
     }
     phv.slots[..program.vars].fill(0);
     phv.parsed = 0;
@@ -296,7 +292,7 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
 fn carry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
     keep(program, state, &packet.phv.slots, list);
-    lay_out(program, state, packet);
+    lay_out(program, packet);
     restore(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
     packet.phv.carried = true;

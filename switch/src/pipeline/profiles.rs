@@ -154,7 +154,7 @@ impl Pipeline {
     fn is_linked(&self, profile: usize, link: Link) -> bool {
         let tables = self.program.tables.iter().zip(&self.state.tables);
         let mut of_profile = tables.filter(|(table, _)| table.profile.map(usize::from) == Some(profile));
-        of_profile.any(|(_, state)| state.links.contains(&link))
+        of_profile.any(|(_, state)| state.rest.links.contains(&link))
     }
 
     fn in_use(&self, profile: usize, what: String) -> TableError {

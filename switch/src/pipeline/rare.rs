@@ -6,7 +6,7 @@ use super::state::State;
 use super::tables::{Link, next_of};
 use super::trace::Tracer;
 use super::wide;
-use crate::program::{Code, ORIGIN, Op, Pc, TableId, VALID, WideKind, WideRef, limbs, low_bits};
+use crate::program::{Code, ORIGIN, Op, Pc, TableId, VALID, WideKind, WideRef, low_bits};
 use rand::Rng;
 
 impl<T: Tracer> Run<'_, T> {
@@ -115,16 +115,15 @@ impl<T: Tracer> Run<'_, T> {
         let op = &program.wide[index];
         let before = if T::ENABLED { read(slots, op.d) } else { Vec::new() };
         if !wide::run(op, slots) {
-            let cell = slots[usize::from(op.b.slot)] as usize;
+            let index = slots[usize::from(op.b.slot)];
             let (WideKind::RegRead(register) | WideKind::RegWrite(register)) = op.kind else { return };
-            let limbs = limbs(program.registers[usize::from(register)].bits);
-            let cells = self.state.registers[usize::from(register)].chunks_exact_mut(limbs);
-            if let Some(cell) = cells.into_iter().nth(cell) {
+            if let Some(cell) = program.registers[usize::from(register)].cell(index) {
+                let cell = &mut self.state.registers[cell];
                 match op.kind {
                     WideKind::RegRead(_) => {
-                        slots[usize::from(op.d.slot)..][..limbs].copy_from_slice(cell);
+                        slots[usize::from(op.d.slot)..][..cell.len()].copy_from_slice(cell);
                     }
-                    _ => cell.copy_from_slice(&slots[usize::from(op.a.slot)..][..limbs]),
+                    _ => cell.copy_from_slice(&slots[usize::from(op.a.slot)..][..cell.len()]),
                 }
             }
         }
@@ -142,21 +141,21 @@ impl<T: Tracer> Run<'_, T> {
         let State { tables, profiles, buffer, ticks_per_second, .. } = &mut *self.state;
         let state = &mut tables[usize::from(index)];
         if entry != 0 {
-            if let Some(counter) = state.counters.get_mut(entry) {
+            if let Some(counter) = state.rest.counters.get_mut(entry) {
                 counter.count(self.ingress_length);
             }
-            if let (Some(meter), Some((array, target))) = (state.meters.get_mut(entry), table.meter) {
+            if let (Some(meter), Some((array, target))) = (state.rest.meters.get_mut(entry), table.meter) {
                 let packets = program.meters[usize::from(array)].packets;
                 let units = if packets { 1 } else { u64::from(self.ingress_length) };
                 let colour = meter.execute(self.now, units, *ticks_per_second);
                 slots[usize::from(target.slot)] = colour & low_bits(target.bits);
             }
-            if let Some(last) = state.last_hit.get_mut(entry) {
+            if let Some(last) = state.rest.last_hit.get_mut(entry) {
                 *last = self.now;
             }
         }
         let params = usize::from(program.params);
-        let (code, next, action) = match (table.profile, state.links[entry]) {
+        let (code, next, action) = match (table.profile, state.rest.links[entry]) {
             (Some(profile), link) if link != Link::None => {
                 let profile = usize::from(profile);
                 let definition = &program.profiles[profile];
@@ -171,9 +170,8 @@ impl<T: Tracer> Run<'_, T> {
                 }
             }
             _ => {
-                let hot = state.hot[entry];
-                let args = &state.args[entry * state.stride..][..state.stride];
-                slots[params..params + state.stride].copy_from_slice(args);
+                let (hot, args) = state.row(table, entry as u32);
+                slots[params..params + args.len()].copy_from_slice(args);
                 (hot.code, hot.next, hot.action)
             }
         };

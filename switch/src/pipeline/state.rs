@@ -3,7 +3,7 @@
 use super::entry::CounterValue;
 use super::meter::Meter;
 use super::tables::{ProfileState, TableState};
-use crate::program::{Program, limbs};
+use crate::program::Program;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -16,8 +16,8 @@ const TICKS_PER_SECOND: u64 = 1_000_000;
 pub(super) struct State {
     pub tables: Vec<TableState>,
     pub profiles: Vec<ProfileState>,
-    /// Cells of as many words as their width takes.
-    pub registers: Vec<Vec<u64>>,
+    /// The cells of all register arrays, where [`Array`](crate::program::Array) says.
+    pub registers: Vec<u64>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
     pub value_sets: Vec<Vec<Vec<u64>>>,
@@ -26,11 +26,11 @@ pub(super) struct State {
     pub rng: Pcg64Mcg,
     pub drop_port: u16,
     pub ticks_per_second: u64,
+    /// The time of the last call of the control surface that told it, in ticks.
+    pub now: u64,
     pub failed_assertions: u64,
     /// Packets whose action did not come to an end.
     pub runaways: u64,
-    /// Header vectors of packets that have left, laid out for this program.
-    pub spare: Vec<Vec<u64>>,
     /// Scratch space: keys, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub buffer: Vec<u8>,
@@ -44,11 +44,7 @@ impl State {
         State {
             tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
             profiles: vec![ProfileState::default(); program.profiles.len()],
-            registers: program
-                .registers
-                .iter()
-                .map(|array| vec![0; array.size * limbs(array.bits)])
-                .collect(),
+            registers: vec![0; program.register_words],
             counters: program
                 .counters
                 .iter()
@@ -62,9 +58,9 @@ impl State {
             value_sets: vec![Vec::new(); program.parser.value_sets.len()],
             calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
-            spare: Vec::new(),
             drop_port: DROP_PORT,
             ticks_per_second: TICKS_PER_SECOND,
+            now: 0,
             failed_assertions: 0,
             runaways: 0,
             key: Vec::new(),

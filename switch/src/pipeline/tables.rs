@@ -2,7 +2,7 @@
 
 use super::entry::CounterValue;
 use super::hash::{self, Payload};
-use super::lookup::{KeyPlan, Lookup, Match};
+use super::lookup::{Lookup, Match};
 use super::meter::Meter;
 use crate::program::{ActionId, Pc, Profile, Program, Table};
 
@@ -14,6 +14,17 @@ pub(super) struct Hot {
     /// Where to go behind it.
     pub next: Pc,
     pub action: ActionId,
+}
+
+impl Hot {
+    fn pack(self) -> u64 {
+        u64::from(self.code) << 32 | u64::from(self.next) << 16 | u64::from(self.action.0)
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> Hot {
+        Hot { code: (word >> 32) as Pc, next: (word >> 16) as Pc, action: ActionId(word as u16) }
+    }
 }
 
 /// What an entry of a table with an action profile refers to.
@@ -31,17 +42,22 @@ pub(super) struct Cold {
     pub found: Match,
     pub is_const: bool,
     pub idle_timeout: u64,
+    /// When the idle timeout last began to run for another reason than a hit, in ticks.
+    pub timer: u64,
 }
 
 /// A table. Entry 0 stands for a miss.
 #[derive(Clone, Debug)]
 pub(super) struct TableState {
-    pub plan: KeyPlan,
     pub lookup: Lookup,
-    pub hot: Vec<Hot>,
-    /// Arguments of entry n: from n * stride on.
-    pub args: Vec<u64>,
-    pub stride: usize,
+    /// What an entry runs, and its arguments: a row of words for each entry.
+    rows: Vec<u64>,
+    /// What few packets or none touch.
+    pub rest: Box<Rest>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rest {
     pub links: Vec<Link>,
     pub cold: Vec<Option<Cold>>,
     /// Entries that are free again.
@@ -49,59 +65,63 @@ pub(super) struct TableState {
     pub counters: Vec<CounterValue>,
     pub meters: Vec<Meter>,
     pub last_hit: Vec<u64>,
-    /// Anything beside looking up and running an action.
-    pub extras: bool,
 }
 
 impl TableState {
     pub fn new(program: &Program, table: &Table) -> TableState {
-        let plan = KeyPlan::new(table);
-        let words = |action: &ActionId| param_words(program, *action);
-        let stride = table.info.actions.iter().map(words).max().unwrap_or(0);
-        let stride = stride.max(table.default.as_ref().map_or(0, |(_, args)| args.len()));
-        let mut state = TableState {
-            lookup: Lookup::new(table, &plan),
-            plan,
-            hot: Vec::new(),
-            args: Vec::new(),
-            stride,
-            links: Vec::new(),
-            cold: Vec::new(),
-            free: Vec::new(),
-            counters: Vec::new(),
-            meters: Vec::new(),
-            last_hit: Vec::new(),
-            extras: table.info.direct_counters
-                || table.meter.is_some()
-                || table.profile.is_some()
-                || table.info.idle_timeout,
-        };
+        let mut state = TableState { lookup: Lookup::new(table), rows: Vec::new(), rest: Box::default() };
         state.push(table);
         state.reset_default(program, table);
         for entry in &table.entries {
-            let found = state.const_match(entry);
+            let found = state.const_match(table, entry);
             // Of two entries with the same match the first holds, as it would win anyway.
-            if state.lookup.find_same(&found, |entry| state.found(entry)) != 0 {
+            if state.find_same(table, &found) != 0 {
                 continue;
             }
             let number = state.push(table);
-            state.cold[number as usize] =
-                Some(Cold { found: found.clone(), is_const: true, idle_timeout: 0 });
+            state.rest.cold[number as usize] =
+                Some(Cold { found: found.clone(), is_const: true, idle_timeout: 0, timer: 0 });
             state.set_action(program, table, number, entry.action, &entry.args);
-            state.lookup.insert(number, &found);
+            state.lookup.insert(table, number, &found);
         }
         state
     }
 
-    fn const_match(&self, entry: &crate::program::ConstEntry) -> Match {
-        let (mut value, mut mask, mut ranges) =
-            (vec![0; self.plan.words], vec![0; self.plan.words], Vec::new());
+    /// What an entry runs, and the arguments, of which the action may not need all.
+    #[inline]
+    pub fn row(&self, table: &Table, entry: u32) -> (Hot, &[u64]) {
+        let width = table.params + 1;
+        match &self.rows[entry as usize * width..][..width] {
+            [hot, args @ ..] => (Hot::unpack(*hot), args),
+            [] => (Hot::default(), &[]),
+        }
+    }
+
+    fn set_row(&mut self, table: &Table, entry: u32, hot: Hot, args: &[u64]) {
+        let row = &mut self.rows[entry as usize * (table.params + 1)..];
+        row[0] = hot.pack();
+        row[1..][..args.len()].copy_from_slice(args);
+    }
+
+    /// How many entries there are.
+    pub fn used(&self) -> usize {
+        self.rest.cold.len() - 1 - self.rest.free.len()
+    }
+
+    /// The entry with exactly this match, or 0.
+    pub fn find_same(&self, table: &Table, wanted: &Match) -> u32 {
+        self.lookup.find_same(table, wanted, |entry| self.found(entry))
+    }
+
+    fn const_match(&self, table: &Table, entry: &crate::program::ConstEntry) -> Match {
+        let plan = &table.plan;
+        let (mut value, mut mask, mut ranges) = (vec![0; plan.words], vec![0; plan.words], Vec::new());
         for (element, (first, second)) in entry.key.iter().enumerate() {
             if entry.ranges[element] {
                 ranges.push((element, first.clone(), second.clone()));
             } else {
-                self.plan.place(element, first, &mut value);
-                self.plan.place(element, second, &mut mask);
+                plan.place(element, first, &mut value);
+                plan.place(element, second, &mut mask);
             }
         }
         let rank = if matches!(self.lookup, Lookup::Scan(_)) { entry.rank } else { 0 };
@@ -110,27 +130,27 @@ impl TableState {
 
     /// Makes room for one more entry and returns its number.
     pub fn push(&mut self, table: &Table) -> u32 {
-        if let Some(free) = self.free.pop() {
+        let rest = &mut *self.rest;
+        if let Some(free) = rest.free.pop() {
             return free;
         }
-        self.hot.push(Hot::default());
-        self.args.resize(self.hot.len() * self.stride, 0);
-        self.links.push(Link::None);
-        self.cold.push(None);
+        self.rows.resize(self.rows.len() + table.params + 1, 0);
+        rest.links.push(Link::None);
+        rest.cold.push(None);
         if table.info.direct_counters {
-            self.counters.push(CounterValue::default());
+            rest.counters.push(CounterValue::default());
         }
         if table.meter.is_some() {
-            self.meters.push(Meter::default());
+            rest.meters.push(Meter::default());
         }
         if table.info.idle_timeout {
-            self.last_hit.push(0);
+            rest.last_hit.push(0);
         }
-        self.hot.len() as u32 - 1
+        rest.cold.len() as u32 - 1
     }
 
     pub fn found(&self, entry: u32) -> Option<Match> {
-        self.cold.get(entry as usize)?.as_ref().map(|cold| cold.found.clone())
+        self.rest.cold.get(entry as usize)?.as_ref().map(|cold| cold.found.clone())
     }
 
     /// Lets an entry run an action (entry 0: on a miss).
@@ -144,32 +164,25 @@ impl TableState {
     ) {
         let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
         let next = next_of(table, action, entry != 0);
-        self.hot[entry as usize] = Hot { code, next, action };
-        self.args[entry as usize * self.stride..][..args.len()].copy_from_slice(args);
+        self.set_row(table, entry, Hot { code, next, action }, args);
     }
 
     /// Lets an entry refer to an action profile (entry 0: on a miss).
     pub fn set_link(&mut self, table: &Table, entry: u32, link: Link) {
-        self.hot[entry as usize] = Hot { code: 0, next: table.base, action: ActionId::default() };
-        self.links[entry as usize] = link;
+        self.set_row(table, entry, Hot { next: table.base, ..Hot::default() }, &[]);
+        self.rest.links[entry as usize] = link;
     }
 
     pub fn reset_default(&mut self, program: &Program, table: &Table) {
-        self.links[0] = Link::None;
+        self.rest.links[0] = Link::None;
         match &table.default {
             Some((action, args)) => self.set_action(program, table, 0, *action, args),
             None => {
-                self.hot[0] =
-                    Hot { code: 0, next: table.miss.unwrap_or(table.base), action: ActionId::default() }
+                let next = table.miss.unwrap_or(table.base);
+                self.set_row(table, 0, Hot { next, ..Hot::default() }, &[]);
             }
         }
     }
-}
-
-/// How many words the arguments of an action take.
-pub(super) fn param_words(program: &Program, action: ActionId) -> usize {
-    let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
-    params.iter().map(|(_, bits)| crate::program::limbs(*bits)).sum()
 }
 
 /// Where to go after an action.

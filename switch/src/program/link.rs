@@ -171,6 +171,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
 
     let mut program = Program {
         stamp: 0,
+        json: String::new(),
         vars: layout.vars,
         temps: usize::from(temps),
         capacity: 0,
@@ -191,6 +192,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         deparser_code,
         checksums,
         calculations,
+        register_words: registers.iter().map(|array| array.size * limbs(array.bits)).sum(),
         registers,
         counters,
         meters,
@@ -310,14 +312,34 @@ fn load_arrays(root: &At) -> Result<Arrays, LoadError> {
             let direct = at.flag("is_direct", false)?;
             // A direct counter has no size, it has a cell for each entry of its table.
             let size = if direct { 0 } else { at.get("size")?.size(MAX_CELLS)? };
-            arrays.push(Array { name, size, bits, direct, packets });
+            arrays.push(Array { name, size, bits, direct, packets, base: 0, step: 0 });
         }
         Ok(arrays)
     };
-    let registers = load("register_arrays", &mut names.registers)?;
+    let mut registers = load("register_arrays", &mut names.registers)?;
+    interleave(&mut registers);
     let counters = load("counter_arrays", &mut names.counters)?;
     let meters = load("meter_arrays", &mut names.meters)?;
     Ok((names, registers, counters, meters))
+}
+
+/// Lays register arrays of one size out cell by cell: a packet reads the same cell of several (that of its port), and
+/// so finds them in one cache line.
+fn interleave(registers: &mut [Array]) {
+    let mut end = 0;
+    for first in 0..registers.len() {
+        if registers[first].step > 0 {
+            continue;
+        }
+        let size = registers[first].size;
+        let (begin, mut step) = (end, 0);
+        for array in registers.iter_mut().filter(|array| array.size == size) {
+            array.base = begin + step;
+            step += limbs(array.bits);
+        }
+        registers.iter_mut().filter(|array| array.size == size).for_each(|array| array.step = step);
+        end += size * step;
+    }
 }
 
 fn meter_targets(

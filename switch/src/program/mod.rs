@@ -9,6 +9,7 @@ mod calc;
 mod expr;
 mod flow;
 mod json;
+mod key;
 mod layout;
 mod link;
 mod op;
@@ -19,6 +20,7 @@ mod table;
 pub(crate) use action::{LogMessage, SESSION_SET, State};
 pub(crate) use asm::low_bits;
 pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
+pub(crate) use key::KeyPlan;
 pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
@@ -26,6 +28,7 @@ pub(crate) use shape::{Move, Moves, Shape, WINDOW};
 pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
 pub use table::{KeyInfo, TableInfo};
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -104,6 +107,19 @@ pub(crate) struct Array {
     pub direct: bool,
     /// A meter that counts packets, not bytes.
     pub packets: bool,
+    /// Word of a register array's first cell.
+    pub base: usize,
+    /// Words from one cell to the next.
+    pub step: usize,
+}
+
+impl Array {
+    /// The words of a cell of a register array.
+    #[inline]
+    pub fn cell(&self, index: u64) -> Option<Range<usize>> {
+        let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.step;
+        Some(begin..begin + limbs(self.bits))
+    }
 }
 
 /// Fields that go together: for digests, and for what survives a clone, resubmit or recirculate.
@@ -158,6 +174,8 @@ pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 pub struct Program {
     /// Tells packets which program their header vector is laid out for.
     pub(crate) stamp: u64,
+    /// What it was loaded from.
+    pub(crate) json: String,
     pub(crate) layout: Layout,
     /// Slots that begin a packet's life as 0; temporaries and constants follow.
     pub(crate) vars: usize,
@@ -186,6 +204,8 @@ pub struct Program {
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
     pub(crate) registers: Vec<Array>,
+    /// Words that all registers take.
+    pub(crate) register_words: usize,
     pub(crate) counters: Vec<Array>,
     pub(crate) meters: Vec<Array>,
     pub(crate) actions: Vec<ActionInfo>,
@@ -210,9 +230,14 @@ impl Program {
         })?;
         let mut program = link::load(&json::At::root(&value))?;
         program.stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+        program.json = text.to_owned();
         Ok(Arc::new(program))
     }
 
+    /// The JSON it was loaded from.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
     /// The name of a table.
     pub fn table_name(&self, table: TableId) -> &str {
         self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)

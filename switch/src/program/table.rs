@@ -3,6 +3,7 @@
 use super::calc::Calculation;
 use super::expr::{Place, Scope};
 use super::json::At;
+use super::key::KeyPlan;
 use super::layout::VALID;
 use super::op::{Pc, Slot};
 use super::{ActionId, LoadError, MatchKind};
@@ -13,6 +14,11 @@ use std::collections::HashMap;
 pub(crate) struct Table {
     pub info: TableInfo,
     pub key: Vec<Key>,
+    pub plan: KeyPlan,
+    /// The most words that the arguments of one of its actions take.
+    pub params: usize,
+    /// There is more to do than to look up and to run an action.
+    pub extras: bool,
     pub actions: Vec<TableAction>,
     /// Where to go on a hit, if that does not depend on the action.
     pub hit: Option<Pc>,
@@ -199,7 +205,25 @@ impl Context<'_> {
             idle_timeout: at.flag("support_timeout", false)?,
             hidden,
         };
-        Ok(Table { info, key, actions, hit: None, miss: None, base: 0, default, entries, meter, profile })
+        let words = |action: &TableAction| {
+            self.params[usize::from(action.id.0)].iter().map(|bits| limbs(*bits)).sum()
+        };
+        let params = actions.iter().map(words).max().unwrap_or(0);
+        Ok(Table {
+            plan: KeyPlan::new(&key),
+            params: params.max(default.as_ref().map_or(0, |(_, args)| args.len())),
+            extras: counters || meter.is_some() || profile.is_some() || info.idle_timeout,
+            info,
+            key,
+            actions,
+            hit: None,
+            miss: None,
+            base: 0,
+            default,
+            entries,
+            meter,
+            profile,
+        })
     }
 
     fn action(&self, at: &At) -> Result<ActionId, LoadError> {

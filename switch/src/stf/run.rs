@@ -278,7 +278,7 @@ impl<T: Watch> Runner<T> {
             Command::QueueDepth { packets, port } => {
                 for port in self.chosen(port) {
                     let limits = QueueLimits { packets, bytes: Bytes::MAX };
-                    if !self.switch.set_limits(port, limits) {
+                    if !self.switch.set_limits(port, None, limits) {
                         return Err((place, format!("there is no port {port}")));
                     }
                 }

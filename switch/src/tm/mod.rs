@@ -94,11 +94,18 @@ pub struct Level {
     pub peak_bytes: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     fifo: Fifo,
+    limits: QueueLimits,
     peak: u64,
     shaper: Shaper,
+}
+
+impl Queue {
+    fn new(limits: QueueLimits) -> Queue {
+        Queue { fifo: Fifo::default(), limits, peak: 0, shaper: Shaper::default() }
+    }
 }
 
 #[derive(Debug)]
@@ -108,7 +115,6 @@ struct Port {
     waiting: u8,
     paused: u8,
     shaped: u8,
-    limits: QueueLimits,
     shaper: Shaper,
     level: Level,
     offered: Tally,
@@ -152,7 +158,6 @@ impl<T> TrafficManager<T> {
             waiting: 0,
             paused: 0,
             shaped: 0,
-            limits: port.limits,
             shaper: Shaper::new(port.rate),
             level: Level::default(),
             offered: Tally::default(),
@@ -160,10 +165,14 @@ impl<T> TrafficManager<T> {
             dropped: Drops::default(),
         });
         let priorities = usize::from(config.priorities);
+        let of_port = |port: &PortConfig| {
+            let limits = port.limits;
+            std::iter::repeat_with(move || Queue::new(limits)).take(priorities)
+        };
         Ok(TrafficManager {
             slots,
             ports: ports.collect(),
-            queues: std::iter::repeat_with(Queue::default).take(config.ports.len() * priorities).collect(),
+            queues: config.ports.iter().flat_map(of_port).collect(),
             priorities,
             slab: Slab::new(),
             pfc: Pfc::new(config),
@@ -196,7 +205,7 @@ impl<T> TrafficManager<T> {
             return Err(Refused { item, reason: DropReason::NoSuchPriority });
         };
         self.ports[slot].offered.count(at.len);
-        let charged = match self.admit(slot, index, &at) {
+        let charged = match self.admit(index, &at) {
             Ok(charged) => charged,
             Err(reason) => {
                 self.ports[slot].dropped.count(reason, at.len);
@@ -222,8 +231,8 @@ impl<T> TrafficManager<T> {
     }
 
     /// Checks every limit, and takes the packet into the lossless books if all hold.
-    fn admit(&mut self, slot: usize, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
-        let (limits, fifo) = (self.ports[slot].limits, &self.queues[index].fifo);
+    fn admit(&mut self, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
+        let Queue { limits, fifo, .. } = &self.queues[index];
         let len = u64::from(at.len);
         if fifo.packets >= limits.packets || fifo.bytes + len > limits.bytes.get() {
             return Err(DropReason::TailDrop);
@@ -357,7 +366,17 @@ impl<T> TrafficManager<T> {
     pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
         let slot = self.slot(port);
         slot.is_some_and(|slot| {
-            self.ports[slot].limits = limits;
+            let queues = &mut self.queues[slot * self.priorities..][..self.priorities];
+            queues.iter_mut().for_each(|queue| queue.limits = limits);
+            true
+        })
+    }
+
+    /// Sets the limits of one queue. `false` if there is no such queue.
+    pub fn set_queue_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) -> bool {
+        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        index.is_some_and(|index| {
+            self.queues[index].limits = limits;
             true
         })
     }

@@ -29,7 +29,7 @@ fn what_is_not_an_update_is_refused() {
     );
     assert_eq!(apply(Update { r#type: 77, entity: entry }).code, Code::InvalidArgument);
     let digest = Some(Entity { entity: Some(Kind::DigestEntry(DigestEntry::default())) });
-    assert_eq!(apply(Update { r#type: 1, entity: digest }).code, Code::Unimplemented);
+    assert_eq!(apply(Update { r#type: 1, entity: digest }).code, Code::InvalidArgument);
     assert_eq!(d.control.read(&d.switch, &Entity { entity: None }).unwrap_err().code, Code::InvalidArgument);
 }
 
@@ -54,4 +54,16 @@ fn another_programs_p4info_is_refused() {
     let index = Arc::new(p4info::Index::from_text(other).unwrap());
     let error = Control::new(index, &d.switch).unwrap_err();
     assert!(error.message.starts_with("the P4Info is not of the switch's program: "), "{error}");
+}
+
+#[test]
+fn a_p4info_with_impossible_widths_is_refused() {
+    let d = Device::new();
+    let text = include_str!("entities.p4info.txtpb");
+    for bits in ["-9", "2147483647"] {
+        let wide = text.replacen("bitwidth: 9", &format!("bitwidth: {bits}"), 1);
+        let index = Arc::new(p4info::Index::from_text(&wide).unwrap());
+        let error = Control::new(index, &d.switch).unwrap_err();
+        assert!(error.message.contains(&format!("a width of {bits} bits")), "{error}");
+    }
 }

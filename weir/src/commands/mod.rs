@@ -1,7 +1,9 @@
 //! One file for each command.
 
 mod bench;
+mod controller;
 mod host;
+mod mininet;
 mod progress;
 mod run;
 mod schemes;
@@ -11,6 +13,7 @@ mod trace;
 
 use crate::console::{Console, Failure};
 use clap::{Parser, Subcommand};
+pub use progress::{interrupted, while_ctrl_c_is_the_childs};
 use std::path::Path;
 use std::sync::Arc;
 use weir_switch::Program;
@@ -45,6 +48,8 @@ enum Command {
     Schemes(schemes::Args),
     Bench(bench::Args),
     Host(host::Args),
+    Controller(controller::Args),
+    Mininet(mininet::Args),
 }
 
 impl Cli {
@@ -58,8 +63,17 @@ impl Cli {
             Command::Schemes(args) => schemes::run(args, console),
             Command::Bench(args) => bench::run(args, console),
             Command::Host(args) => host::run(args, console),
+            Command::Controller(args) => controller::run(args, console),
+            Command::Mininet(args) => mininet::run(args, console),
         }
     }
+}
+
+/// A folder for what switches write, made if need be. They have it as an absolute path.
+fn folder(path: &Path) -> Result<std::path::PathBuf, Failure> {
+    std::fs::create_dir_all(path)
+        .and_then(|()| path.canonicalize())
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// Reads a text file; the message names it.

@@ -9,6 +9,8 @@ use std::time::Instant;
 use weir_sim::{Observer, Progress};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Ctrl-C belongs to a child that has the terminal.
+static LENT: AtomicBool = AtomicBool::new(false);
 
 /// Steps of the bar for one scheme.
 const STEPS: u64 = 1000;
@@ -16,11 +18,27 @@ const STEPS: u64 = 1000;
 /// From now on Ctrl-C breaks a run off at its next step; a second one ends the process at once.
 pub fn catch_ctrl_c() -> Result<(), Failure> {
     let handler = || {
+        if LENT.load(Ordering::SeqCst) {
+            return;
+        }
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             process::exit(130);
         }
     };
     ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
+}
+
+/// Whether it was broken off.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Does something during which Ctrl-C does not mean us.
+pub fn while_ctrl_c_is_the_childs<R>(action: impl FnOnce() -> R) -> R {
+    LENT.store(true, Ordering::SeqCst);
+    let result = action();
+    LENT.store(false, Ordering::SeqCst);
+    result
 }
 
 /// Shows how far a run has come, and breaks it off on Ctrl-C. The bar goes when this goes.

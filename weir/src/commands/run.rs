@@ -1,13 +1,16 @@
 //! `weir run`
 
+use super::folder;
 use super::progress::{self, Watch};
 use crate::console::{Console, Failure};
+use crate::mininet::{self, FabricFacts, SwitchKind};
 use crate::report::{self, PaperValue, Run, RunDir, Tables, format, metrics, table};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_sim::RunError;
 use weir_sim::experiment::{CsvFile, Experiment};
 use weir_sim::results::Results;
+use weir_units::Bandwidth;
 
 /// Everything about experiment files.
 const FILES: &str = include_str!("run.txt");
@@ -15,7 +18,7 @@ const FILES: &str = include_str!("run.txt");
 /// Run an experiment and write a report
 ///
 /// Runs every scheme of the experiment by itself on the same fabric, with the same flows and the
-/// same seed, in virtual time. Prints a table and leaves a directory with the report.
+/// same seed, in virtual time or in Mininet. Prints a table and leaves a directory with the report.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir run --help` explains experiment files.", after_long_help = FILES)]
 pub struct Args {
@@ -37,6 +40,29 @@ pub struct Args {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     schemes: Vec<String>,
 
+    /// Where it runs: in virtual time, or in real time on Mininet's hosts and links (needs root)
+    #[arg(long, value_enum, default_value = "sim", value_name = "BACKEND")]
+    on: Backend,
+
+    /// Run as a scale model whose hosts have this rate, all times longer in proportion
+    ///
+    /// Bytes stay: queues, windows and what is under way are those of the file. Mininet takes 10Mbps if the
+    /// file says more than 100Mbps.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Bandwidth>,
+
+    /// The switch in Mininet; absent: bmv2 where simple_switch_grpc is installed, else weir
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    switch: Option<SwitchKind>,
+
+    /// Open Mininet's command line before the traffic starts
+    #[arg(long)]
+    cli: bool,
+
+    /// Capture what passes the ports of Mininet's switches, in DIR or pcaps/
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
+    pcap: Option<PathBuf>,
+
     /// Where to write, instead of runs/<name>-<seed>; an earlier run there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -50,6 +76,19 @@ pub struct Args {
     quiet: bool,
 }
 
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    /// Virtual time
+    Sim,
+    /// Mininet, in real time
+    Mininet,
+}
+
+/// Links faster than this are too much for software switches, and are modelled at [`MININET_RATE`].
+const MININET_LIMIT: Bandwidth = Bandwidth::from_mbps(100);
+const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
+
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // All files first: a mistake in the last one should not cost the runs before it.
@@ -59,6 +98,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             "--out names one directory, and there are several experiments: run them one by one",
         ));
     }
+    check_backend(args)?;
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
             let (schemes, flows) = (experiment.schemes.len(), experiment.flows.len());
@@ -78,7 +118,20 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    Ok(experiment)
+    let in_mininet = args.on == Backend::Mininet && experiment.host_rate() > MININET_LIMIT;
+    match args.rate.or(in_mininet.then_some(MININET_RATE)) {
+        Some(rate) => experiment.at_rate(rate).map_err(Failure::input),
+        None => Ok(experiment),
+    }
+}
+
+/// Refuses options that would do nothing.
+fn check_backend(args: &Args) -> Result<(), Failure> {
+    let given = [("--switch", args.switch.is_some()), ("--cli", args.cli), ("--pcap", args.pcap.is_some())];
+    match given.iter().find(|(_, given)| *given && args.on == Backend::Sim) {
+        Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
+        None => Ok(()),
+    }
 }
 
 fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
@@ -87,20 +140,65 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
     let mut watch = Watch::new(console.watched && !args.quiet);
-    let results = weir_sim::run(experiment, &mut watch).map_err(blame)?;
+    let mut described = describe(experiment);
+    let (results, facts, failure) = match args.on {
+        Backend::Sim => (weir_sim::run(experiment, &mut watch).map_err(blame)?, None, None),
+        Backend::Mininet => {
+            let pcaps = args.pcap.as_deref().map(folder).transpose()?;
+            let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps };
+            let outcome = mininet::run(experiment, &options, &mut watch)?;
+            (outcome.results, Some(outcome.facts), outcome.failure)
+        }
+    };
     drop(watch);
-    let described = describe(experiment);
-    let dir = place.write(|dir| report::write(dir, &described, &results)).map_err(Failure::work)?;
+    if let (true, Some(failure)) = (results.order.is_empty(), failure.as_ref()) {
+        return Err(failure.clone()); // there is nothing to keep
+    }
+    described.facts.extend(facts.iter().flat_map(fabric_facts));
+    let written = place.write(|dir| {
+        report::write(dir, &described, &results)?;
+        facts.as_ref().map_or(Ok(()), |facts| report::write_fabric(dir, facts))
+    });
+    let dir = written.map_err(Failure::work)?;
     let page = dir.join("report.html");
     if args.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
         print(&results, &described, &page, console)?;
+        if let Some(facts) = &facts {
+            print_fabric(facts, console)?;
+        }
     }
-    match results.summary.partial {
-        true => Err(Failure::Interrupted(format!("{} has what was simulated until then", dir.display()))),
-        false => Ok(()),
+    match (failure, results.summary.partial) {
+        (Some(failure), _) => Err(failure),
+        (None, true) => Err(Failure::Interrupted(format!("{} has what was done until then", dir.display()))),
+        (None, false) => Ok(()),
     }
+}
+
+/// What the report's heading says of a real fabric.
+fn fabric_facts(facts: &FabricFacts) -> Vec<(String, String)> {
+    let rtts = facts.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
+    vec![
+        ("switch".to_owned(), facts.switch.name().to_owned()),
+        ("base RTT".to_owned(), format!("{} ms, measured", format::decimal(rtts, 1))),
+    ]
+}
+
+fn print_fabric(facts: &FabricFacts, console: &mut Console) -> Result<(), Failure> {
+    let out = &mut console.out;
+    for (label, scheme) in &facts.schemes {
+        let (flows, astray) =
+            (scheme.flows.len(), scheme.flows.iter().filter(|flow| !flow.same_path).count());
+        writeln!(
+            out,
+            "{label}: {} pairs answer a ping, in {} ms at most; data and ACKs of {} of {flows} flows took the planned path.",
+            scheme.pairs,
+            format::decimal(scheme.ping_rtt_us / 1e3, 1),
+            flows - astray,
+        )?;
+    }
+    Ok(())
 }
 
 /// Routes, tables and hosts follow from the experiment; programs and switches are ours.
@@ -124,8 +222,9 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     }
     writeln!(
         out,
-        "{} ms simulated in {} s: {} packet-hops, {} a second.",
+        "{} ms {} in {} s: {} packet-hops, {} a second.",
         format::significant_short(summary.virtual_s * 1e3),
+        if summary.backend == "sim" { "simulated" } else { "of traffic" },
         format::significant(summary.wall_s),
         format::count(summary.packet_hops),
         format::count((summary.packet_hops as f64 / summary.wall_s.max(1e-9)) as u64),
@@ -151,6 +250,7 @@ fn describe(experiment: &Experiment) -> Run {
     };
     let facts = [
         ("topology", topology(experiment)),
+        ("scale", scale(experiment)),
         ("traffic", flows),
         ("duration", spec.duration.to_string()),
         ("MTU", format!("{} B", spec.mtu.get())),
@@ -159,7 +259,11 @@ fn describe(experiment: &Experiment) -> Run {
     Run {
         name: spec.name.clone(),
         about: (!spec.title.is_empty()).then(|| spec.title.clone()),
-        facts: facts.map(|(what, value)| (what.to_owned(), value)).into(),
+        facts: facts
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(what, value)| (what.to_owned(), value))
+            .collect(),
         yaml: experiment.resolved_yaml(),
         tables: Tables {
             flows: asked(CsvFile::Flows),
@@ -178,6 +282,11 @@ fn describe(experiment: &Experiment) -> Run {
             })
             .collect(),
     }
+}
+
+/// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.
+fn scale(experiment: &Experiment) -> String {
+    if experiment.scale.is_none() { String::new() } else { experiment.scale.to_string() }
 }
 
 /// `3 switches, 3 hosts, links of 100Gbps and 1.5us`.

@@ -42,10 +42,12 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     let telemetry = match needs.telemetry {
         TelemetryOn::Nothing => "no telemetry",
         TelemetryOn::Data => "telemetry on data packets",
+        TelemetryOn::DataOncePerRtt => "telemetry on one data packet per round trip",
+        TelemetryOn::Probes => "telemetry on probes",
         TelemetryOn::Acks => "telemetry on ACKs",
     };
     writeln!(out, "{}", scheme.about())?;
-    writeln!(out, "Wants {telemetry}{}.", if needs.ecn { " and ECN marks" } else { "" })?;
+    writeln!(out, "Wants {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;
     for knob in scheme.knobs() {
         // A dash stands for no symbol and no unit.
         let unit = if knob.unit == "-" { String::new() } else { format!(", in {}", knob.unit) };

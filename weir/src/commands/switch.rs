@@ -1,7 +1,9 @@
 //! `weir switch`: simple_switch_grpc's command line on the embedded switch.
 
+mod grpc;
 mod log;
 mod options;
+mod thrift;
 
 use super::load_program;
 use crate::console::{Console, Failure};
@@ -13,6 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_switch::Switch;
 use weir_switch::driver::{CaptureConfig, Dataplane, DataplaneConfig, Frames};
+use weir_switch::tm::QueueLimits;
 use weir_units::Time;
 
 /// The newest BMv2 JSON that the loader knows, as `--json-version` prints it.
@@ -53,6 +56,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         },
         clock: args.clock.into(),
         priorities: target.priority_queues,
+        limits: QueueLimits { packets: args.queue_depth, ..QueueLimits::BMV2 },
+        wires: args.links.iter().copied().collect(),
         cpu_port: target.cpu_port,
         drop_port: target.drop_port,
         max_ports: args.max_port_count,
@@ -61,21 +66,30 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
         dump_bytes: args.dump_packet_data,
         trace: traced,
-        ..DataplaneConfig::default()
     };
     let switch = program
         .map(|program| Switch::new(program, config.switch_config(), args.seed()).map(Box::new))
         .transpose()
         .map_err(Failure::input)?;
     let dataplane = Dataplane::start(config, switch, &args.interfaces).map_err(Failure::input)?;
-    // The servers start here, each on a `dataplane.handle()`: P4Runtime on `target.grpc`, Thrift on `args.thrift_port`.
+    let thrift = thrift::start(args, dataplane.handle())?;
+    let p4runtime = grpc::start(&target.grpc, args, dataplane.handle(), console)?;
+    if let Some(server) = &thrift {
+        writeln!(console.out, "Thrift server listening on {}", server.address())?;
+        console.out.flush()?;
+    }
     tracing::info!(device = args.device_id, ports = args.interfaces.len(), "running");
 
     while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
         if !dataplane.is_running() {
             return Err(Failure::work("the data plane ended by a bug in this program; its message is above"));
         }
+        if !p4runtime.is_running() {
+            break;
+        }
     }
+    drop(thrift);
+    p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
     if args.stats {
         write!(console.out, "{stats}")?;
@@ -120,9 +134,5 @@ fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
         "--disable-swap does nothing: a new pipeline always replaces the old one at once",
     );
     warn(target.grpc.pem_without_ssl(), "TLS is off (--grpc-server-ssl), the .pem files are not read");
-    warn(
-        args.thrift_port.is_some() || target.grpc.addr.is_some(),
-        "this build serves neither gRPC nor Thrift yet",
-    );
     warnings
 }

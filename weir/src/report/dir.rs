@@ -37,8 +37,16 @@ pub enum DirError {
 pub const RUNS: &str = "runs";
 
 /// The files of a run; `*.svg` besides.
-const OURS: [&str; 7] =
-    ["run.yaml", "summary.json", "report.html", "flows.csv", "queues.csv", "rates.csv", "pauses.csv"];
+const OURS: [&str; 8] = [
+    "run.yaml",
+    "summary.json",
+    "fabric.json",
+    "report.html",
+    "flows.csv",
+    "queues.csv",
+    "rates.csv",
+    "pauses.csv",
+];
 
 /// A place for the results of a run, found before it and filled after it.
 #[derive(Debug)]

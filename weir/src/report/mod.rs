@@ -60,6 +60,13 @@ pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("report.html"), page::page(run, results, &sections))
 }
 
+/// Writes what a real fabric was, beside the rest.
+pub fn write_fabric(dir: &Path, facts: &crate::mininet::FabricFacts) -> io::Result<()> {
+    let mut json = serde_json::to_string_pretty(facts)?;
+    json.push('\n');
+    fs::write(dir.join("fabric.json"), json)
+}
+
 fn summary_json(results: &Results) -> io::Result<String> {
     let mut json = serde_json::to_string_pretty(&results.summary)?;
     json.push('\n');

@@ -7,13 +7,22 @@
 mod config;
 mod measure;
 
-pub(super) use config::{InflightConfig, KNOBS};
+pub(super) use config::{InflightConfig, W_AI_80B, W_AI_REPORTED, knobs};
 
-use crate::scheme::{AckEvent, Decision, FlowParams};
+use crate::scheme::{AckEvent, Conduct, Decision, FlowParams};
 use crate::telemetry::TelemetryChecks;
 use crate::wire::MAX_HOPS;
 use measure::{Path, Sample};
-use weir_units::{Bandwidth, Bytes};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Two flows even out within a millisecond and a half (W_AI is 80 B a round trip); they start at line
+/// rate, so the first round trip queues about one BDP of 75 KB.
+pub(super) const CONDUCT: Conduct = Conduct {
+    fair_within: Time::from_us(1_700),
+    recovers_within: Time::from_us(500),
+    peak: Bytes::from_kb(225),
+    steady: Bytes::from_kb(40),
+};
 
 /// The constants of the law for one flow.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +30,8 @@ struct Law {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
+    /// What flows share as additive increase, if the receiver says how many they are.
+    shared_headroom: Option<f64>,
     w_min: f64,
     w_init: f64,
     fast_react: bool,
@@ -131,6 +142,12 @@ impl Inflight {
         self.decision
     }
 
+    /// What a flow may do whose window was computed elsewhere.
+    pub fn take_window(&mut self, window: Bytes) -> Decision {
+        self.decision = self.law.decide(self.law.clamp(window.as_f64()));
+        self.decision
+    }
+
     /// HPCC Alg. 1, NewACK. `adjust` is FNCC's place between measuring and computing.
     pub fn on_ack(
         &mut self,
@@ -138,6 +155,11 @@ impl Inflight {
         checks: &mut TelemetryChecks,
         adjust: impl FnOnce(&Worst) -> Adjust,
     ) -> Decision {
+        if let Some(headroom) = self.law.shared_headroom
+            && ack.concurrency > 0
+        {
+            self.law.w_ai = headroom / f64::from(ack.concurrency);
+        }
         let commit = ack.seq > self.last_update_seq;
         if !commit && !self.law.fast_react && self.path.is_known() {
             return self.decision;

@@ -6,9 +6,10 @@ use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_switch::driver::DataplaneConfig;
+use weir_switch::driver::{DataplaneConfig, Wire};
 use weir_switch::engine::{Clock, SwitchConfig};
-use weir_units::Bytes;
+use weir_switch::tm::QueueLimits;
+use weir_units::{Bandwidth, Bytes};
 
 /// Run a switch on network interfaces, in place of simple_switch_grpc
 ///
@@ -46,7 +47,7 @@ pub struct Options {
     #[arg(long, value_name = "WAIT", allow_negative_numbers = true)]
     pub use_files: Option<i64>,
 
-    /// TCP port of the Thrift server
+    /// TCP port of the Thrift server [default: 9090 if it is free]
     #[arg(long, value_name = "PORT")]
     pub thrift_port: Option<u16>,
 
@@ -127,6 +128,14 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     ring: Option<Bytes>,
 
+    /// Let a port behave like a cable of this rate (bit/s of whole frames) and delay; once for each (ours)
+    #[arg(long = "link", value_name = "PORT=RATE[,DELAY]", value_parser = link)]
+    pub links: Vec<(u16, Wire)>,
+
+    /// Packets that each queue holds (ours; BMv2 changes it by Thrift)
+    #[arg(long, value_name = "PACKETS", default_value_t = QueueLimits::BMV2.packets, value_parser = clap::value_parser!(u32).range(1..))]
+    pub queue_depth: u32,
+
     /// Print what was counted, at the end (ours)
     #[arg(long)]
     pub stats: bool,
@@ -175,6 +184,24 @@ fn interface(text: &str) -> Result<(u16, String), String> {
         return Err("the interface has no name".into());
     }
     Ok((port, name.to_owned()))
+}
+
+/// `1=10Mbps` or `1=10Mbps,15ms`
+fn link(text: &str) -> Result<(u16, Wire), String> {
+    let (port, wire) = text.split_once('=').ok_or("write <port>=<rate>[,<delay>], such as 1=10Mbps,1ms")?;
+    let port = port.parse().map_err(|_| format!("{port:?} is not a port number"))?;
+    let (rate, delay) = wire.split_once(',').unwrap_or((wire, "0us"));
+    let wire = Wire {
+        rate: rate.parse().map_err(|error| format!("{error}"))?,
+        delay: delay.parse().map_err(|error| format!("{error}"))?,
+    };
+    if wire.rate == Bandwidth::ZERO {
+        return Err("at rate zero nothing is ever sent".into());
+    }
+    if wire.delay > Wire::LONGEST {
+        return Err(format!("a delay of {} is too long, at most {}", wire.delay, Wire::LONGEST));
+    }
+    Ok((port, wire))
 }
 
 /// BMv2's levels.
@@ -282,6 +309,9 @@ impl GrpcOptions {
         if self.ssl && self.key.is_none() {
             return Err(Failure::input("--grpc-server-ssl needs --grpc-server-key"));
         }
+        if self.ssl && self.with_client_auth && self.cacert.is_none() {
+            return Err(Failure::input("--grpc-server-with-client-auth needs --grpc-server-cacert"));
+        }
         Ok(())
     }
 
@@ -296,6 +326,7 @@ impl GrpcOptions {
 mod tests {
     use super::*;
     use weir_switch::driver::CaptureConfig;
+    use weir_units::Time;
 
     /// The generic half, as a command of its own.
     #[derive(Debug, Parser)]
@@ -347,6 +378,14 @@ mod tests {
         assert!(refused("veth0").contains("<port>@<interface>"));
         assert!(refused("x@veth0").contains("not a port number"));
         assert!(refused("1@").contains("no name"));
+        let refused = |text| link(text).unwrap_err();
+        assert!(refused("10Mbps").contains("<port>=<rate>"));
+        assert!(refused("1=10").contains("unit") && refused("1=1Mbps,5").contains("unit"));
+        assert!(refused("1=0bps").contains("rate zero"));
+        assert!(refused("1=1Mbps,1min").contains("too long"));
+        let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(15) };
+        assert_eq!(link("3=10Mbps,15ms"), Ok((3, wire)));
+        assert_eq!(link("3=10Mbps"), Ok((3, Wire { delay: Time::ZERO, ..wire })));
         assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
         assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());
     }

@@ -1,0 +1,49 @@
+use std::time::Duration;
+
+/// When to try again: twice as late each time, up to a limit, less a random part, so that many clients of one server
+/// that came back do not all come at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    /// The first wait.
+    pub const FIRST: Duration = Duration::from_millis(50);
+    /// No wait is longer: a switch that returns is noticed within this.
+    pub const LONGEST: Duration = Duration::from_millis(500);
+
+    /// The next wait. `random` is anything from 0 to 1.
+    pub fn wait(&mut self, random: f64) -> Duration {
+        let wait = self.next;
+        self.next = (self.next * 2).min(Self::LONGEST);
+        // From half of it to all of it.
+        wait.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
+    }
+
+    /// After a success.
+    pub fn reset(&mut self) {
+        *self = Backoff::default();
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { next: Self::FIRST }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_limit_and_start_again() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..7).map(|_| backoff.wait(0.0).as_millis()).collect();
+        assert_eq!(waits, [50, 100, 200, 400, 500, 500, 500]);
+        assert_eq!(backoff.wait(1.0).as_millis(), 250);
+        backoff.reset();
+        assert_eq!(backoff.wait(0.5).as_micros(), 37_500);
+    }
+}

@@ -1,0 +1,91 @@
+//! A switch's stream: who may write, and packets for and from the CPU port.
+
+use super::ClientError;
+use tokio::sync::mpsc;
+use tonic::Streaming;
+use weir_proto::p4::v1::stream_message_request::Update as Ask;
+use weir_proto::p4::v1::stream_message_response::Update as Answer;
+use weir_proto::p4::v1::{PacketIn, PacketOut, StreamMessageRequest, StreamMessageResponse, Uint128};
+
+/// Whether this controller may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Yes.
+    Primary,
+    /// Another one may.
+    Backup {
+        /// Its election id, 0 if there is none.
+        primary: Uint128,
+    },
+}
+
+/// A message of the stream, as far as it concerns a controller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamEvent {
+    /// Who is the primary.
+    Standing(Standing),
+    /// A packet for the CPU port.
+    Packet(PacketIn),
+    /// Something else: digests, errors of packet-outs.
+    Other,
+}
+
+/// The stream. The switch holds its client for the primary as long as it lives.
+pub struct Stream {
+    asks: mpsc::Sender<StreamMessageRequest>,
+    answers: Streaming<StreamMessageResponse>,
+}
+
+impl Stream {
+    pub(super) fn new(
+        asks: mpsc::Sender<StreamMessageRequest>,
+        answers: Streaming<StreamMessageResponse>,
+    ) -> Stream {
+        Stream { asks, answers }
+    }
+
+    /// The next message; an error is the end.
+    pub async fn next(&mut self) -> Result<StreamEvent, ClientError> {
+        match self.answers.message().await {
+            Ok(Some(message)) => Ok(event(message)),
+            Ok(None) => Err(ClientError::Closed("it ended".into())),
+            Err(status) => Err(ClientError::call("StreamChannel", status)),
+        }
+    }
+
+    pub(super) async fn standing(&mut self) -> Result<Standing, ClientError> {
+        loop {
+            if let StreamEvent::Standing(standing) = self.next().await? {
+                return Ok(standing);
+            }
+        }
+    }
+
+    /// For packet-outs.
+    pub fn packets(&self) -> PacketSender {
+        PacketSender(self.asks.clone())
+    }
+}
+
+/// Sends packets out by a switch's ports.
+#[derive(Clone)]
+pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
+
+impl PacketSender {
+    /// Whether there was room for it; it is dropped otherwise.
+    pub fn send(&self, packet: PacketOut) -> bool {
+        self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
+    }
+}
+
+fn event(message: StreamMessageResponse) -> StreamEvent {
+    match message.update {
+        Some(Answer::Arbitration(it)) => {
+            let is_primary = it.status.is_none_or(|status| status.code == 0);
+            let primary = it.election_id.unwrap_or_default();
+            StreamEvent::Standing(if is_primary { Standing::Primary } else { Standing::Backup { primary } })
+        }
+        Some(Answer::Packet(packet)) => StreamEvent::Packet(packet),
+        _ => StreamEvent::Other,
+    }
+}

@@ -1,0 +1,177 @@
+//! The few calls of BMv2's Thrift server that P4Runtime has no words for: rates and depths of queues, and
+//! registers, which BMv2 does not show over P4Runtime. `weir switch` answers the same calls.
+
+use std::io::{BufReader, BufWriter};
+use std::net::TcpStream;
+use std::time::Duration;
+use thiserror::Error;
+use thrift::protocol::{
+    TBinaryInputProtocol, TBinaryOutputProtocol, TFieldIdentifier, TInputProtocol, TMessageIdentifier,
+    TMessageType, TOutputProtocol, TStructIdentifier, TType,
+};
+use weir_units::{Bandwidth, Bytes};
+
+/// What a loaded switch may take for one call.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// BMv2 has one context.
+const CONTEXT: i32 = 0;
+/// Field of a reply that holds its result (Thrift IDL).
+const RESULT: i16 = 0;
+
+/// A rate as BMv2 has it: so many frames of this size a second fill the link. At least 1, as 0 means unlimited.
+pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
+    (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
+}
+
+/// One argument of a call.
+enum Argument<'a> {
+    I32(i32),
+    I64(i64),
+    Text(&'a str),
+}
+
+/// Why a call failed. Who reports it puts the switch's name in front.
+#[derive(Debug, Error)]
+pub enum ThriftError {
+    /// Nobody answers.
+    #[error("no Thrift server at {address}: {why}")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// The system's words.
+        why: std::io::Error,
+    },
+    /// A call was refused, or the connection broke.
+    #[error("Thrift at {address}: {source}")]
+    Call {
+        /// Where the server is.
+        address: String,
+        /// What came back.
+        source: thrift::Error,
+    },
+}
+
+/// A connection to the Thrift server of one switch.
+pub struct ThriftClient {
+    address: String,
+    input: TBinaryInputProtocol<BufReader<TcpStream>>,
+    output: TBinaryOutputProtocol<BufWriter<TcpStream>>,
+    calls: i32,
+}
+
+impl ThriftClient {
+    /// Connects to `host:port`.
+    pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
+        let open = || {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            Ok((stream.try_clone()?, stream))
+        };
+        let address = address.to_owned();
+        match open() {
+            Ok((input, output)) => Ok(ThriftClient {
+                address,
+                input: TBinaryInputProtocol::new(BufReader::new(input), true),
+                output: TBinaryOutputProtocol::new(BufWriter::new(output), true),
+                calls: 0,
+            }),
+            Err(why) => Err(ThriftError::Unreachable { address, why }),
+        }
+    }
+
+    /// Every cell of a register array.
+    pub fn register_read_all(&mut self, name: &str) -> Result<Vec<i64>, ThriftError> {
+        self.call("standard:bm_register_read_all", &[Argument::I32(CONTEXT), Argument::Text(name)], |input| {
+            let list = input.read_list_begin()?;
+            let cells = (0..list.size).map(|_| input.read_i64()).collect();
+            input.read_list_end()?;
+            cells
+        })
+    }
+
+    /// Packets per second that leave a port; BMv2 knows no bits.
+    pub fn set_queue_rate(&mut self, port: u16, packets: u64) -> Result<(), ThriftError> {
+        let packets = i64::try_from(packets).unwrap_or(i64::MAX);
+        self.call(
+            "simple_switch:set_egress_queue_rate",
+            &[Argument::I32(port.into()), Argument::I64(packets)],
+            |input| input.read_i32().map(drop),
+        )
+    }
+
+    /// Packets that each queue of the switch holds.
+    pub fn set_queue_depth(&mut self, packets: u32) -> Result<(), ThriftError> {
+        let packets = i32::try_from(packets).unwrap_or(i32::MAX);
+        self.call("simple_switch:set_all_egress_queue_depths", &[Argument::I32(packets)], |input| {
+            input.read_i32().map(drop)
+        })
+    }
+
+    fn call<R>(
+        &mut self,
+        method: &str,
+        arguments: &[Argument<'_>],
+        result: impl FnMut(&mut dyn TInputProtocol) -> thrift::Result<R>,
+    ) -> Result<R, ThriftError> {
+        let done = self.exchange(method, arguments, result);
+        done.map_err(|source| ThriftError::Call { address: self.address.clone(), source })
+    }
+
+    fn exchange<R>(
+        &mut self,
+        method: &str,
+        arguments: &[Argument<'_>],
+        mut result: impl FnMut(&mut dyn TInputProtocol) -> thrift::Result<R>,
+    ) -> thrift::Result<R> {
+        self.calls = self.calls.wrapping_add(1);
+        let out = &mut self.output;
+        out.write_message_begin(&TMessageIdentifier::new(method, TMessageType::Call, self.calls))?;
+        out.write_struct_begin(&TStructIdentifier::new("args"))?;
+        for (id, argument) in (1..).zip(arguments) {
+            let field = |kind| TFieldIdentifier::new("", kind, id);
+            match argument {
+                Argument::I32(value) => {
+                    out.write_field_begin(&field(TType::I32))?;
+                    out.write_i32(*value)?;
+                }
+                Argument::I64(value) => {
+                    out.write_field_begin(&field(TType::I64))?;
+                    out.write_i64(*value)?;
+                }
+                Argument::Text(value) => {
+                    out.write_field_begin(&field(TType::String))?;
+                    out.write_string(value)?;
+                }
+            }
+        }
+        out.write_field_stop()?;
+        out.write_struct_end()?;
+        out.write_message_end()?;
+        out.flush()?;
+
+        let input = &mut self.input;
+        let message = input.read_message_begin()?;
+        if message.message_type == TMessageType::Exception {
+            return Err(thrift::Error::Application(thrift::Error::read_application_error_from_in_protocol(
+                input,
+            )?));
+        }
+        let mut answer = None;
+        input.read_struct_begin()?;
+        loop {
+            let field = input.read_field_begin()?;
+            match field.id {
+                _ if field.field_type == TType::Stop => break,
+                Some(RESULT) => answer = Some(result(input)?),
+                _ => input.skip(field.field_type)?,
+            }
+        }
+        input.read_struct_end()?;
+        input.read_message_end()?;
+        answer.ok_or_else(|| {
+            thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
+        })
+    }
+}

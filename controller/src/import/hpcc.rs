@@ -1,0 +1,131 @@
+//! Topology files of the HPCC simulator and of ns3-datacenter, which has one number more in its header.
+//!
+//! ```text
+//! nodes switches links            (ns3-datacenter: nodes switches tors links)
+//! ids of the switches
+//! a b rate delay error-rate       once for each link
+//! ```
+
+use super::{ImportError, Imported};
+use crate::topology::{Custom, LinkSpec, TopologySpec};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_units::{Bandwidth, Time};
+
+/// More nodes than a fabric can have: hosts and switches together.
+const MOST_NODES: usize = 2_000_000;
+
+pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
+    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let line = |number: usize| format!("line {number}");
+    let (at, header) = lines.next().ok_or_else(|| ImportError::at(line(1), "the file is empty"))?;
+    let words: Vec<&str> = header.split_whitespace().collect();
+    let number = |word: &str| {
+        word.parse::<usize>().map_err(|_| ImportError::at(line(at), format!("\"{word}\" is not a number")))
+    };
+    let (nodes, switch_count, link_count) = match words[..] {
+        [nodes, switches, links] | [nodes, switches, _, links] => {
+            (number(nodes)?, number(switches)?, number(links)?)
+        }
+        _ => {
+            let problem = "the header is not \"nodes switches links\" or \"nodes switches tors links\" (SimAI's with \
+                           GPUs and NVSwitches is not supported)";
+            return Err(ImportError::at(line(at), problem));
+        }
+    };
+    if nodes > MOST_NODES || switch_count > nodes {
+        return Err(ImportError::at(
+            line(at),
+            format!("{nodes} nodes with {switch_count} switches cannot be"),
+        ));
+    }
+    // Their loader reads words, so the ids may stand on several lines.
+    let mut switches = BTreeSet::new();
+    while switches.len() < switch_count {
+        let (at, ids) = lines.next().ok_or_else(|| ImportError::at("the end", "switch ids are missing"))?;
+        for word in ids.split_whitespace() {
+            let id = word.parse().ok().filter(|&id: &usize| id < nodes);
+            let id = id.ok_or_else(|| {
+                ImportError::at(line(at), format!("\"{word}\" is no id of a node below {nodes}"))
+            })?;
+            if !switches.insert(id) {
+                return Err(ImportError::at(line(at), format!("switch {id} is listed twice")));
+            }
+        }
+    }
+    if switches.len() > switch_count {
+        return Err(ImportError::at(
+            line(at),
+            format!("{} switch ids are listed, not {switch_count}", switches.len()),
+        ));
+    }
+    let name = |id: usize| if switches.contains(&id) { format!("s{id}") } else { format!("h{id}") };
+    let mut links = Vec::new();
+    let mut lossy = 0;
+    for _ in 0..link_count {
+        let (at, words) = lines.next().ok_or_else(|| {
+            ImportError::at("the end", format!("{} of {link_count} links are there", links.len()))
+        })?;
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let &[a, b, rate, delay, ref rest @ ..] = words.as_slice() else {
+            return Err(ImportError::at(line(at), "a link is \"a b rate delay error-rate\""));
+        };
+        let id = |word: &str| {
+            let id = word.parse().ok().filter(|&id: &usize| id < nodes);
+            id.ok_or_else(|| {
+                ImportError::at(line(at), format!("\"{word}\" is no id of a node below {nodes}"))
+            })
+        };
+        lossy += usize::from(rest.first().is_some_and(|rate| rate.parse::<f64>() != Ok(0.0)));
+        links.push(LinkSpec {
+            a: name(id(a)?),
+            b: name(id(b)?),
+            rate: Some(
+                rate_of(rate).ok_or_else(|| ImportError::at(line(at), format!("\"{rate}\" is no rate")))?,
+            ),
+            delay: Some(delay.parse::<Time>().map_err(|why| ImportError::at(line(at), why))?),
+            a_port: None,
+            b_port: None,
+        });
+    }
+    let mut warnings = Vec::new();
+    match lines.count() {
+        0 => {}
+        more => warnings.push(format!(
+            "{more} lines after the {link_count} links that the header promises are not read, as in the HPCC simulator"
+        )),
+    }
+    if lossy > 0 {
+        warnings.push(format!("{lossy} links have an error rate, which is not taken over"));
+    }
+    if let Some(pair) = parallel(&links) {
+        warnings.push(format!("{pair} have several links: all are used (the HPCC simulator uses the last)"));
+    }
+    let hosts = (0..nodes).filter(|id| !switches.contains(id)).map(name).collect();
+    let topology = TopologySpec::Custom(Custom {
+        hosts,
+        switches: switches.iter().map(|&id| format!("s{id}")).collect(),
+        links,
+        addresses: BTreeMap::new(),
+        rate: Bandwidth::from_gbps(100),
+        delay: Time::from_us(1),
+    });
+    Ok(Imported { topology, runtime: BTreeMap::new(), places: BTreeMap::new(), warnings })
+}
+
+/// `100Gbps`, or bits per second without a unit.
+fn rate_of(word: &str) -> Option<Bandwidth> {
+    match word.parse::<f64>() {
+        Ok(bps) if bps.is_finite() && bps >= 0.0 => Some(Bandwidth::from_bps(bps.round() as u64)),
+        Ok(_) => None,
+        Err(_) => word.parse().ok(),
+    }
+}
+
+/// The first pair of nodes with more than one link.
+fn parallel(links: &[LinkSpec]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let pair = |link: &LinkSpec| {
+        if link.a < link.b { (link.a.clone(), link.b.clone()) } else { (link.b.clone(), link.a.clone()) }
+    };
+    links.iter().map(pair).find(|pair| !seen.insert(pair.clone())).map(|(a, b)| format!("{a} and {b}"))
+}

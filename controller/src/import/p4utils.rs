@@ -1,0 +1,221 @@
+//! p4-utils' `p4app.json`, and the `topology.json` that it writes.
+
+use super::{ImportError, Imported, SwitchPlace, delay_of, in_order, rate_of};
+use crate::topology::{AddressSpec, Custom, LinkSpec, TopologySpec};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use weir_units::{Bandwidth, Time};
+
+type Tree = Map<String, Value>;
+
+/// What a link is taken for that names no bandwidth.
+const UNLIMITED: Bandwidth = Bandwidth::from_gbps(1);
+/// Of the first switch; p4-utils counts on from it.
+const FIRST_GRPC_PORT: u16 = 9559;
+/// Keys of a p4app.json that name Python modules and scripts.
+const PYTHON: [&str; 8] = [
+    "switch_node",
+    "compiler_module",
+    "host_node",
+    "client_module",
+    "topo_module",
+    "mininet_module",
+    "exec_scripts",
+    "tasks_file",
+];
+
+/// A `p4app.json`.
+pub(super) fn import_app(app: &Tree, topology: &Tree) -> Result<Imported, ImportError> {
+    let mut warnings: Vec<String> = PYTHON
+        .iter()
+        .filter(|key| app.get(**key).is_some_and(|value| !value.is_null()))
+        .map(|key| format!("{key} is Python's and not taken over"))
+        .collect();
+    let nodes = |key: &str| match topology.get(key) {
+        Some(Value::Object(nodes)) => Ok(nodes.clone()),
+        None => Ok(Map::new()),
+        Some(_) => Err(ImportError::at(format!("topology.{key}"), "is no object of names")),
+    };
+    let (hosts, switches) = (nodes("hosts")?, nodes("switches")?);
+    if !nodes("routers")?.is_empty() {
+        return Err(ImportError::at(
+            "topology.routers",
+            "routers (FRR) are not supported, only P4 switches are",
+        ));
+    }
+    for (name, switch) in &switches {
+        if switch.get("cli_input").is_some_and(|value| !value.is_null()) {
+            warnings.push(format!("{name}: cli_input is for simple_switch_CLI and not applied"));
+        }
+    }
+    let default = topology.get("default").cloned().unwrap_or_default();
+    let list = topology.get("links").and_then(Value::as_array);
+    let list = list.ok_or_else(|| ImportError::at("topology.links", "is no list"))?;
+    let mut links = Vec::with_capacity(list.len());
+    for (index, json) in list.iter().enumerate() {
+        let place = format!("topology.links[{index}]");
+        let parts = json.as_array().map(Vec::as_slice).unwrap_or_default();
+        let (Some(a), Some(b)) =
+            (parts.first().and_then(Value::as_str), parts.get(1).and_then(Value::as_str))
+        else {
+            return Err(ImportError::at(place, "a link is [node, node, {..}]"));
+        };
+        let own = parts.get(2).cloned().unwrap_or_default();
+        let option = |key: &str| own.get(key).or_else(|| default.get(key)).cloned().unwrap_or_default();
+        let port = |key: &str, node: &str| port_of(&option(key), node, &switches, &place);
+        links.push(LinkSpec {
+            rate: Some(rate(&option("bw"), &place, &mut warnings)?),
+            delay: Some(delay_of(&option("delay"), &place)?),
+            a_port: port("port1", a)?,
+            b_port: port("port2", b)?,
+            a: a.to_owned(),
+            b: b.to_owned(),
+        });
+    }
+    let switch_names = in_order(switches.keys());
+    let places = places(&switch_names, &switches);
+    let strategy = topology.get("assignment_strategy").and_then(Value::as_str).unwrap_or("l2");
+    let addresses = assign(strategy, &in_order(hosts.keys()), &links, &places)?;
+    let topology = TopologySpec::Custom(Custom {
+        hosts: in_order(hosts.keys()),
+        switches: switch_names,
+        links,
+        addresses,
+        rate: UNLIMITED,
+        delay: Time::ZERO,
+    });
+    Ok(Imported { topology, runtime: BTreeMap::new(), places, warnings })
+}
+
+/// What p4-utils writes for controllers: a graph in networkx' node-link form.
+pub(super) fn import_graph(graph: &Tree) -> Result<Imported, ImportError> {
+    let mut warnings = Vec::new();
+    let list = |key: &str| graph.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is = |node: &Value, key: &str| node.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let (mut hosts, mut switches) = (Map::new(), Map::new());
+    for (index, node) in list("nodes").iter().enumerate() {
+        let place = format!("nodes[{index}]");
+        let name = node.get("id").and_then(Value::as_str);
+        let name = name.ok_or_else(|| ImportError::at(&place, "has no id"))?.to_owned();
+        if is(node, "isHost") {
+            hosts.insert(name, node.clone());
+        } else if is(node, "isSwitch") || is(node, "isP4Switch") {
+            switches.insert(name, node.clone());
+        } else {
+            return Err(ImportError::at(place, format!("\"{name}\" is neither a host nor a switch")));
+        }
+    }
+    let edges = if graph.contains_key("links") { "links" } else { "edges" };
+    let (mut links, mut addresses) = (Vec::new(), BTreeMap::new());
+    for (index, edge) in list(edges).iter().enumerate() {
+        let place = format!("{edges}[{index}]");
+        let text = |key: &str| edge.get(key).and_then(Value::as_str);
+        let ends = [("node1", "source", "ip1", "addr1"), ("node2", "target", "ip2", "addr2")];
+        let mut names = Vec::new();
+        for (node, fallback, ip, mac) in ends {
+            let name = text(node)
+                .or_else(|| text(fallback))
+                .ok_or_else(|| ImportError::at(&place, "has no ends"))?;
+            if hosts.contains_key(name) {
+                let ip = text(ip).and_then(|ip| ip.split('/').next()?.parse().ok());
+                let ip = ip
+                    .ok_or_else(|| ImportError::at(&place, format!("host \"{name}\" has no IPv4 address")))?;
+                addresses.insert(
+                    name.to_owned(),
+                    AddressSpec { ip, mac: text(mac).and_then(|mac| mac.parse().ok()) },
+                );
+            }
+            names.push(name.to_owned());
+        }
+        let [a, b] =
+            <[String; 2]>::try_from(names).map_err(|_| ImportError::at(&place, "has no two ends"))?;
+        let value = |key: &str| edge.get(key).cloned().unwrap_or_default();
+        links.push(LinkSpec {
+            rate: Some(rate(&value("bw"), &place, &mut warnings)?),
+            delay: Some(delay_of(&value("delay"), &place)?),
+            a_port: port_of(&value("port1"), &a, &switches, &place)?,
+            b_port: port_of(&value("port2"), &b, &switches, &place)?,
+            a,
+            b,
+        });
+    }
+    let switch_names = in_order(switches.keys());
+    let places = places(&switch_names, &switches);
+    let topology = TopologySpec::Custom(Custom {
+        hosts: in_order(hosts.keys()),
+        switches: switch_names,
+        links,
+        addresses,
+        rate: UNLIMITED,
+        delay: Time::ZERO,
+    });
+    Ok(Imported { topology, runtime: BTreeMap::new(), places, warnings })
+}
+
+fn rate(json: &Value, place: &str, warnings: &mut Vec<String>) -> Result<Bandwidth, ImportError> {
+    match json {
+        Value::Null => Ok(UNLIMITED),
+        Value::Number(mbps) => rate_of(mbps.as_f64().unwrap_or(0.0), place, warnings),
+        other => Err(ImportError::at(place, format!("bw {other} is no bandwidth in Mbit/s"))),
+    }
+}
+
+/// The port of a switch's end; a host's does not matter.
+fn port_of(json: &Value, node: &str, switches: &Tree, place: &str) -> Result<Option<u16>, ImportError> {
+    if json.is_null() || !switches.contains_key(node) {
+        return Ok(None);
+    }
+    let port = json.as_u64().and_then(|port| u16::try_from(port).ok());
+    port.map(Some).ok_or_else(|| ImportError::at(place, format!("{json} is no port")))
+}
+
+/// Device ids and ports as p4-utils gives them out: the number in the name, and one after the other.
+fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchPlace> {
+    let place = |(index, name): (usize, &String)| {
+        let own = |key: &str| switches.get(name)?.get(key)?.as_u64();
+        let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let device_id = own("device_id").or_else(|| digits.parse().ok()).unwrap_or(index as u64 + 1);
+        let counted = FIRST_GRPC_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+        let grpc_port = own("grpc_port").and_then(|port| u16::try_from(port).ok()).unwrap_or(counted);
+        (name.clone(), SwitchPlace { grpc_port, device_id })
+    };
+    names.iter().enumerate().map(place).collect()
+}
+
+/// The addresses that p4-utils gives out by itself, `sw` and `h` being the numbers in the names:
+/// `l2` 10.0.0.h, `mixed` 10.0.sw.h, `l3` 10.sw.h.2.
+fn assign(
+    strategy: &str,
+    hosts: &[String],
+    links: &[LinkSpec],
+    places: &BTreeMap<String, SwitchPlace>,
+) -> Result<BTreeMap<String, AddressSpec>, ImportError> {
+    let place = "topology.assignment_strategy";
+    let mut addresses = BTreeMap::new();
+    for name in hosts {
+        let link = links.iter().find(|link| link.a == *name || link.b == *name);
+        let link = link.ok_or_else(|| ImportError::at(format!("topology.hosts.{name}"), "has no link"))?;
+        let switch = if link.a == *name { &link.b } else { &link.a };
+        let id = places.get(switch).map_or(0, |it| it.device_id);
+        let number = name.strip_prefix('h').and_then(|digits| digits.parse::<u16>().ok());
+        let wrong = || {
+            ImportError::at(
+                place,
+                format!("\"{name}\" has no number that \"{strategy}\" could make an address of"),
+            )
+        };
+        let [high, low] = number.ok_or_else(wrong)?.to_be_bytes();
+        let [.., id_high, id_low] = id.to_be_bytes();
+        let [a, b, c] = match strategy {
+            "l2" => [0, high, low],
+            "mixed" if high == 0 => [id_high, id_low, low],
+            "l3" if high == 0 && id_high == 0 => [id_low, low, 2],
+            "mixed" | "l3" => return Err(wrong()),
+            other => return Err(ImportError::at(place, format!("\"{other}\" is not l2, mixed or l3"))),
+        };
+        let mac = crate::topology::Mac([0, 0, 10, a, b, c]);
+        addresses.insert(name.clone(), AddressSpec { ip: Ipv4Addr::new(10, a, b, c), mac: Some(mac) });
+    }
+    Ok(addresses)
+}

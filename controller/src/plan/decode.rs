@@ -1,0 +1,105 @@
+//! Back from a switch's entities to its routes, to prove what is really there.
+
+use crate::routes::{Hop, Method, Routes, SwitchRoutes};
+use crate::topology::{Prefix, Topology};
+use crate::words;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::{Entity, TableEntry};
+use weir_proto::p4info::{Index, Object};
+use weir_proto::value;
+
+/// The routes that switches hold, by switch name; a switch that is not named has none. Entries of other tables are
+/// passed over; an entry of these tables that no plan writes is an error, in words.
+pub fn decode(
+    topology: &Topology,
+    held: &BTreeMap<String, Vec<Entity>>,
+    p4info: &Index,
+) -> Result<Routes, String> {
+    let mut switches = Vec::with_capacity(topology.switches.len());
+    for switch in &topology.switches {
+        let mut routes = SwitchRoutes::default();
+        let mut members: BTreeMap<u16, BTreeMap<u16, u16>> = BTreeMap::new();
+        for entity in held.get(&switch.name).into_iter().flatten() {
+            let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
+            take(entry, p4info, &mut routes, &mut members).ok_or_else(|| {
+                format!("{}: not an entry of a plan: {}", switch.name, words::entity(entity, p4info))
+            })?;
+        }
+        for (group, ports) in members {
+            // A gap ends the group: packets that choose what is behind it are dropped.
+            let ports = (0..).map_while(|index| ports.get(&index).copied()).collect();
+            routes.groups.insert(group, ports);
+        }
+        switches.push(routes);
+    }
+    let has_trees = switches.iter().any(|it| it.forward.values().any(|hop| matches!(hop, Hop::Trees { .. })));
+    Ok(Routes { method: if has_trees { Method::Trees } else { Method::Ecmp }, switches })
+}
+
+fn take(
+    entry: &TableEntry,
+    p4info: &Index,
+    routes: &mut SwitchRoutes,
+    members: &mut BTreeMap<u16, BTreeMap<u16, u16>>,
+) -> Option<()> {
+    let table = p4info.tables.id(entry.table_id)?;
+    let key = |name: &str| {
+        let id = table.match_field(name)?.id;
+        let field = entry.r#match.iter().find(|field| field.field_id == id)?;
+        match field.field_match_type.as_ref()? {
+            FieldMatchType::Exact(it) => Some((value::to_u64(&it.value)?, 0)),
+            FieldMatchType::Lpm(it) => Some((value::to_u64(&it.value)?, it.prefix_len)),
+            _ => None,
+        }
+    };
+    let small = |name: &str| u16::try_from(key(name)?.0).ok();
+    let called = || {
+        let ActionType::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else { return None };
+        let info = p4info.actions.id(action.action_id)?;
+        Some((action, info))
+    };
+    let param = |name: &str| {
+        let (action, info) = called()?;
+        let id = info.param(name)?.id;
+        value::to_u64(&action.params.iter().find(|it| it.param_id == id)?.value)
+    };
+    let port = || u16::try_from(param("port")?).ok();
+    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    match last(&table.preamble().name).as_str() {
+        "forward" if !entry.is_default_action => {
+            // No field: any address.
+            let (addr, len) = key("dst_addr").unwrap_or((0, 0));
+            let prefix = Prefix::of(Ipv4Addr::from_bits(u32::try_from(addr).ok()?), u8::try_from(len).ok()?);
+            let hop = match last(&called()?.1.preamble().name).as_str() {
+                "deliver" => {
+                    let [_, _, mac @ ..] = param("dst_mac")?.to_be_bytes();
+                    Hop::Deliver { port: port()?, mac }
+                }
+                "via" => Hop::Via { port: port()? },
+                "spread" => Hop::Spread {
+                    group: u16::try_from(param("group")?).ok()?,
+                    size: u16::try_from(param("size")?).ok()?,
+                    slice: u8::try_from(param("slice")?).ok()?,
+                },
+                "trees" => Hop::Trees { count: u8::try_from(param("count")?).ok()? },
+                _ => return None,
+            };
+            routes.forward.insert(prefix, hop);
+        }
+        "member" if !entry.is_default_action => {
+            members.entry(small("group")?).or_default().insert(small("index")?, port()?);
+        }
+        "tree_route" if !entry.is_default_action => {
+            let tree = usize::from(u8::try_from(key("tree")?.0).ok()?);
+            let dst = Ipv4Addr::from_bits(u32::try_from(key("dst_addr")?.0).ok()?);
+            routes.trees.resize(routes.trees.len().max(tree + 1), BTreeMap::new());
+            routes.trees[tree].insert(dst, port()?);
+        }
+        _ => {}
+    }
+    Some(())
+}

@@ -1,0 +1,109 @@
+use super::Entry;
+use crate::reconcile::{BASE, LAST_WANTED};
+use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::topology::{HostIx, Node, Prefix, SwitchIx, Topology};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// In which order the switches of a fabric may take up new routes so that no packet ever loops.
+///
+/// A switch takes up its new way to a destination only after all switches that are nearer on the new ways have
+/// theirs. Then a packet that meets a switch with the new way meets only such switches from there on, and goes
+/// straight to its destination; until then it follows the old ways, which have no loop either. It does not matter
+/// what the old ways were. (RFC 6976 orders FIB updates to the same end, without a controller.)
+///
+/// From ECMP to trees there is no such order, since every tree has another one: there the old prefixes go first
+/// ([`Goal::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in
+/// circles.
+pub struct Ranks {
+    prefixes: BTreeMap<Prefix, Vec<u32>>,
+    trees: Vec<BTreeMap<Ipv4Addr, Vec<u32>>>,
+}
+
+impl Ranks {
+    /// For new routes.
+    pub fn new(topology: &Topology, routes: &Routes) -> Ranks {
+        let mut prefixes = BTreeMap::new();
+        for prefix in routes.switches.iter().flat_map(|it| it.forward.keys()) {
+            prefixes.entry(*prefix).or_insert_with(|| {
+                heights(topology, routes, &|it| {
+                    it.forward.get(prefix).map_or(Vec::new(), |hop| ports(it, hop))
+                })
+            });
+        }
+        let most = routes.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0);
+        let mut trees = vec![BTreeMap::new(); most];
+        for (tree, by_host) in trees.iter_mut().enumerate() {
+            for host in topology.host_ixs().filter(|&host| is_first_of_rack(topology, host)) {
+                let ip = topology.host(host).ip;
+                let next = |it: &SwitchRoutes| {
+                    it.trees.get(tree).and_then(|t| t.get(&ip)).copied().into_iter().collect()
+                };
+                let heights = heights(topology, routes, &next);
+                // Trees lead to the switch; what is behind it makes no difference.
+                for &other in &topology.switch(topology.host(host).switch).hosts {
+                    by_host.insert(topology.host(other).ip, heights.clone());
+                }
+            }
+        }
+        Ranks { prefixes, trees }
+    }
+
+    /// When `switch` may take up this entry: ascending.
+    pub fn of(&self, switch: SwitchIx, entry: &Entry) -> u32 {
+        let at =
+            |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);
+        match entry {
+            // It refers to all trees at once.
+            Entry::Forward { hop: Hop::Trees { .. }, .. } => LAST_WANTED,
+            Entry::Forward { prefix, .. } => at(self.prefixes.get(prefix)),
+            Entry::TreeRoute { tree, dst, .. } => {
+                at(self.trees.get(usize::from(*tree)).and_then(|t| t.get(dst)))
+            }
+            _ => BASE,
+        }
+    }
+}
+
+fn is_first_of_rack(topology: &Topology, host: HostIx) -> bool {
+    topology.switch(topology.host(host).switch).hosts.first() == Some(&host)
+}
+
+/// The ports by which a hop may leave.
+fn ports(it: &SwitchRoutes, hop: &Hop) -> Vec<u16> {
+    match hop {
+        Hop::Deliver { port, .. } | Hop::Via { port } => vec![*port],
+        Hop::Spread { group, .. } => it.groups.get(group).cloned().unwrap_or_default(),
+        Hop::Trees { .. } => Vec::new(),
+    }
+}
+
+/// For every switch, the most switches that a packet meets after it. Routes with a loop give some number.
+fn heights(topology: &Topology, routes: &Routes, next: &dyn Fn(&SwitchRoutes) -> Vec<u16>) -> Vec<u32> {
+    let mut known = vec![None; topology.switches.len()];
+    for ix in topology.switch_ixs() {
+        height(topology, routes, next, ix, &mut known);
+    }
+    known.into_iter().map(|height| height.unwrap_or(0)).collect()
+}
+
+fn height(
+    topology: &Topology,
+    routes: &Routes,
+    next: &dyn Fn(&SwitchRoutes) -> Vec<u16>,
+    ix: SwitchIx,
+    known: &mut [Option<u32>],
+) -> u32 {
+    if let Some(height) = known[ix.0 as usize] {
+        return height;
+    }
+    // Stands while its successors are looked at, so that a loop ends.
+    known[ix.0 as usize] = Some(0);
+    let after = next(routes.of(ix)).into_iter().filter_map(|port| match topology.peer(ix, port)?.1.node {
+        Node::Switch(next_ix) => Some(1 + height(topology, routes, next, next_ix, known)),
+        Node::Host(_) => None,
+    });
+    let most = after.max().unwrap_or(0);
+    known[ix.0 as usize] = Some(most);
+    most
+}

@@ -1,0 +1,180 @@
+use prost::Message;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::replica::PortKind;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::{
+    Action, ActionProfileGroup, ActionProfileMember, Entity, FieldMatch, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableEntry,
+};
+use weir_proto::value;
+
+/// What an entity is, as opposed to what it says: a switch holds one of each identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Identity {
+    /// A multicast group.
+    Multicast(u32),
+    /// A clone session.
+    Clone(u32),
+    /// A member of an action profile.
+    Member {
+        /// Action profile.
+        profile: u32,
+        /// Member.
+        member: u32,
+    },
+    /// A group of an action profile.
+    Group {
+        /// Action profile.
+        profile: u32,
+        /// Group.
+        group: u32,
+    },
+    /// The default action of a table.
+    Default(u32),
+    /// An entry of a table.
+    Entry {
+        /// Table.
+        table: u32,
+        /// The match fields in canonical form, encoded.
+        key: Vec<u8>,
+        /// Priority, 0 in tables that have none.
+        priority: i32,
+    },
+}
+
+/// The identity of an entity in canonical form; `None` if it is not one that is compared.
+pub fn identity(entity: &Entity) -> Option<Identity> {
+    Some(match entity.entity.as_ref()? {
+        Kind::TableEntry(entry) if entry.is_default_action => Identity::Default(entry.table_id),
+        Kind::TableEntry(entry) => Identity::Entry {
+            table: entry.table_id,
+            key: TableEntry { r#match: entry.r#match.clone(), ..TableEntry::default() }.encode_to_vec(),
+            priority: entry.priority,
+        },
+        Kind::ActionProfileMember(it) => {
+            Identity::Member { profile: it.action_profile_id, member: it.member_id }
+        }
+        Kind::ActionProfileGroup(it) => Identity::Group { profile: it.action_profile_id, group: it.group_id },
+        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
+            Pre::MulticastGroupEntry(it) => Identity::Multicast(it.multicast_group_id),
+            Pre::CloneSessionEntry(it) => Identity::Clone(it.session_id),
+        },
+        _ => return None,
+    })
+}
+
+/// The same entity, written the one way: canonical byte strings, fields and members in order, don't-care fields left
+/// out, without counts, meter settings and metadata, which are not compared.
+pub fn canonical(entity: &Entity) -> Entity {
+    let kind = entity.entity.as_ref().map(|kind| match kind {
+        Kind::TableEntry(entry) => Kind::TableEntry(table_entry(entry)),
+        Kind::ActionProfileMember(it) => Kind::ActionProfileMember(ActionProfileMember {
+            action: it.action.as_ref().map(action),
+            ..it.clone()
+        }),
+        Kind::ActionProfileGroup(it) => {
+            let mut members = it.members.clone();
+            members.sort_by_key(|member| (member.member_id, member.weight));
+            Kind::ActionProfileGroup(ActionProfileGroup { members, ..it.clone() })
+        }
+        Kind::PacketReplicationEngineEntry(it) => {
+            let r#type = it.r#type.clone().map(|kind| match kind {
+                Pre::MulticastGroupEntry(it) => Pre::MulticastGroupEntry(MulticastGroupEntry {
+                    replicas: replicas(&it.replicas),
+                    metadata: Vec::new(),
+                    ..it
+                }),
+                Pre::CloneSessionEntry(mut it) => {
+                    it.replicas = replicas(&it.replicas);
+                    Pre::CloneSessionEntry(it)
+                }
+            });
+            Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type })
+        }
+        other => other.clone(),
+    });
+    Entity { entity: kind }
+}
+
+fn table_entry(entry: &TableEntry) -> TableEntry {
+    let mut fields: Vec<FieldMatch> = entry.r#match.iter().filter_map(field).collect();
+    fields.sort_by_key(|field| field.field_id);
+    let mut says = entry.action.clone();
+    if let Some(ActionType::Action(it)) = says.as_mut().and_then(|says| says.r#type.as_mut()) {
+        *it = action(it);
+    }
+    if let Some(ActionType::ActionProfileActionSet(set)) = says.as_mut().and_then(|says| says.r#type.as_mut())
+    {
+        for member in &mut set.action_profile_actions {
+            member.action = member.action.as_ref().map(action);
+        }
+    }
+    TableEntry {
+        table_id: entry.table_id,
+        r#match: fields,
+        action: says,
+        priority: entry.priority,
+        is_default_action: entry.is_default_action,
+        idle_timeout_ns: entry.idle_timeout_ns,
+        ..TableEntry::default()
+    }
+}
+
+/// `None` if it matches anything.
+fn field(field: &FieldMatch) -> Option<FieldMatch> {
+    let mut field = field.clone();
+    let bytes = |value: &mut Vec<u8>| *value = value::canonical(value);
+    match field.field_match_type.as_mut()? {
+        FieldMatchType::Exact(it) => bytes(&mut it.value),
+        FieldMatchType::Lpm(it) if it.prefix_len == 0 => return None,
+        FieldMatchType::Lpm(it) => bytes(&mut it.value),
+        FieldMatchType::Ternary(it) => {
+            bytes(&mut it.value);
+            bytes(&mut it.mask);
+            if it.mask == [0] {
+                return None;
+            }
+        }
+        FieldMatchType::Range(it) => {
+            bytes(&mut it.low);
+            bytes(&mut it.high);
+        }
+        FieldMatchType::Optional(it) => bytes(&mut it.value),
+        FieldMatchType::Other(_) => {}
+    }
+    Some(field)
+}
+
+fn action(action: &Action) -> Action {
+    let mut action = action.clone();
+    action.params.sort_by_key(|param| param.param_id);
+    for param in &mut action.params {
+        param.value = value::canonical(&param.value);
+    }
+    action
+}
+
+/// With the port as a number: P4Runtime before 1.4, and so BMv2, knows no other form.
+#[allow(deprecated)]
+fn replicas(replicas: &[Replica]) -> Vec<Replica> {
+    let mut replicas = replicas.to_vec();
+    for replica in &mut replicas {
+        if let Some(PortKind::Port(bytes)) = &replica.port_kind {
+            let port = value::to_u64(bytes).and_then(|port| u32::try_from(port).ok());
+            replica.port_kind = port.map(PortKind::EgressPort).or(replica.port_kind.take());
+        }
+    }
+    replicas.sort_by_key(|replica| (replica_port(replica), replica.instance));
+    replicas
+}
+
+/// The port of a replica, 0 if it has none that is a number.
+#[allow(deprecated)]
+fn replica_port(replica: &Replica) -> u32 {
+    match &replica.port_kind {
+        Some(PortKind::EgressPort(port)) => *port,
+        _ => 0,
+    }
+}

@@ -1,0 +1,72 @@
+use super::canonical::{Identity, canonical, identity};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_proto::p4::v1::Entity;
+
+/// Rank of what refers to nothing: identities, profiles, groups and their members.
+pub const BASE: u32 = 16;
+/// Rank of what refers to everything else that is wanted.
+pub const LAST_WANTED: u32 = u32::MAX - 1;
+/// Rank of what is not wanted any more.
+pub const LAST: u32 = u32::MAX;
+/// Rank of what has to go before anything new comes.
+const FIRST: u32 = 0;
+
+/// An entity that a switch should hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wanted<'a> {
+    /// When it may be written.
+    pub rank: u32,
+    /// In canonical form.
+    pub entity: &'a Entity,
+}
+
+/// All that a switch should hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Goal {
+    wanted: Vec<(u32, Entity)>,
+    places: BTreeMap<Identity, usize>,
+    retire_first: BTreeSet<u32>,
+}
+
+impl Goal {
+    /// Adds an entity. A second one with the same identity takes the place of the first.
+    pub fn want(&mut self, rank: u32, entity: Entity) {
+        let entity = canonical(&entity);
+        let Some(identity) = identity(&entity) else { return };
+        match self.places.get(&identity) {
+            Some(&place) => self.wanted[place] = (rank, entity),
+            None => {
+                self.places.insert(identity, self.wanted.len());
+                self.wanted.push((rank, entity));
+            }
+        }
+    }
+
+    /// Superfluous entries of this table are deleted before anything is written, not at the end.
+    pub fn retire_first(&mut self, table_id: u32) {
+        self.retire_first.insert(table_id);
+    }
+
+    /// In the order in which they were added.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
+        self.wanted.iter().map(|(rank, entity)| Wanted { rank: *rank, entity })
+    }
+
+    /// How many entities.
+    pub fn len(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Whether the switch should hold nothing.
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// When something superfluous goes.
+    pub(super) fn retirement_rank(&self, identity: &Identity) -> u32 {
+        match identity {
+            Identity::Entry { table, .. } if self.retire_first.contains(table) => FIRST,
+            _ => LAST,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! From what a switch holds to what it should hold: the least number of updates, in an order in which nothing
+//! ever refers to what is not there (make before break).
+//!
+//! A [`Goal`] is a list of entities with ranks. [`difference`] compares it with what was read from the switch. New and
+//! changed entities come in the order of their ranks, then what has become superfluous is deleted, referring
+//! entities before those they refer to. Where nothing differs, nothing is written.
+//!
+//! What is compared: table entries and default actions, action profiles, multicast groups and clone sessions. Left
+//! alone are counters, meters and registers, const entries, and default actions that the program fixes.
+
+mod canonical;
+mod goal;
+
+pub use canonical::{Identity, canonical, identity};
+pub use goal::{BASE, Goal, LAST, LAST_WANTED, Wanted};
+
+use std::collections::BTreeMap;
+use weir_proto::p4::config::v1::Table;
+use weir_proto::p4::v1::action::Param;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{Action, Entity, TableAction, TableEntry, Update, table_action};
+use weir_proto::p4info::{Index, Object};
+
+/// One update of a difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Steps of all switches with a lower rank come first.
+    pub rank: u32,
+    /// What to write.
+    pub update: Update,
+}
+
+/// What has to be written to a switch, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// By rank.
+    pub steps: Vec<Step>,
+    /// Entities that are as they should be.
+    pub unchanged: usize,
+}
+
+impl Difference {
+    /// How many updates of a kind.
+    pub fn count(&self, kind: Type) -> usize {
+        self.steps.iter().filter(|step| step.update.r#type() == kind).count()
+    }
+}
+
+/// What to write so that a switch holds the goal and nothing else.
+pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference {
+    let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
+    for entity in actual.iter().filter(|entity| is_ours(entity, p4info)) {
+        let entity = canonical(entity);
+        if let Some(identity) = identity(&entity) {
+            there.insert(identity, entity);
+        }
+    }
+    let mut result = Difference::default();
+    for Wanted { rank, entity } in goal.wanted() {
+        let Some(identity) = identity(entity) else { continue };
+        let kind = match there.remove(&identity) {
+            Some(old) if old == *entity => {
+                result.unchanged += 1;
+                continue;
+            }
+            Some(_) => Type::Modify,
+            None if matches!(identity, Identity::Default(_)) => Type::Modify,
+            None => Type::Insert,
+        };
+        result
+            .steps
+            .push(Step { rank, update: Update { r#type: kind.into(), entity: Some(entity.clone()) } });
+    }
+    let mut superfluous: Vec<_> = there.into_iter().collect();
+    superfluous.sort_by_key(|(identity, _)| retirement(identity, p4info));
+    for (identity, entity) in superfluous {
+        let rank = goal.retirement_rank(&identity);
+        if let Some(update) = removal(&identity, entity, p4info) {
+            result.steps.push(Step { rank, update });
+        }
+    }
+    result.steps.sort_by_key(|step| step.rank); // stable
+    result
+}
+
+/// Whether the controller may write it.
+fn is_ours(entity: &Entity, p4info: &Index) -> bool {
+    let Some(Kind::TableEntry(entry)) = &entity.entity else { return true };
+    let Some(table) = p4info.tables.id(entry.table_id) else { return false };
+    let fixed =
+        if entry.is_default_action { table.const_default_action_id != 0 } else { table.is_const_table };
+    !fixed && !entry.is_const
+}
+
+/// Who goes first: table entries in the order in which the program declares (and so, applies) its tables, since an
+/// earlier table refers to later ones; then what tables refer to.
+fn retirement(identity: &Identity, p4info: &Index) -> (u32, usize) {
+    let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
+    match identity {
+        Identity::Entry { table, .. } => (0, position(*table)),
+        Identity::Default(table) => (1, position(*table)),
+        Identity::Group { .. } => (2, 0),
+        Identity::Member { .. } => (3, 0),
+        Identity::Multicast(_) | Identity::Clone(_) => (4, 0),
+    }
+}
+
+/// How an entity is got rid of: a default action by going back to the program's own, if that is known and differs.
+fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update> {
+    let Identity::Default(id) = identity else {
+        return Some(Update { r#type: Type::Delete.into(), entity: Some(entity) });
+    };
+    let initial = initial_default(p4info.tables.id(*id)?)?;
+    if canonical(&initial) == entity {
+        return None;
+    }
+    Some(Update { r#type: Type::Modify.into(), entity: Some(initial) })
+}
+
+/// The default action that the program starts with, as far as its P4Info says so.
+fn initial_default(table: &Table) -> Option<Entity> {
+    let call = table.initial_default_action.as_ref()?;
+    let params = call.arguments.iter().map(|arg| Param { param_id: arg.param_id, value: arg.value.clone() });
+    let action = Action { action_id: call.action_id, params: params.collect() };
+    let entry = TableEntry {
+        table_id: table.preamble().id,
+        action: Some(TableAction { r#type: Some(table_action::Type::Action(action)) }),
+        is_default_action: true,
+        ..TableEntry::default()
+    };
+    Some(Entity { entity: Some(Kind::TableEntry(entry)) })
+}

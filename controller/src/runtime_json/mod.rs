@@ -1,0 +1,118 @@
+//! The `sX-runtime.json` files of p4 tutorials: a switch's entries by names, with numbers and addresses as people write
+//! them. [`RuntimeJson::goal`] checks one against the program and makes it something to
+//! [`reconcile`](crate::reconcile); [`RuntimeJson::of`] writes one.
+
+mod read;
+mod value;
+mod write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// One file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuntimeJson {
+    /// Always `bmv2`.
+    pub target: String,
+    /// Path of the P4Info.
+    pub p4info: String,
+    /// Path of the compiled program.
+    pub bmv2_json: String,
+    /// Entries and default actions.
+    #[serde(default)]
+    pub table_entries: Vec<TableEntryJson>,
+    /// Multicast groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub multicast_group_entries: Vec<MulticastJson>,
+    /// Clone sessions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clone_session_entries: Vec<CloneJson>,
+}
+
+/// An entry, or a default action.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableEntryJson {
+    /// Name of the table.
+    pub table: String,
+    /// By name of the field: a value; for lpm a value and a length, for ternary a value and a mask, for range the
+    /// least and the greatest value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub r#match: BTreeMap<String, Value>,
+    /// It is the table's default action.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default_action: bool,
+    /// Of entries of ternary, range and optional tables; the larger wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Name of the action.
+    pub action_name: String,
+    /// Values by name.
+    #[serde(default)]
+    pub action_params: BTreeMap<String, Value>,
+}
+
+/// A multicast group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MulticastJson {
+    /// Its number.
+    pub multicast_group_id: u32,
+    /// Where copies go.
+    pub replicas: Vec<ReplicaJson>,
+}
+
+/// A clone session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloneJson {
+    /// Its number.
+    pub clone_session_id: u32,
+    /// Where copies go.
+    pub replicas: Vec<ReplicaJson>,
+    /// Copies are cut to this; 0: whole packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_length_bytes: Option<i32>,
+}
+
+/// One copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaJson {
+    /// The port.
+    pub egress_port: u32,
+    /// What the program sees as `egress_rid`.
+    #[serde(default)]
+    pub instance: u32,
+}
+
+/// What is wrong with a file, with the place in it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}: {problem}")]
+pub struct RuntimeJsonError {
+    /// `table_entries[3].match`
+    pub place: String,
+    /// In words.
+    pub problem: String,
+}
+
+impl RuntimeJsonError {
+    fn at(place: impl Into<String>, problem: impl std::fmt::Display) -> RuntimeJsonError {
+        RuntimeJsonError { place: place.into(), problem: problem.to_string() }
+    }
+}
+
+impl RuntimeJson {
+    /// Reads a file's text.
+    pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
+        let file: RuntimeJson =
+            serde_json::from_str(text).map_err(|error| RuntimeJsonError::at("not a runtime.json", error))?;
+        if file.target != "bmv2" {
+            let problem = format!("\"{}\" is not supported, only bmv2 is", file.target);
+            return Err(RuntimeJsonError::at("target", problem));
+        }
+        Ok(file)
+    }
+}

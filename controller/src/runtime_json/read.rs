@@ -1,0 +1,224 @@
+//! From names to entities, checked against the program.
+
+use super::{ReplicaJson, RuntimeJson, RuntimeJsonError, TableEntryJson, value};
+use crate::reconcile::{BASE, Goal};
+use serde_json::Value;
+use weir_proto::p4::config::v1::match_field::{Match, MatchType};
+use weir_proto::p4::config::v1::{Action as ActionInfo, MatchField, Table};
+use weir_proto::p4::v1::action::Param;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::replica::PortKind;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::{
+    Action, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry, PacketReplicationEngineEntry,
+    Replica, TableAction, TableEntry,
+};
+use weir_proto::p4info::{Index, Object};
+
+impl RuntimeJson {
+    /// What a switch with this program should hold: what the file says and nothing else.
+    pub fn goal(&self, p4info: &Index) -> Result<Goal, RuntimeJsonError> {
+        let mut goal = Goal::default();
+        for (index, group) in self.multicast_group_entries.iter().enumerate() {
+            let place = || format!("multicast_group_entries[{index}]");
+            nonzero(group.multicast_group_id).map_err(|why| RuntimeJsonError::at(place(), why))?;
+            goal.want(
+                BASE,
+                pre(Pre::MulticastGroupEntry(MulticastGroupEntry {
+                    multicast_group_id: group.multicast_group_id,
+                    replicas: replicas(&group.replicas),
+                    ..MulticastGroupEntry::default()
+                })),
+            );
+        }
+        for (index, session) in self.clone_session_entries.iter().enumerate() {
+            let place = || format!("clone_session_entries[{index}]");
+            nonzero(session.clone_session_id).map_err(|why| RuntimeJsonError::at(place(), why))?;
+            goal.want(
+                BASE,
+                pre(Pre::CloneSessionEntry(CloneSessionEntry {
+                    session_id: session.clone_session_id,
+                    replicas: replicas(&session.replicas),
+                    packet_length_bytes: session.packet_length_bytes.unwrap_or(0),
+                    ..CloneSessionEntry::default()
+                })),
+            );
+        }
+        let tables = p4info.tables.iter().count() as u32;
+        for (index, entry) in self.table_entries.iter().enumerate() {
+            let at =
+                |part: &str, why: String| RuntimeJsonError::at(format!("table_entries[{index}]{part}"), why);
+            let table = p4info.tables.named(&entry.table).map_err(|error| at(".table", error.to_string()))?;
+            let read = table_entry(entry, table, p4info).map_err(|(part, why)| at(part, why))?;
+            // Tables refer to those that are declared, and applied, after them.
+            let position =
+                p4info.tables.iter().take_while(|it| it.preamble().id != table.preamble().id).count() as u32;
+            let rank = BASE + tables - position;
+            let before = goal.len();
+            goal.want(rank, Entity { entity: Some(Kind::TableEntry(read)) });
+            if goal.len() == before {
+                return Err(at("", "an entry before it has the same key".to_owned()));
+            }
+        }
+        Ok(goal)
+    }
+}
+
+fn nonzero(id: u32) -> Result<(), String> {
+    if id == 0 { Err("its id is 0, which P4Runtime does not allow".to_owned()) } else { Ok(()) }
+}
+
+fn pre(kind: Pre) -> Entity {
+    Entity {
+        entity: Some(Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) })),
+    }
+}
+
+#[allow(deprecated)] // BMv2 knows no other form of a port
+fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
+    let replica = |it: &ReplicaJson| Replica {
+        port_kind: Some(PortKind::EgressPort(it.egress_port)),
+        instance: it.instance,
+        ..Replica::default()
+    };
+    list.iter().map(replica).collect()
+}
+
+/// What is wrong, behind the part of the entry where it is.
+type Wrong = (&'static str, String);
+
+fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, Wrong> {
+    let name = &table.preamble().name;
+    if entry.default_action && !entry.r#match.is_empty() {
+        return Err((".match", "a default action has no match".to_owned()));
+    }
+    if !entry.default_action && table.match_fields.is_empty() {
+        return Err(("", format!("table {name} has no key, it takes \"default_action\": true only")));
+    }
+    for field in entry.r#match.keys() {
+        if table.match_field(field).is_none() {
+            let has: Vec<&str> = table.match_fields.iter().map(|it| it.name.as_str()).collect();
+            return Err((
+                ".match",
+                format!("table {name} has no field \"{field}\", it has {}", has.join(", ")),
+            ));
+        }
+    }
+    let mut fields = Vec::new();
+    for info in table.match_fields.iter().filter(|_| !entry.default_action) {
+        let read = field(info, entry.r#match.get(&info.name))
+            .map_err(|why| (".match", format!("{}: {why}", info.name)))?;
+        fields.extend(read.map(|kind| FieldMatch { field_id: info.id, field_match_type: Some(kind) }));
+    }
+    let priority = entry.priority.unwrap_or(0);
+    let needs_priority = !entry.default_action
+        && table
+            .match_fields
+            .iter()
+            .any(|it| kind_of(it) != MatchType::Exact && kind_of(it) != MatchType::Lpm);
+    match (needs_priority, priority) {
+        (true, ..=0) => {
+            return Err((".priority", format!("table {name} needs one, from 1 on; the larger wins")));
+        }
+        (false, 1..) => return Err((".priority", format!("table {name} has none"))),
+        _ => {}
+    }
+    let action = action(&entry.action_name, &entry.action_params, table, p4info)?;
+    Ok(TableEntry {
+        table_id: table.preamble().id,
+        r#match: fields,
+        action: Some(TableAction { r#type: Some(ActionType::Action(action)) }),
+        priority,
+        is_default_action: entry.default_action,
+        ..TableEntry::default()
+    })
+}
+
+fn kind_of(info: &MatchField) -> MatchType {
+    match info.r#match {
+        Some(Match::MatchType(kind)) => MatchType::try_from(kind).unwrap_or(MatchType::Unspecified),
+        _ => MatchType::Unspecified,
+    }
+}
+
+/// `None` if it matches anything.
+fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchType>, String> {
+    let kind = kind_of(info);
+    let Some(json) = json else {
+        return if kind == MatchType::Exact { Err("an exact field needs a value".into()) } else { Ok(None) };
+    };
+    let bits = info.bitwidth;
+    let pair = |what: &str| match json.as_array().map(Vec::as_slice) {
+        Some([first, second]) => Ok((first, second)),
+        _ => Err(format!("{json} is not [{what}]")),
+    };
+    Ok(Some(match kind {
+        MatchType::Exact => FieldMatchType::Exact(Exact { value: value::read(json, bits)? }),
+        MatchType::Optional => FieldMatchType::Optional(Optional { value: value::read(json, bits)? }),
+        MatchType::Lpm => {
+            let (number, len) = pair("value, prefix length")?;
+            let len = len.as_u64().and_then(|len| i32::try_from(len).ok()).filter(|len| *len <= bits);
+            let prefix_len = len.ok_or_else(|| format!("the prefix length is not 0 to {bits}"))?;
+            if prefix_len == 0 {
+                return Ok(None);
+            }
+            let bytes = value::read(number, bits)?;
+            let number_of = bytes.iter().fold(0u128, |all, &byte| all << 8 | u128::from(byte));
+            let free = (bits - prefix_len) as u32;
+            if free > 0 && number_of & ((1u128 << free) - 1) != 0 {
+                return Err(format!("{number} has bits set behind the first {prefix_len}"));
+            }
+            FieldMatchType::Lpm(Lpm { value: bytes, prefix_len })
+        }
+        MatchType::Ternary => {
+            let (number, mask) = pair("value, mask")?;
+            let (bytes, mask) = (value::read(number, bits)?, value::read(mask, bits)?);
+            if mask == [0] {
+                return Ok(None);
+            }
+            FieldMatchType::Ternary(Ternary { value: bytes, mask })
+        }
+        MatchType::Range => {
+            let (low, high) = pair("least, greatest")?;
+            FieldMatchType::Range(Range { low: value::read(low, bits)?, high: value::read(high, bits)? })
+        }
+        MatchType::Unspecified => {
+            return Err("the program matches it in a way that runtime.json cannot say".into());
+        }
+    }))
+}
+
+fn action(
+    name: &str,
+    params: &std::collections::BTreeMap<String, Value>,
+    table: &Table,
+    p4info: &Index,
+) -> Result<Action, Wrong> {
+    let own = table.action_refs.iter().filter_map(|it| p4info.actions.id(it.id));
+    let is_named = |info: &&ActionInfo| {
+        let preamble = info.preamble();
+        preamble.name == name || preamble.alias == name || preamble.name.ends_with(&format!(".{name}"))
+    };
+    let info = own.clone().find(is_named).ok_or_else(|| {
+        let has: Vec<&str> = own.map(|it| it.preamble().name.as_str()).collect();
+        (
+            ".action_name",
+            format!("table {} has no action \"{name}\", it has {}", table.preamble().name, has.join(", ")),
+        )
+    })?;
+    if let Some(unknown) = params.keys().find(|name| info.param(name).is_none()) {
+        return Err((".action_params", format!("action {name} has no parameter \"{unknown}\"")));
+    }
+    let mut read = Vec::with_capacity(info.params.len());
+    for param in &info.params {
+        let json = params.get(&param.name);
+        let json = json
+            .ok_or_else(|| (".action_params", format!("\"{}\" of action {name} is missing", param.name)))?;
+        let value = value::read(json, param.bitwidth)
+            .map_err(|why| (".action_params", format!("{}: {why}", param.name)))?;
+        read.push(Param { param_id: param.id, value });
+    }
+    Ok(Action { action_id: info.preamble().id, params: read })
+}

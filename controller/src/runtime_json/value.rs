@@ -1,0 +1,61 @@
+//! Values as p4 tutorials write them.
+
+use crate::topology::Mac;
+use serde_json::Value;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_proto::value;
+
+const IPV4_BITS: i32 = 32;
+const MAC_BITS: i32 = 48;
+const IPV6_BITS: i32 = 128;
+
+/// A number, an IPv4 or IPv6 address, a MAC, or a number as text, as the canonical bytes of a field of `bits`.
+pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
+    let number = match json {
+        // The tutorials take a list of one for its element.
+        Value::Array(list) if list.len() == 1 => return read(&list[0], bits),
+        Value::Number(number) => {
+            number.as_u64().map(u128::from).ok_or(format!("{number} is not a whole number"))?
+        }
+        Value::Bool(yes) => u128::from(*yes),
+        Value::String(text) => from_text(text).ok_or_else(|| {
+            format!("\"{text}\" is no value: write a number, 10.0.1.1, 08:00:00:00:01:11 or 0x1f")
+        })?,
+        other => return Err(format!("{other} is no value")),
+    };
+    let needed = (u128::BITS - number.leading_zeros()) as i32;
+    if needed > bits {
+        return Err(format!("{json} does not fit {bits} bits"));
+    }
+    Ok(value::from_uint(number))
+}
+
+fn from_text(text: &str) -> Option<u128> {
+    if let Ok(ip) = text.parse::<Ipv4Addr>() {
+        return Some(ip.to_bits().into());
+    }
+    if let Ok(Mac(bytes)) = text.parse() {
+        return Some(bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)));
+    }
+    if let Ok(ip) = text.parse::<Ipv6Addr>() {
+        return Some(ip.to_bits());
+    }
+    match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// By its width an address, or a number.
+pub fn write(bytes: &[u8], bits: i32) -> Value {
+    let number = bytes.iter().fold(0u128, |number, &byte| number << 8 | u128::from(byte));
+    match bits {
+        IPV4_BITS => Ipv4Addr::from_bits(number as u32).to_string().into(),
+        MAC_BITS => {
+            let [.., a, b, c, d, e, f] = number.to_be_bytes();
+            Mac([a, b, c, d, e, f]).to_string().into()
+        }
+        IPV6_BITS => Ipv6Addr::from_bits(number).to_string().into(),
+        _ => u64::try_from(number).map_or_else(|_| format!("{number:#x}").into(), Value::from),
+    }
+}

@@ -1,0 +1,91 @@
+//! From entities to names.
+
+use super::{CloneJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
+use crate::words;
+use serde_json::{Value, json};
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::replica::PortKind;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::{Entity, Replica, TableEntry};
+use weir_proto::p4info::{Index, Object};
+
+impl RuntimeJson {
+    /// The file that holds these entities. `p4info` and `bmv2_json` are the paths to be written into it. Refuses, in
+    /// words, what the format cannot say.
+    pub fn of(
+        entities: &[Entity],
+        index: &Index,
+        p4info: &str,
+        bmv2_json: &str,
+    ) -> Result<RuntimeJson, String> {
+        let mut file = RuntimeJson {
+            target: "bmv2".to_owned(),
+            p4info: p4info.to_owned(),
+            bmv2_json: bmv2_json.to_owned(),
+            ..RuntimeJson::default()
+        };
+        for entity in entities {
+            let unsayable = || format!("a runtime.json cannot say \"{}\"", words::entity(entity, index));
+            match entity.entity.as_ref().ok_or_else(unsayable)? {
+                Kind::TableEntry(entry) => {
+                    file.table_entries.push(table_entry(entry, index).ok_or_else(unsayable)?);
+                }
+                Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref().ok_or_else(unsayable)? {
+                    Pre::MulticastGroupEntry(it) => file.multicast_group_entries.push(MulticastJson {
+                        multicast_group_id: it.multicast_group_id,
+                        replicas: replicas(&it.replicas).ok_or_else(unsayable)?,
+                    }),
+                    Pre::CloneSessionEntry(it) => file.clone_session_entries.push(CloneJson {
+                        clone_session_id: it.session_id,
+                        replicas: replicas(&it.replicas).ok_or_else(unsayable)?,
+                        packet_length_bytes: Some(it.packet_length_bytes).filter(|&bytes| bytes != 0),
+                    }),
+                },
+                _ => return Err(unsayable()),
+            }
+        }
+        Ok(file)
+    }
+}
+
+#[allow(deprecated)] // the form that reconcile writes
+fn replicas(list: &[Replica]) -> Option<Vec<ReplicaJson>> {
+    let replica = |it: &Replica| match it.port_kind {
+        Some(PortKind::EgressPort(egress_port)) => Some(ReplicaJson { egress_port, instance: it.instance }),
+        _ => None,
+    };
+    list.iter().map(replica).collect()
+}
+
+fn table_entry(entry: &TableEntry, index: &Index) -> Option<TableEntryJson> {
+    let table = index.tables.id(entry.table_id)?;
+    let mut json = TableEntryJson {
+        table: table.preamble().name.clone(),
+        default_action: entry.is_default_action,
+        priority: Some(entry.priority).filter(|&priority| priority != 0),
+        ..TableEntryJson::default()
+    };
+    for field in &entry.r#match {
+        let info = table.match_field_by_id(field.field_id)?;
+        let value = |bytes: &[u8]| value::write(bytes, info.bitwidth);
+        let says: Value = match field.field_match_type.as_ref()? {
+            FieldMatchType::Exact(it) => value(&it.value),
+            FieldMatchType::Optional(it) => value(&it.value),
+            FieldMatchType::Lpm(it) => json!([value(&it.value), it.prefix_len]),
+            FieldMatchType::Ternary(it) => json!([value(&it.value), value(&it.mask)]),
+            FieldMatchType::Range(it) => json!([value(&it.low), value(&it.high)]),
+            FieldMatchType::Other(_) => return None,
+        };
+        json.r#match.insert(info.name.clone(), says);
+    }
+    let Some(ActionType::Action(action)) = entry.action.as_ref()?.r#type.as_ref() else { return None };
+    let info = index.actions.id(action.action_id)?;
+    json.action_name = info.preamble().name.clone();
+    for param in &action.params {
+        let info = info.param_by_id(param.param_id)?;
+        json.action_params.insert(info.name.clone(), value::write(&param.value, info.bitwidth));
+    }
+    Some(json)
+}

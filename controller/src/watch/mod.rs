@@ -1,0 +1,12 @@
+//! Which links are up, by probes that the switches carry for the controller: the part that knows no socket and no
+//! clock. `client::watch` drives it.
+//!
+//! A probe leaves the controller as a packet-out by one port of a switch; the switch at the other end hands it back as a
+//! packet-in (`p4src/controls/packet_io.p4`). So every direction of every link between switches is tried, data
+//! plane to data plane, several times a second.
+
+mod monitor;
+mod probe;
+
+pub use monitor::{LinkMonitor, MonitorConfig, Received};
+pub use probe::{ETHERTYPE, Probe};

@@ -1,0 +1,94 @@
+/// IEEE Std 802 local experimental ethertype 1 (`ETHERTYPE_PROBE` in `p4src/include/constants.p4`).
+pub const ETHERTYPE: u16 = 0x88b5;
+
+/// Where the frame goes: nobody has this address, and switches forward probes to their controller only.
+const DST: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x01];
+const SRC: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x00];
+/// What a payload of ours begins with.
+const MAGIC: [u8; 4] = *b"WEIR";
+const VERSION: u8 = 1;
+/// The least Ethernet frame, without FCS.
+const FRAME_LEN: usize = 60;
+const HEADER_LEN: usize = 14;
+
+/// A probe of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Random number of the controller's run, so that probes of another one are not taken for ours.
+    pub run: u64,
+    /// Position of the link in the topology.
+    pub link: u32,
+    /// From `a` to `b`, or back.
+    pub forward: bool,
+    /// Counts up.
+    pub sequence: u32,
+}
+
+impl Probe {
+    /// The Ethernet frame.
+    pub fn frame(&self) -> Vec<u8> {
+        let mut frame = Vec::with_capacity(FRAME_LEN);
+        frame.extend(DST);
+        frame.extend(SRC);
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(MAGIC);
+        frame.push(VERSION);
+        frame.push(self.forward.into());
+        frame.extend(self.run.to_be_bytes());
+        frame.extend(self.link.to_be_bytes());
+        frame.extend(self.sequence.to_be_bytes());
+        frame.resize(FRAME_LEN, 0);
+        frame
+    }
+
+    /// From a frame; `None` if it is anything else.
+    pub fn parse(frame: &[u8]) -> Option<Probe> {
+        let (header, payload) = frame.split_at_checked(HEADER_LEN)?;
+        if header[HEADER_LEN - 2..] != ETHERTYPE.to_be_bytes() {
+            return None;
+        }
+        let (magic, rest) = payload.split_first_chunk::<4>()?;
+        let (&[version, forward], rest) = rest.split_first_chunk::<2>()?;
+        let (run, rest) = rest.split_first_chunk::<8>()?;
+        let (link, rest) = rest.split_first_chunk::<4>()?;
+        let (sequence, _) = rest.split_first_chunk::<4>()?;
+        if *magic != MAGIC || version != VERSION || forward > 1 {
+            return None;
+        }
+        Some(Probe {
+            run: u64::from_be_bytes(*run),
+            link: u32::from_be_bytes(*link),
+            forward: forward == 1,
+            sequence: u32::from_be_bytes(*sequence),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_probe_reads_back(run: u64, link: u32, forward: bool, sequence: u32) {
+            let probe = Probe { run, link, forward, sequence };
+            prop_assert_eq!(Probe::parse(&probe.frame()), Some(probe));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes: Vec<u8>, cut in 0usize..60) {
+            prop_assert_eq!(Probe::parse(&bytes), None);
+            let frame = Probe { run: 1, link: 2, forward: true, sequence: 3 }.frame();
+            let short = Probe::parse(&frame[..cut]);
+            prop_assert_eq!(short.is_some(), cut >= 36);
+        }
+    }
+
+    #[test]
+    fn the_ethertype_is_that_of_p4src() {
+        let constants = include_str!("../../../p4src/include/constants.p4");
+        let line = constants.lines().find(|line| line.contains("ETHERTYPE_PROBE")).expect("it is there");
+        assert!(line.to_lowercase().contains(&format!("{ETHERTYPE:#06x}")), "{line}");
+    }
+}

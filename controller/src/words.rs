@@ -1,0 +1,148 @@
+//! Entities and updates as people write them: `forward[dst_addr=10.0.1.0/24] -> via(port=3)`.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::replica::PortKind;
+use weir_proto::p4::v1::table_action::Type as ActionType;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{Action, Entity, Replica, TableEntry, Update};
+use weir_proto::p4info::{Index, Object};
+use weir_proto::value;
+
+/// An update: `+` inserts, `~` modifies, `-` deletes.
+pub fn update(update: &Update, p4info: &Index) -> String {
+    let sign = match update.r#type() {
+        Type::Insert => '+',
+        Type::Modify => '~',
+        Type::Delete => '-',
+        Type::Unspecified => '?',
+    };
+    let words = update.entity.as_ref().map_or_else(|| "nothing".to_owned(), |it| entity(it, p4info));
+    format!("{sign} {words}")
+}
+
+/// An entity.
+pub fn entity(entity: &Entity, p4info: &Index) -> String {
+    match &entity.entity {
+        Some(Kind::TableEntry(entry)) => table_entry(entry, p4info),
+        Some(Kind::ActionProfileMember(it)) => {
+            let name = profile(it.action_profile_id, p4info);
+            let says = it.action.as_ref().map_or_else(|| "nothing".into(), |action| call(action, p4info));
+            format!("{name} member {} -> {says}", it.member_id)
+        }
+        Some(Kind::ActionProfileGroup(it)) => {
+            let name = profile(it.action_profile_id, p4info);
+            let members: Vec<String> = it.members.iter().map(|m| m.member_id.to_string()).collect();
+            format!("{name} group {} -> members {}", it.group_id, members.join(", "))
+        }
+        Some(Kind::PacketReplicationEngineEntry(it)) => match &it.r#type {
+            Some(Pre::MulticastGroupEntry(it)) => {
+                format!("multicast group {} -> ports {}", it.multicast_group_id, ports(&it.replicas))
+            }
+            Some(Pre::CloneSessionEntry(it)) => {
+                format!("clone session {} -> ports {}", it.session_id, ports(&it.replicas))
+            }
+            None => "a replication entry without a type".into(),
+        },
+        Some(other) => format!("{other:?}"),
+        None => "nothing".into(),
+    }
+}
+
+fn profile(id: u32, p4info: &Index) -> String {
+    p4info
+        .action_profiles
+        .id(id)
+        .map_or_else(|| format!("action profile {id:#x}"), |p| p.preamble().alias.clone())
+}
+
+#[allow(deprecated)] // what older servers send
+fn ports(replicas: &[Replica]) -> String {
+    let port = |replica: &Replica| match &replica.port_kind {
+        Some(PortKind::EgressPort(port)) => port.to_string(),
+        Some(PortKind::Port(bytes)) => number(bytes, 0, ""),
+        None => "?".into(),
+    };
+    replicas.iter().map(port).collect::<Vec<_>>().join(", ")
+}
+
+fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
+    let table = p4info.tables.id(entry.table_id);
+    let name =
+        table.map_or_else(|| format!("table {:#x}", entry.table_id), |table| table.preamble().alias.clone());
+    let key = if entry.is_default_action {
+        "default".to_owned()
+    } else {
+        let fields = entry.r#match.iter().map(|field| {
+            let info = table.and_then(|table| table.match_field_by_id(field.field_id));
+            let (name, bits) = info.map_or(("?", 0), |info| (info.name.as_str(), info.bitwidth));
+            let text = |bytes: &[u8]| number(bytes, bits, name);
+            let says = match &field.field_match_type {
+                Some(FieldMatchType::Exact(it)) => text(&it.value),
+                Some(FieldMatchType::Optional(it)) => text(&it.value),
+                Some(FieldMatchType::Lpm(it)) => format!("{}/{}", text(&it.value), it.prefix_len),
+                Some(FieldMatchType::Ternary(it)) => format!("{}&&&{}", text(&it.value), text(&it.mask)),
+                Some(FieldMatchType::Range(it)) => format!("{}..{}", text(&it.low), text(&it.high)),
+                Some(FieldMatchType::Other(_)) | None => "?".into(),
+            };
+            format!("{name}={says}")
+        });
+        fields.collect::<Vec<_>>().join(" ")
+    };
+    let says = match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+        Some(ActionType::Action(action)) => call(action, p4info),
+        Some(ActionType::ActionProfileMemberId(id)) => format!("member {id}"),
+        Some(ActionType::ActionProfileGroupId(id)) => format!("group {id}"),
+        Some(ActionType::ActionProfileActionSet(set)) => {
+            let actions = set.action_profile_actions.iter().filter_map(|it| it.action.as_ref());
+            actions.map(|action| call(action, p4info)).collect::<Vec<_>>().join(" | ")
+        }
+        None => "the program's default".into(),
+    };
+    let priority = if entry.priority == 0 { String::new() } else { format!(" priority={}", entry.priority) };
+    format!("{name}[{key}]{priority} -> {says}")
+}
+
+fn call(action: &Action, p4info: &Index) -> String {
+    let info = p4info.actions.id(action.action_id);
+    let name = info
+        .map_or_else(|| format!("{:#x}", action.action_id), |info| last(&info.preamble().name).to_owned());
+    let params = action.params.iter().map(|param| {
+        let info = info.and_then(|info| info.param_by_id(param.param_id));
+        let (name, bits) = info.map_or(("?", 0), |info| (info.name.as_str(), info.bitwidth));
+        format!("{name}={}", number(&param.value, bits, name))
+    });
+    format!("{name}({})", params.collect::<Vec<_>>().join(" "))
+}
+
+/// The last part of a dotted name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// A value: by its width and name an address, or a number.
+pub fn number(bytes: &[u8], bits: i32, name: &str) -> String {
+    const IPV4_BITS: i32 = 32;
+    const MAC_BITS: i32 = 48;
+    const IPV6_BITS: i32 = 128;
+    let name = name.to_ascii_lowercase();
+    let is_address = ["addr", "ip", "dst", "src"].iter().any(|word| name.contains(word));
+    let wide = |size: usize| {
+        let mut all = vec![0; size.saturating_sub(bytes.len())];
+        all.extend_from_slice(&bytes[bytes.len().saturating_sub(size)..]);
+        all
+    };
+    match (bits, value::to_u64(bytes)) {
+        (IPV4_BITS, Some(value)) if is_address => Ipv4Addr::from_bits(value as u32).to_string(),
+        (MAC_BITS, Some(_)) => wide(6).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
+        (IPV6_BITS, _) => {
+            let mut octets = [0; 16];
+            octets.copy_from_slice(&wide(16));
+            Ipv6Addr::from(octets).to_string()
+        }
+        (_, Some(value)) => value.to_string(),
+        (_, None) => bytes.iter().fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}")),
+    }
+}

@@ -1,0 +1,141 @@
+//! DCQCN (SIGCOMM 2015): the receiver turns marks into congestion notification packets, the sender
+//! cuts its rate for each and recovers by timer and byte counter.
+//!
+//! Two variants (schemes.md §5): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
+//! measured against: marks come back on ACKs, and three timers of their own pace sample them.
+
+mod config;
+mod paper;
+mod simulator;
+
+pub(super) use config::{Dcqcn, knobs};
+pub(super) use paper::Reaction;
+
+use crate::scheme::{
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, Receiver, Scheme,
+    Sender, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use config::Variant;
+use simulator::Simulator;
+use weir_units::{Bytes, Time};
+
+impl Scheme for Dcqcn {
+    const NAME: &'static str = "dcqcn";
+    const ABOUT: &'static str =
+        "DCQCN: congestion notification packets for marks, recovery by timer and bytes";
+
+    fn knobs() -> Vec<crate::knob::KnobOf<Self>> {
+        knobs()
+    }
+    fn needs(&self) -> Needs {
+        Needs { telemetry: TelemetryOn::Nothing, ecn: Some(self.marking()), grant: false }
+    }
+    /// Rates rise by 100 Mbit/s every 55 us in the paper, by 200 Mbit/s every 300 us in the simulator.
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            fair_within: Time::from_ms(20),
+            recovers_within: Time::from_ms(self.pick(20, 80)),
+            peak: Bytes::from_kb(1_000),
+            steady: Bytes::from_kb(self.pick(500, 1_000)),
+        }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        match self.variant {
+            Variant::Paper => Box::new(PaperSender(Reaction::new(self, flow))),
+            Variant::Simulator => Box::new(SimulatorSender(Simulator::new(self, flow))),
+        }
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        match self.variant {
+            Variant::Paper => Box::new(NotificationPoint::new(self.cnp_interval)),
+            Variant::Simulator => Box::new(PlainReceiver),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct PaperSender(Reaction);
+
+impl Sender for PaperSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        self.0.sent(ack.acked);
+        self.decision()
+    }
+    fn on_cnp(&mut self, now: Time) -> Decision {
+        self.0.on_cnp(now);
+        self.decision()
+    }
+    fn on_timer(&mut self, now: Time) -> Decision {
+        self.0.on_timer(now);
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+}
+
+#[derive(Debug)]
+struct SimulatorSender(Simulator);
+
+impl Sender for SimulatorSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        if ack.ecn_echo {
+            self.0.on_mark(ack.now);
+        }
+        self.decision()
+    }
+    fn on_timer(&mut self, now: Time) -> Decision {
+        self.0.on_timer(now);
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+}
+
+/// DCQCN §3.2: a CNP at once for a marked packet, if the flow had none within the interval.
+#[derive(Debug)]
+pub(super) struct NotificationPoint {
+    interval: Time,
+    /// Per flow: the last CNP.
+    last: Vec<Option<Time>>,
+}
+
+impl NotificationPoint {
+    pub fn new(interval: Time) -> NotificationPoint {
+        NotificationPoint { interval, last: Vec::new() }
+    }
+
+    /// A flow that begins starts its own interval.
+    pub fn begin(&mut self, data: &DataEvent<'_>) {
+        if data.first
+            && let Some(last) = data.slot.and_then(|slot| self.last.get_mut(slot as usize))
+        {
+            *last = None;
+        }
+    }
+
+    /// Whether this packet is answered with a CNP.
+    pub fn notifies(&mut self, data: &DataEvent<'_>) -> bool {
+        let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
+        self.begin(data);
+        if !data.marked {
+            return false;
+        }
+        if self.last.len() <= slot {
+            self.last.resize(slot + 1, None);
+        }
+        let due = self.last[slot].is_none_or(|at| data.now.saturating_sub(at) >= self.interval);
+        if due {
+            self.last[slot] = Some(data.now);
+        }
+        due
+    }
+}
+
+impl Receiver for NotificationPoint {
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+        Feedback { cnp: self.notifies(data), ..Feedback::default() }
+    }
+}

@@ -1,0 +1,115 @@
+use super::super::pacing::Pacing;
+use super::Dcqcn;
+use crate::scheme::{Decision, FlowParams};
+use weir_units::Time;
+
+/// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, and a timer
+/// each for alpha, decrease and increase looks at them.
+#[derive(Debug)]
+pub(super) struct Simulator {
+    pacing: Pacing,
+    g: f64,
+    alpha_timer: Time,
+    decrease_timer: Time,
+    increase_timer: Time,
+    stages: u32,
+    r_ai: f64,
+    r_hai: f64,
+    clamp_target: bool,
+    current: f64,
+    target: f64,
+    alpha: f64,
+    stage: u32,
+    /// Since the first mark.
+    timers: Option<Timers>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timers {
+    alpha_at: Time,
+    decrease_at: Time,
+    /// Since the first cut.
+    increase_at: Option<Time>,
+    /// Whether a mark came since alpha, or the decrease, was last looked at.
+    marked_for_alpha: bool,
+    marked_for_decrease: bool,
+}
+
+/// The simulator looks at the decrease this long after alpha, so that the order is sure.
+const AFTER_ALPHA: Time = Time::from_ns(1);
+
+impl Simulator {
+    pub fn new(config: &Dcqcn, flow: &FlowParams) -> Simulator {
+        let pacing = Pacing::new(&config.pacing, flow);
+        Simulator {
+            pacing,
+            g: config.g,
+            alpha_timer: config.alpha_timer(),
+            decrease_timer: config.decrease_timer,
+            increase_timer: config.increase_timer(),
+            stages: config.stages(),
+            r_ai: config.r_ai(flow.nic_rate),
+            r_hai: config.r_hai(flow.nic_rate),
+            clamp_target: config.clamp_target,
+            current: pacing.line(),
+            target: pacing.line(),
+            alpha: 1.0,
+            stage: 0,
+            timers: None,
+        }
+    }
+
+    pub fn decision(&self) -> Decision {
+        let timer = self.timers.map(|t| {
+            let next = t.alpha_at.min(t.decrease_at);
+            t.increase_at.map_or(next, |at| next.min(at))
+        });
+        self.pacing.decide(self.current, timer)
+    }
+
+    /// An ACK with a mark. The first one only starts the timers.
+    pub fn on_mark(&mut self, now: Time) {
+        let timers = self.timers.get_or_insert(Timers {
+            alpha_at: now.saturating_add(self.alpha_timer),
+            decrease_at: now.saturating_add(self.decrease_timer).saturating_add(AFTER_ALPHA),
+            increase_at: None,
+            marked_for_alpha: true,
+            marked_for_decrease: true,
+        });
+        timers.marked_for_alpha = true;
+        timers.marked_for_decrease = true;
+    }
+
+    pub fn on_timer(&mut self, now: Time) {
+        let Some(timers) = &mut self.timers else { return };
+        if timers.alpha_at <= now {
+            timers.alpha_at = now.saturating_add(self.alpha_timer);
+            let sample = if timers.marked_for_alpha { self.g } else { 0.0 };
+            self.alpha = (1.0 - self.g) * self.alpha + sample;
+            timers.marked_for_alpha = false;
+        }
+        if timers.increase_at.is_some_and(|at| at <= now) {
+            timers.increase_at = Some(now.saturating_add(self.increase_timer));
+            if self.stage > self.stages {
+                self.target += self.r_hai;
+            } else if self.stage == self.stages {
+                self.target += self.r_ai;
+            }
+            self.stage = self.stage.saturating_add(1);
+            self.target = self.target.min(self.pacing.line());
+            self.current = self.pacing.clamp((self.target + self.current) / 2.0);
+        }
+        if timers.decrease_at <= now {
+            timers.decrease_at = now.saturating_add(self.decrease_timer);
+            if timers.marked_for_decrease {
+                if self.clamp_target || self.stage != 0 {
+                    self.target = self.current;
+                }
+                self.current = self.pacing.clamp(self.current * (1.0 - self.alpha / 2.0));
+                self.stage = 0;
+                timers.marked_for_decrease = false;
+                timers.increase_at = Some(now.saturating_add(self.increase_timer));
+            }
+        }
+    }
+}

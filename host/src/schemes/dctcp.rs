@@ -1,0 +1,206 @@
+//! DCTCP (SIGCOMM 2010) as a rate: the share of marked bytes per round trip says how far to slow down.
+//!
+//! The form is the HPCC simulator's (`rdma-hw.cc:998-1050`): a message starts at line rate, without slow
+//! start, and the window is the rate times `T`.
+
+use super::pacing::{Pacing, PacingConfig, Window};
+use crate::knob::{Knob, KnobOf, Setting, part};
+use crate::scheme::{
+    AckEvent, Conduct, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, PlainReceiver,
+    Receiver, Scheme, Sender, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
+
+/// DCTCP's knobs.
+#[derive(Clone, Debug)]
+pub(super) struct Dctcp {
+    g: f64,
+    increase: Increase,
+    ecn: Marking,
+    pacing: PacingConfig,
+}
+
+impl Default for Dctcp {
+    fn default() -> Self {
+        let k = Bytes::from_kb(30);
+        Dctcp {
+            g: 0.0625,
+            increase: Increase::Packet,
+            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
+            pacing: PacingConfig::new(Window::Varying),
+        }
+    }
+}
+
+/// What an unmarked round trip adds.
+#[derive(Clone, Copy, Debug)]
+enum Increase {
+    /// A packet more in flight.
+    Packet,
+    Window(Bytes),
+    Rate(Bandwidth),
+}
+
+impl Increase {
+    fn of(self, flow: &FlowParams) -> f64 {
+        let rate = |bytes: Bytes| bytes.as_f64() * 8.0 / flow.base_rtt.as_secs_f64();
+        match self {
+            Increase::Packet => rate(flow.payload),
+            Increase::Window(bytes) => rate(bytes),
+            Increase::Rate(rate) => rate.as_bps_f64(),
+        }
+    }
+}
+
+impl Setting for Increase {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "packet" {
+            return Ok(Increase::Packet);
+        }
+        let rate = text.parse().map(Increase::Rate);
+        rate.or_else(|_| text.parse().map(Increase::Window)).map_err(|e: ParseUnitError| e.to_string())
+    }
+    fn write(self) -> String {
+        match self {
+            Increase::Packet => "packet".to_owned(),
+            Increase::Window(bytes) => bytes.to_string(),
+            Increase::Rate(rate) => rate.to_string(),
+        }
+    }
+}
+
+impl Scheme for Dctcp {
+    const NAME: &'static str = "dctcp";
+    const ABOUT: &'static str = "DCTCP: slows down by the share of bytes that were marked in a round trip";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::number(
+                Knob {
+                    name: "g",
+                    unit: "-",
+                    default: "0.0625",
+                    range: "0 to 1",
+                    symbol: "g",
+                    source: "DCTCP §3.3: 1/16",
+                    help: "Weight of the newest round trip in alpha, the average share of marked bytes.",
+                },
+                0.0..=1.0,
+                |c: &mut Dctcp| &mut c.g,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "increase",
+                    unit: "B",
+                    default: "packet",
+                    range: "packet, a size (over T) or a rate",
+                    symbol: "AI",
+                    source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
+                    help: "What a round trip without marks adds.",
+                },
+                |c: &mut Dctcp| &mut c.increase,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "ecn",
+                    unit: "B",
+                    default: "30KB/10Gbps",
+                    range: MARKING_RANGE,
+                    symbol: "K",
+                    source: "HPCC §5.1",
+                    help: "Where switches mark, unless the experiment says.",
+                },
+                |c: &mut Dctcp| &mut c.ecn,
+            ),
+        ];
+        let window = "HPCC simulator: BDP times rate over line rate";
+        let pacing = PacingConfig::knobs("varying", window);
+        own.into_iter().chain(part(pacing, |c: &mut Dctcp| &mut c.pacing)).collect()
+    }
+    fn needs(&self) -> Needs {
+        Needs { telemetry: TelemetryOn::Nothing, ecn: Some(self.ecn), grant: false }
+    }
+    /// The queue swings about K, 300 KB at 100 Gbit/s.
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            fair_within: Time::from_ms(4),
+            recovers_within: Time::from_ms(1),
+            peak: Bytes::from_kb(450),
+            steady: Bytes::from_kb(400),
+        }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let pacing = Pacing::new(&self.pacing, flow);
+        Box::new(DctcpSender {
+            pacing,
+            g: self.g,
+            increase: self.increase.of(flow),
+            rate: pacing.line(),
+            alpha: 1.0,
+            round_ends: None,
+            acked: 0,
+            marked: 0,
+            cut_at: None,
+        })
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct DctcpSender {
+    pacing: Pacing,
+    g: f64,
+    increase: f64,
+    rate: f64,
+    alpha: f64,
+    /// What was to be sent next when this round trip began; the first does not move alpha.
+    round_ends: Option<u64>,
+    /// Bytes of this round trip that were acknowledged, and those of them that were marked.
+    acked: u64,
+    marked: u64,
+    /// What was to be sent next at the last cut: until it is acknowledged there is no other.
+    cut_at: Option<u64>,
+}
+
+impl DctcpSender {
+    fn cut(&mut self, factor: f64, snd_nxt: u64) {
+        self.rate = self.pacing.clamp(self.rate * factor);
+        self.cut_at = Some(snd_nxt);
+    }
+}
+
+impl Sender for DctcpSender {
+    /// The order is the simulator's: alpha, end of the last cut, cut, increase.
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        self.acked += ack.acked.get();
+        self.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
+        let round_over = self.round_ends.is_none_or(|end| ack.seq > end);
+        if round_over && self.round_ends.replace(ack.snd_nxt).is_some() && self.acked > 0 {
+            let share = self.marked as f64 / self.acked as f64;
+            self.alpha = (1.0 - self.g) * self.alpha + self.g * share;
+            (self.acked, self.marked) = (0, 0);
+        }
+        self.cut_at.take_if(|at| ack.seq > *at);
+        if self.cut_at.is_none() {
+            if ack.ecn_echo {
+                self.cut(1.0 - self.alpha / 2.0, ack.snd_nxt);
+            } else if round_over {
+                self.rate = self.pacing.clamp(self.rate + self.increase);
+            }
+        }
+        self.decision()
+    }
+    /// DCTCP treats loss as TCP does (RFC 8257 §3.5), at most once per round trip.
+    fn on_loss(&mut self, loss: &LossEvent) -> Decision {
+        if self.cut_at.is_none_or(|at| loss.seq >= at) {
+            self.cut(0.5, loss.snd_nxt);
+        }
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        self.pacing.decide(self.rate, None)
+    }
+}

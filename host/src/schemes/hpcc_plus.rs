@@ -1,0 +1,235 @@
+//! HPCC++ (draft-miao-iccrg-hpcc): HPCC's algorithm with less telemetry, and where to compute it.
+//!
+//! Telemetry comes on every packet, on one per round trip, or on probes; the window is computed by the
+//! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
+
+use super::inflight::{self, Adjust, Inflight, InflightConfig};
+use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::scheme::{
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use weir_units::{Bytes, Time};
+
+/// HPCC++'s knobs.
+#[derive(Clone, Debug)]
+pub(super) struct HpccPlus {
+    shared: InflightConfig,
+    telemetry: Telemeter,
+    at: Computes,
+}
+
+/// What gathers telemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telemeter {
+    Packet,
+    Rtt,
+    Probe,
+}
+
+const TELEMETERS: &[(&str, Telemeter)] =
+    &[("packet", Telemeter::Packet), ("rtt", Telemeter::Rtt), ("probe", Telemeter::Probe)];
+
+impl Setting for Telemeter {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, TELEMETERS)
+    }
+    fn write(self) -> String {
+        word_for(self, TELEMETERS)
+    }
+}
+
+/// Who computes the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Computes {
+    Sender,
+    Receiver,
+}
+
+const COMPUTES: &[(&str, Computes)] = &[("sender", Computes::Sender), ("receiver", Computes::Receiver)];
+
+impl Setting for Computes {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, COMPUTES)
+    }
+    fn write(self) -> String {
+        word_for(self, COMPUTES)
+    }
+}
+
+impl Default for HpccPlus {
+    fn default() -> Self {
+        HpccPlus {
+            shared: InflightConfig::with_reported_increase(),
+            telemetry: Telemeter::Packet,
+            at: Computes::Sender,
+        }
+    }
+}
+
+impl Scheme for HpccPlus {
+    const NAME: &'static str = "hpcc++";
+    const ABOUT: &'static str =
+        "HPCC++: HPCC with telemetry per packet, per round trip or on probes, or at the receiver";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::new(
+                Knob {
+                    name: "telemetry",
+                    unit: "-",
+                    default: "packet",
+                    range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
+                    symbol: "-",
+                    source: "HPCC++ draft §6, §6.1",
+                    help: "What gathers telemetry.",
+                },
+                |c: &mut HpccPlus| &mut c.telemetry,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "compute",
+                    unit: "-",
+                    default: "sender",
+                    range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the knob telemetry says)",
+                    symbol: "-",
+                    source: "HPCC++ draft §6.2",
+                    help: "Who computes the window.",
+                },
+                |c: &mut HpccPlus| &mut c.at,
+            ),
+        ];
+        part(inflight::knobs(inflight::W_AI_REPORTED), |c: &mut HpccPlus| &mut c.shared).chain(own).collect()
+    }
+    fn needs(&self) -> Needs {
+        let telemetry = match (self.at, self.telemetry) {
+            (Computes::Sender, Telemeter::Rtt) => TelemetryOn::DataOncePerRtt,
+            (Computes::Sender, Telemeter::Probe) => TelemetryOn::Probes,
+            (Computes::Receiver, _) | (_, Telemeter::Packet) => TelemetryOn::Data,
+        };
+        Needs { telemetry, ecn: None, grant: self.at == Computes::Receiver }
+    }
+    /// A twentieth of the window is shared as additive increase, which is what the queue may hold.
+    fn conduct(&self) -> Conduct {
+        inflight::CONDUCT
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let core = Inflight::new(&self.shared, flow, false);
+        match self.at {
+            Computes::Sender => Box::new(Computing(core)),
+            Computes::Receiver => Box::new(Obeying(core)),
+        }
+    }
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
+        match self.at {
+            Computes::Sender => Box::new(Counting),
+            Computes::Receiver => {
+                Box::new(RxHpcc { shared: self.shared.clone(), host: *host, flows: Vec::new() })
+            }
+        }
+    }
+}
+
+/// HPCC's sender; the law takes the reported N from the ACK.
+#[derive(Debug)]
+struct Computing(Inflight);
+
+impl Sender for Computing {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
+        self.0.on_ack(ack, checks, |_| Adjust::Keep)
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+}
+
+/// The sender of Rx-HPCC: the window is what the ACK says.
+#[derive(Debug)]
+struct Obeying(Inflight);
+
+impl Sender for Obeying {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        match ack.grant {
+            // The receiver has none yet.
+            0 => self.decision(),
+            window => self.0.take_window(Bytes::new(u64::from(window))),
+        }
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+}
+
+/// The receiver reports how many flows there are.
+#[derive(Debug)]
+struct Counting;
+
+impl Receiver for Counting {
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+        Feedback { concurrency: data.active_flows, ..Feedback::default() }
+    }
+}
+
+/// Rx-HPCC (draft §6.2): the algorithm runs here, per flow, and commits once per `T`.
+#[derive(Debug)]
+struct RxHpcc {
+    shared: InflightConfig,
+    host: FlowParams,
+    flows: Vec<Option<RxFlow>>,
+}
+
+#[derive(Debug)]
+struct RxFlow {
+    core: Inflight,
+    /// Round trips of `T` that were committed, and when the last was; none yet: at once.
+    rounds: u64,
+    updated: Option<Time>,
+    /// What was last sent.
+    window: Bytes,
+}
+
+impl Receiver for RxHpcc {
+    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback {
+        let Some(slot) = data.slot.map(|slot| slot as usize) else { return Feedback::default() };
+        if self.flows.len() <= slot {
+            self.flows.resize_with(slot + 1, || None);
+        }
+        let place = &mut self.flows[slot];
+        if data.first {
+            *place = None;
+        }
+        let flow = place.get_or_insert_with(|| RxFlow {
+            core: Inflight::new(&self.shared, &self.host, false),
+            rounds: 0,
+            updated: None,
+            window: Bytes::ZERO,
+        });
+        let t = self.shared.base_rtt(&self.host);
+        let due = flow.updated.is_none_or(|at| data.now.saturating_sub(at) > t);
+        if due {
+            flow.updated = Some(data.now);
+            flow.rounds += 1;
+        }
+        // The core commits when seq passes the snd_nxt of the last commit: rounds stand in for both.
+        let int = AckEvent {
+            now: data.now,
+            seq: flow.rounds,
+            acked: data.payload,
+            snd_nxt: flow.rounds,
+            rtt: None,
+            ecn_echo: data.marked,
+            concurrency: data.active_flows,
+            grant: 0,
+            path_id: data.path_id,
+            telemetry: data.telemetry,
+        };
+        let window = flow.core.on_ack(&int, checks, |_| Adjust::Keep).window;
+        if due {
+            flow.window = window;
+        }
+        // Between commits the last window goes out again, if an ACK is due for other reasons.
+        let grant = u32::try_from(flow.window.get()).unwrap_or(u32::MAX);
+        Feedback { concurrency: data.active_flows, grant, ack_now: due, ..Feedback::default() }
+    }
+}

@@ -1,0 +1,247 @@
+//! DASR: who is counted, how fast, and the three states (Dart §III, schemes.md §4).
+
+mod common;
+
+use common::frames::{from_peer, give, host, take};
+use common::{BASE_RTT, DELAY, Net, RATE, addr, scheme};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
+use weir_host::{DropReason, Host, HostConfig};
+use weir_units::{Bytes, Time};
+
+fn us(us: u64) -> Time {
+    Time::from_us(us)
+}
+
+fn receiver() -> Host {
+    host(&scheme("dasr", &[]), |_: &mut HostConfig| {})
+}
+
+fn data(from: usize, message: u32, seq: u32, flags: Flags) -> FrameRepr {
+    let mut repr = FrameRepr { source: addr(from), ..from_peer(Kind::Data, message, seq) };
+    repr.weir.flags = flags;
+    repr
+}
+
+/// What the receiver answers: n, whether it echoes the mark, and CNPs.
+fn answer(host: &mut Host, now: Time, repr: &FrameRepr) -> (u16, bool, usize) {
+    give(host, now, repr, &[]);
+    let (mut n, mut echo, mut cnps) = (0, false, 0);
+    while let Some(frame) = take(host, now) {
+        match frame.weir.kind {
+            Kind::Cnp => cnps += 1,
+            _ => (n, echo) = (frame.weir.concurrency, frame.weir.flags.has(Flags::ECN_ECHO)),
+        }
+    }
+    (n, echo, cnps)
+}
+
+fn n(host: &mut Host, now: Time, repr: &FrameRepr) -> u16 {
+    answer(host, now, repr).0
+}
+
+/// §III-B: unique senders, not messages; the last packet of its last message takes a sender out.
+#[test]
+fn senders_are_counted_once() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let none = Flags::NONE;
+    assert_eq!(n(&mut host, t, &data(1, 1, 0, Flags::START)), 1);
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START)), 2);
+    assert_eq!(n(&mut host, t, &data(1, 2, 0, Flags::START)), 2, "two messages of one sender share its NIC");
+    assert_eq!(n(&mut host, t, &data(1, 1, 1000, Flags::END)), 2, "it has another");
+    assert_eq!(n(&mut host, t, &data(1, 2, 5000, Flags::END)), 2, "an END behind a gap ends nothing");
+    assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1, "repeated: it is not counted again");
+    // A message of one packet comes and goes.
+    assert_eq!(n(&mut host, t, &data(3, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(n(&mut host, t, &data(2, 1, 1000, none)), 1);
+}
+
+/// §III-B: a sender that dies leaves n within the soft-state time (looked for eight times in it); one that
+/// was only silent is counted again.
+#[test]
+fn the_dead_are_not_counted() {
+    let mut host = receiver();
+    let t = Time::from_secs(10);
+    n(&mut host, t, &data(1, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START)), 2);
+    let mut seq = 0;
+    let mut left = None;
+    for step in 1..=300 {
+        let now = t + Time::from_ms(step * 10);
+        seq += 1000;
+        if n(&mut host, now, &data(2, 1, seq, Flags::NONE)) == 1 && left.is_none() {
+            left = Some(now - t);
+        }
+    }
+    let left = left.expect("it left");
+    assert!(left > Time::from_secs(2) && left <= Time::from_ms(2_260), "{left}");
+    assert_eq!(n(&mut host, t + Time::from_secs(4), &data(1, 1, 1000, Flags::NONE)), 2);
+}
+
+/// Forged senders are bounded.
+#[test]
+fn at_most_1024_senders_are_counted() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let mut most = 0;
+    for sender in 0..3_000u32 {
+        let repr = FrameRepr { source: (0x0b00_0000 + sender).into(), ..data(1, sender, 0, Flags::START) };
+        most = most.max(n(&mut host, t, &repr));
+    }
+    assert_eq!(most, 1_024);
+}
+
+/// Packets at a share of line rate for `windows` round trips, marked or not; the last answer.
+struct Feed {
+    host: Host,
+    now: Time,
+    seq: u32,
+}
+
+impl Feed {
+    fn run(&mut self, share: f64, ecn: Ecn, windows: u64) -> (u16, bool, usize) {
+        let until = self.now + BASE_RTT * windows;
+        let mut last = (0, false, 0);
+        let mut cnps = 0;
+        while self.now < until {
+            // 1,066 bytes of frame.
+            let gap = RATE.tx_time(Bytes::new(1_066)).as_ps() as f64 / share;
+            self.now += Time::from_ps(gap as u64);
+            let mut repr = data(1, 1, self.seq, Flags::NONE);
+            repr.ecn = ecn;
+            self.seq += 1_000;
+            last = answer(&mut self.host, self.now, &repr);
+            cnps += last.2;
+        }
+        (last.0, last.1, cnps)
+    }
+}
+
+/// §III-C, Figure 5, each transition: what n is, whether marks are passed on, whether CNPs go out.
+#[test]
+fn the_three_states() {
+    let mut host = receiver();
+    let t = Time::from_ms(1);
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    n(&mut host, t, &data(3, 1, 0, Flags::START));
+    let mut feed = Feed { host, now: t, seq: 0 };
+    let (plain, marked) = (Ecn::Ect0, Ecn::Ce);
+    let (none, receiver, non_receiver) = ((3, false, 0), (3, false, 0), |cnps| (1, true, cnps));
+    // No Congestion, whatever the throughput.
+    assert_eq!(feed.run(0.5, plain, 4), none);
+    // Marks below line rate: in the network. 4 round trips are 26 us: one CNP.
+    assert_eq!(feed.run(0.5, marked, 4), non_receiver(1));
+    // Line rate under marks: within two windows it is the receiver; the CNP interval is not over.
+    assert_eq!(feed.run(1.0, marked, 3), receiver);
+    // Just below line rate it stays (hysteresis), further below it does not.
+    assert_eq!(feed.run(0.92, marked, 3), receiver);
+    assert_eq!(feed.run(0.85, marked, 12), non_receiver(2));
+    // The marks end.
+    assert_eq!(feed.run(0.85, plain, 2), none);
+    // From No Congestion at line rate straight to the receiver's state.
+    assert_eq!(feed.run(1.0, plain, 3), none);
+    assert_eq!(feed.run(1.0, marked, 3), receiver);
+    assert_eq!(feed.run(1.0, plain, 2), none);
+    // Just below line rate, from below: that is not line rate.
+    feed.run(0.5, plain, 3);
+    assert_eq!(feed.run(0.92, marked, 2).0, 1);
+}
+
+/// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
+/// arrival, exactly at half the line.
+#[test]
+fn one_round_trip_to_the_fair_share() {
+    let mut net = Net::star(3, &scheme("dasr", &[]));
+    let first = net.open(0, 2, None);
+    net.run_until(us(300));
+    assert_eq!(net.flow(0, first).rate, RATE);
+    let second = net.open(1, 2, None);
+    // Its first packet reaches the receiver half a round trip later, behind what is queued there.
+    net.run_until(us(300) + BASE_RTT / 2);
+    assert_eq!(net.flow(0, first).rate, RATE);
+    net.run_until(us(300) + BASE_RTT + DELAY);
+    for (host, flow) in [(0, first), (1, second)] {
+        assert_eq!(net.flow(host, flow).rate, RATE / 2);
+    }
+    net.stop(1, second);
+    net.run_until(net.now + BASE_RTT * 2);
+    assert_eq!(net.flow(0, first).rate, RATE);
+}
+
+/// A sender cap and DCQCN below it: the smaller holds.
+#[test]
+fn the_smaller_of_share_and_dcqcn_holds() {
+    let mut host = host(&scheme("dasr", &[]), |_| {});
+    let flow = common::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
+    let (_, now) = common::frames::drain(&mut host, Time::ZERO);
+    let mut ack = from_peer(Kind::Ack, 7, 1000);
+    ack.weir.concurrency = 4;
+    give(&mut host, now, &ack, &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4);
+    give(&mut host, now, &from_peer(Kind::Cnp, 7, 0), &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN is at a half");
+    ack.weir.concurrency = 1;
+    give(&mut host, now, &ack, &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
+    ack.weir.concurrency = 0;
+    give(&mut host, now, &ack, &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
+}
+
+/// §III-D: the first message of an incast announces all senders; the long flow hears of them with its next
+/// ACK, before their packets come. They are counted once, and end as usual.
+#[test]
+fn announced_senders_count_at_once() {
+    for (look_ahead, expected) in [("on", [4, 4, 4, 3]), ("off", [2, 2, 3, 2])] {
+        let mut host = host(&scheme("dasr", &[("look_ahead", look_ahead)]), |_| {});
+        let t = Time::from_ms(1);
+        n(&mut host, t, &data(9, 1, 0, Flags::START));
+        // addr(1) announces itself and two others; the list is the payload's beginning.
+        let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
+        let mut frame = common::rebuild(&start, &[]);
+        let ids = [1, 2, 3].map(|host| u32::from(addr(host)) as u16);
+        let list: Vec<u8> = [3u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
+        frame.head.extend_from_slice(&list);
+        frame.payload -= list.len() as u32;
+        host.receive(t, &frame.head, frame.payload);
+        let mut seen = vec![take(&mut host, t).unwrap().weir.concurrency];
+        // Again, as a repetition: nothing is counted twice.
+        host.receive(t, &frame.head, frame.payload);
+        assert_eq!(take(&mut host, t).unwrap().weir.concurrency, seen[0]);
+        seen.push(n(&mut host, t, &data(9, 1, 1000, Flags::NONE)));
+        seen.push(n(&mut host, t, &data(2, 1, 0, Flags::START)));
+        seen.push(n(&mut host, t, &data(2, 1, 1000, Flags::END)));
+        assert_eq!(seen, expected, "look_ahead {look_ahead}");
+    }
+}
+
+/// A list that is not whole is refused with its packet.
+#[test]
+fn broken_lists_are_refused() {
+    for list in [&[][..], &[0], &[0, 2, 0, 1], &[0xff, 0xff, 0, 1], &[0, 32]] {
+        let mut host = receiver();
+        let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
+        let mut frame = common::rebuild(&FrameRepr { payload_len: 64, ..start }, &[]);
+        frame.head.extend_from_slice(list);
+        frame.payload -= list.len() as u32;
+        host.receive(us(1), &frame.head, frame.payload);
+        assert_eq!(host.stats().drops.get(DropReason::LengthMismatch), 1, "{list:?}");
+        assert_eq!(host.active_inbound(us(1)), 0);
+    }
+}
+
+/// Host to host: the list travels in the first packet, its repetition included; the long flow is at a fifth of
+/// the line though only one of four senders has begun.
+#[test]
+fn a_list_travels_and_the_long_flow_gives_way() {
+    let mut net = Net::star(6, &scheme("dasr", &[]));
+    let long = net.open(0, 5, None);
+    net.run_until(us(100));
+    let short = net.open_announcing(1, 5, Bytes::new(50_000), &[addr(1), addr(2), addr(3), addr(4)]);
+    net.run_until(us(100) + BASE_RTT + DELAY);
+    assert_eq!(net.flow(0, long).rate, RATE / 5);
+    net.run_until(us(200));
+    assert!(net.hosts[1].flow(short).is_none(), "it is finished");
+    assert_eq!(net.flow(0, long).rate, RATE / 4, "three have not come yet");
+    let too_many = net.hosts[0].announce(long, &[addr(1); 32]).unwrap_err();
+    assert_eq!(too_many.to_string(), "message 1 cannot announce 32 senders: at most 31 fit its first packet");
+}

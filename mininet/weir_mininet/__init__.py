@@ -1,0 +1,12 @@
+"""Brings up the fabric of an experiment in Mininet: hosts, switches and links, as `weir` names them.
+
+`weir run x.yaml --on mininet` and `weir mininet topology.json` start this package with a plan and tell it what
+to do (`serve`). It knows no P4, no route and no scheme; everything that computes is in `weir`.
+
+- `plan`: what is to be built, as JSON.
+- `fabric`: builds it in Mininet, and takes it down again.
+- `links`, `switches`: veth pairs without offloads; the two switches.
+- `ours`: what belongs to us on this machine, and how the rest of a run that was killed is removed.
+- `jobs`: pings and host agents in the hosts.
+- `serve`: the conversation with `weir`.
+"""

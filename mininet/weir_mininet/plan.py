@@ -1,0 +1,77 @@
+"""The plan of a fabric: what `weir` sends. Unknown keys are errors, so that the two cannot drift apart."""
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+
+class Problem(Exception):
+    """Something that the user can do something about: one sentence, place and remedy."""
+
+
+@dataclass
+class Host:
+    name: str
+    ip: str  # with prefix length
+    mac: str
+    commands: List[str] = field(default_factory=list)
+
+
+@dataclass
+class Switch:
+    name: str
+    device_id: int
+    grpc_port: int
+    thrift_port: int
+    cpu_port: Optional[int] = None
+    priorities: int = 1
+    program: Optional[str] = None  # BMv2 JSON to start with; none: a P4Runtime client brings it
+    options: List[str] = field(default_factory=list)  # of the embedded switch only
+
+
+@dataclass
+class Link:
+    a: Tuple[str, int]  # node and port; a host's port is 0
+    b: Tuple[str, int]
+    delay_us: int = 0  # what `tc` is to add at both ends; 0 if the switches do it
+    rate_kbit: int = 0  # what `tc` is to keep a host to; 0 if nobody need
+
+
+@dataclass
+class Plan:
+    work: str  # a directory of ours, removed after the run
+    switch: str  # "weir" or "bmv2"
+    exe: str  # its program
+    mtu: int
+    hosts: List[Host]
+    switches: List[Switch]
+    links: List[Link]
+    static_arp: bool = True
+    pcaps: Optional[str] = None
+    logs: Optional[str] = None
+
+    @staticmethod
+    def read(tree: Dict) -> "Plan":
+        try:
+            parts = {
+                "hosts": [Host(**host) for host in tree["hosts"]],
+                "switches": [Switch(**switch) for switch in tree["switches"]],
+                "links": [Link(**link) for link in tree["links"]],
+            }
+            return Plan(**{**tree, **parts})
+        except (KeyError, TypeError) as error:
+            raise Problem(f"the plan of the fabric does not fit this version of weir_mininet: {error}") from None
+
+    def interfaces(self) -> List[str]:
+        """Interfaces that the switches will have, in the namespace that everybody shares."""
+        switches = {switch.name for switch in self.switches}
+        ends = [end for link in self.links for end in (link.a, link.b)]
+        return [interface(*end) for end in ends if end[0] in switches]
+
+
+def interface(node: str, port: int) -> str:
+    """The tutorials' names: port N of s1 is s1-ethN."""
+    return f"{node}-eth{port}"
+
+
+# A host's only interface; the tutorials rename it too.
+HOST_INTERFACE = "eth0"

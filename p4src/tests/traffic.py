@@ -1,0 +1,216 @@
+"""Random traffic for judge.py: tables that use every way to forward, and packets that are right, nearly right, and noise.
+
+Same seed, same traffic. Statements are STF; a frame is bytes.
+"""
+
+import random
+
+import wire
+from stf import Stf
+
+PORTS = range(1, 9)
+CPU = 255
+# Ports of BMv2's four egress threads (port modulo 4) that nothing else uses: see judge.py.
+BARRIER_PORTS = range(12, 16)
+BARRIER_NET = 0xAC1FFF00            # 172.31.255.0
+FLOWS = 64
+PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE = 0x88B5, 0x0806, 0x8100, 0x86DD
+KINDS = 8
+# Between them 5242879 * 16: the queue in bytes at which a record's qLen is full.
+QUEUES = [0, 1, 79, 80, 81, 1500, 5_242_799, 5_242_880, 2**32 - 1, 2**32 - 1500]
+
+
+def tables(data_priority):
+    """Entries: hosts, prefixes within prefixes, groups with all, some and no members, trees, classes, profiles."""
+    stf = Stf("")
+    stf.lines.clear()
+    for host, port in ((1, 1), (2, 2), (3, 3), (4, 9)):
+        stf.route(0x0A000000 + host, f"deliver(port:{port}, dst_mac:0x0200000000{host:02x})")
+    stf.via(0x0A000000, 4, bits=24)
+    stf.via(0x0A040000, 5, bits=16)
+    stf.via(0x0A040500, 6, bits=24)
+    stf.route(0x0A010000, "spread(group:1, size:4, slice:0)", bits=16)
+    stf.route(0x0A020000, "spread(group:2, size:3, slice:5)", bits=16)
+    stf.route(0x0A050000, "spread(group:9, size:2, slice:8)", bits=16)
+    stf.route(0x0A060000, "spread(group:3, size:0, slice:16)", bits=16)
+    stf.route(0x0A030000, "trees(count:3)", bits=16)
+    stf.member(1, [3, 4, 5, 6])
+    stf.member(2, [6, 7])
+    stf.member(3, [8])
+    for tree in range(3):
+        for host in range(1, 4):
+            action = "tree_deliver(port:{0}, dst_mac:0x02000000ff{0:02x})" if host == 1 else "tree_via(port:{0})"
+            stf.line(f"add tree_route tree:{tree} dst_addr:0x0a0300{host:02x} {action.format(1 + (3 * tree + host) % 8)}")
+    for kind, priority in ((wire.DATA, data_priority), (wire.ACK, 7), (wire.NACK, 7), (wire.CNP, 6), (wire.PROBE, 1), (6, 3)):
+        stf.classify(kind, priority)
+    for port in PORTS:
+        # A step: marking is certain on one side of it and impossible on the other, whatever is drawn.
+        step = (0, 1, 1000, 100_000)[port % 4]
+        stf.profile(port, port % 16, step, step, 2**32 - 1)
+    stf.identify(0xA5C)
+    for port in BARRIER_PORTS:
+        stf.via(BARRIER_NET + port, port)
+    return stf.lines
+
+
+def barrier(port, serial):
+    """A frame that leaves by a barrier port; the serial number tells it from all others. As it goes in, and as it leaves."""
+    body = serial.to_bytes(8, "big")
+    frames = (wire.plain_frame(wire.ICMP, body, dst=BARRIER_NET + port, ttl=ttl) for ttl in (64, 63))
+    return tuple(frame_bytes(frame) for frame in frames)
+
+
+def frame_bytes(parts):
+    return b"".join(bytes.fromhex(value) if isinstance(value, str) else value for _, value in parts)
+
+
+class Traffic:
+    """Packets for one program, and now and then another state for the next ones to meet."""
+
+    def __init__(self, program, seed):
+        self.random = random.Random(f"{program} {seed}")
+        self.program = program
+        # In priority 0 a queue that runs empty counts as empty from then on; in others it keeps what a test put there, and
+        # packets are marked for it.
+        self.data_priority = self.random.choice([0, 2])
+        # Entropy ports and destinations of the flows: few enough that each comes back, in both directions.
+        self.flows = [(self.address(), self.address(), self.random.randrange(49152, 65536)) for _ in range(FLOWS)]
+
+    def address(self):
+        nets = [0x0A000000, 0x0A000000, 0x0A010000, 0x0A020000, 0x0A030000, 0x0A030000, 0x0A040500, 0x0A050000,
+                0x0A060000, 0x0A040000, 0xC0A80000]
+        return self.random.choice(nets) + self.random.randrange(1, 6)
+
+    def tables(self):
+        return tables(self.data_priority)
+
+    def steps(self, packets):
+        """(`packet`, port, frame) so many times, and (`state`, statement) between them."""
+        for number in range(packets):
+            if number % 20 == 0:
+                yield "state", self.poke()
+            yield ("packet", *self.packet())
+
+    def poke(self):
+        """A queue, a count or an entry of the All_INT_Table is now this. Time bits are left 0: they show nowhere."""
+        registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program == "fncc")
+        name, port = self.random.choice(registers), self.random.choice(PORTS)
+        if name == "all_int_table":
+            value = self.random.getrandbits(36)
+        else:
+            value = self.random.choice([*QUEUES, self.random.getrandbits(32), self.random.getrandbits(20)])
+        return f"register_write {name} {port} {value}"
+
+    def packet(self):
+        kinds = [(50, self.weir), (14, self.wrong_weir), (12, self.plain), (8, self.wrong_ip), (6, self.not_ip),
+                 (5, self.packet_out), (5, self.noise)]
+        make = self.random.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]
+        port, frame = make()
+        change = self.random.random()
+        if change < 0.08:
+            frame = frame[: self.random.randrange(1, len(frame) + 1)]
+        elif change < 0.18:
+            frame = self.flipped(frame)
+        return port, frame
+
+    def port(self):
+        return self.random.choice([*PORTS, *PORTS, 0, 9, 300, 510])
+
+    def flipped(self, frame):
+        """A few bits of the headers, or of anything, are wrong."""
+        bits = bytearray(frame)
+        for _ in range(self.random.choice([1, 1, 1, 2, 8])):
+            at = self.random.randrange(min(len(bits), self.random.choice([14, 34, 42, 66, 1600])))
+            bits[at] ^= 1 << self.random.randrange(8)
+        return bytes(bits)
+
+    # What kinds of packets there are. Each gives the port it comes in by and its bytes. ------------------------------
+
+    def header(self):
+        """A flow in one of its directions, with fields as hosts set them, mostly."""
+        chance = self.random
+        src, dst, entropy = chance.choice(self.flows)
+        ports = {"sport": entropy, "dport": wire.WEIR_PORT}
+        if chance.random() < 0.5:
+            src, dst, ports = dst, src, {"sport": wire.WEIR_PORT, "dport": entropy}
+        hops = chance.choice([0, 0, 0, 1, 2, 3, 7, 8, 9, 15])
+        return dict(
+            src=src, dst=dst, **ports,
+            kind=chance.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, chance.randrange(KINDS)]),
+            flags=chance.choice([0, wire.TELEMETRY, wire.TELEMETRY, chance.getrandbits(8)]),
+            int_hops=hops, records=chance.randbytes(8 * hops).hex(), path_id=chance.getrandbits(12),
+            concurrency=chance.getrandbits(16), message=chance.getrandbits(32), seq=chance.getrandbits(32),
+            stamp=chance.getrandbits(32), grant=chance.getrandbits(32),
+            ttl=chance.choice([64] * 12 + [0, 1, 2, 255]), ecn=chance.choice([0, 1, 2, 2, 3]),
+            payload=chance.randbytes(chance.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),
+            padding=chance.randbytes(chance.choice([0] * 9 + [1, 6, 40])),
+        )
+
+    def weir(self):
+        return self.port(), frame_bytes(wire.weir_frame(**self.header()))
+
+    def wrong_weir(self):
+        header, chance = self.header(), self.random
+        mistake = chance.randrange(6)
+        if mistake == 0:
+            header["version"] = chance.randrange(16)
+        elif mistake == 1:
+            header["kind"] = chance.randrange(16)
+        elif mistake == 2:
+            header["int_hops"] = chance.randrange(16)
+        elif mistake == 3:
+            header["ip"] = {"flags": chance.randrange(8), "offset": chance.choice([0, 1, 185, 8191]), "ident": 77}
+        elif mistake == 4:
+            header["ip"] = {"total_len": chance.choice([0, 19, 20, 28, 51, 52, 60, 1500, 9000, 65535])}
+        frame = bytearray(frame_bytes(wire.weir_frame(**header)))
+        if mistake == 5:
+            # Tokens, subflow and what is reserved; the length that UDP says.
+            frame[44:46] = chance.randbytes(2)
+            frame[38:40] = chance.choice([b"\0\0", b"\0\x08", b"\xff\xff", chance.randbytes(2)])
+        return self.port(), bytes(frame)
+
+    def plain(self):
+        """IPv4 that is not Weir's."""
+        chance = self.random
+        src, dst, entropy = chance.choice(self.flows)
+        protocol = chance.choice([wire.TCP, wire.UDP, wire.UDP, wire.ICMP, 50, chance.getrandbits(8)])
+        ports = chance.choice([(entropy, 80), (53, entropy), (22340, 22342), (wire.WEIR_PORT, wire.WEIR_PORT)])
+        body = ports[0].to_bytes(2, "big") + ports[1].to_bytes(2, "big") + chance.randbytes(chance.choice([0, 3, 4, 16, 36, 600]))
+        ip = dict(ttl=chance.choice([64, 64, 64, 1, 2]), ecn=chance.getrandbits(8))
+        if chance.random() < 0.2:
+            ip |= dict(flags=chance.randrange(8), offset=chance.choice([0, 0, 2, 8191]), ident=chance.getrandbits(16))
+        return self.port(), frame_bytes(wire.plain_frame(protocol, body, src=src, dst=dst, **ip))
+
+    def wrong_ip(self):
+        chance = self.random
+        header = self.header()
+        ip = chance.choice([
+            {"version": chance.randrange(16)}, {"ihl": chance.randrange(5)}, {"checksum": chance.getrandbits(16)},
+            {"checksum": 0}, {"checksum": 0xFFFF}, {"ihl": chance.randrange(6, 16)},
+        ])
+        frame = frame_bytes(wire.weir_frame(**header, ip=ip))
+        if ip.get("ihl", 5) > 5:
+            # Options between the header and UDP; the header's checksum and length do not know of them, or do.
+            options = chance.randbytes(4 * (ip["ihl"] - 5))
+            head = bytearray(frame[14:34] + options)
+            if chance.random() < 0.7:
+                head[2:4] = (int.from_bytes(head[2:4], "big") + len(options)).to_bytes(2, "big")
+                head[10:12] = b"\0\0"
+                head[10:12] = wire.csum16(bytes(head)).to_bytes(2, "big")
+            frame = frame[:14] + bytes(head) + frame[34:]
+        return self.port(), frame
+
+    def not_ip(self):
+        chance = self.random
+        ether_type = chance.choice([PROBE_TYPE, PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE, chance.getrandbits(16)])
+        return self.port(), frame_bytes(wire.ethernet(ether_type=ether_type)) + chance.randbytes(chance.choice([0, 1, 28, 46, 200]))
+
+    def packet_out(self):
+        """From the controller: 9 bits of port, 7 bits 0, and anything."""
+        chance = self.random
+        port = chance.choice([*PORTS, *PORTS, 0, 100, CPU, 511])
+        _, frame = chance.choice([self.weir, self.plain, self.not_ip])()
+        return CPU, (port << 7 | chance.choice([0, 0, 0, chance.getrandbits(7)])).to_bytes(2, "big") + frame
+
+    def noise(self):
+        return self.port(), self.random.randbytes(self.random.choice([1, 13, 14, 15, 33, 34, 42, 66, 100, 1514]))

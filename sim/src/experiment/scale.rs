@@ -1,0 +1,95 @@
+//! The same experiment on slower links: a scale model.
+//!
+//! Rates are divided by a factor and times multiplied by it; bytes stay. A bandwidth-delay product, a
+//! queue, a window are then what they were, in bytes, and a fabric of 100 Gbit/s that runs at 10 Mbit/s does
+//! the same, ten thousand times slower. So software switches can carry it, and its numbers mean something.
+
+use super::{ExperimentSpec, OffOr};
+use std::fmt;
+use weir_controller::profile::EcnConfig;
+use weir_host::schemes;
+use weir_units::{Bandwidth, Time};
+
+/// What a rate of the file is in the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// In the file.
+    pub from: Bandwidth,
+    /// In the run.
+    pub to: Bandwidth,
+}
+
+impl Scale {
+    /// Of an experiment that runs as it is written, with hosts of this rate.
+    pub fn none(rate: Bandwidth) -> Scale {
+        Scale { from: rate, to: rate }
+    }
+
+    /// Whether anything is scaled at all.
+    pub fn is_none(self) -> bool {
+        self.from == self.to
+    }
+
+    /// How many times longer everything takes.
+    pub fn slowdown(self) -> f64 {
+        self.from.as_bps_f64() / self.to.as_bps_f64()
+    }
+
+    fn time(self, time: Time) -> Time {
+        let ps = u128::from(time.as_ps()) * u128::from(self.from.as_bps()) / u128::from(self.to.as_bps());
+        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+
+    fn rate(self, rate: Bandwidth) -> Bandwidth {
+        let bps = u128::from(rate.as_bps()) * u128::from(self.to.as_bps()) / u128::from(self.from.as_bps());
+        Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+    }
+
+    /// Thresholds in bytes stay, at the rate that the model has in place of the one they are for.
+    pub(super) fn ecn(self, ecn: EcnConfig) -> EcnConfig {
+        EcnConfig { per: ecn.per.map(|per| self.rate(per)), ..ecn }
+    }
+
+    /// A knob's value, if it is a time or a rate.
+    fn knob(self, value: &str) -> Option<String> {
+        let time = value.parse().map(|time| self.time(time).to_string());
+        time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))
+    }
+
+    /// Scales every time and every rate of an experiment; what a paper says of it no longer applies.
+    pub(super) fn apply(self, spec: &mut ExperimentSpec) {
+        let (rates, delays) = spec.topology.quantities();
+        rates.into_iter().for_each(|rate| *rate = self.rate(*rate));
+        delays.into_iter().for_each(|delay| *delay = self.time(*delay));
+        let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
+        times.extend(&mut spec.observe.fairness_window);
+        times.extend(&mut spec.transport.base_rtt);
+        for flow in &mut spec.flows {
+            times.push(&mut flow.start);
+            times.extend(&mut flow.stop);
+        }
+        times.extend(spec.workload.as_mut().map(|workload| workload.start_mut()));
+        times.into_iter().for_each(|time| *time = self.time(*time));
+        if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
+            *ecn = self.ecn(*ecn);
+        }
+        for entry in &mut spec.schemes {
+            // The defaults too: a scheme may have a timer of its own.
+            let knobs: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let Ok(config) = schemes::from_name_and_knobs(&entry.scheme, &knobs) else { continue };
+            let scaled = config
+                .knobs()
+                .into_iter()
+                .filter_map(|knob| Some((knob.name.to_owned(), self.knob(&config.get(knob.name)?)?)));
+            entry.set.extend(scaled.collect::<Vec<_>>());
+        }
+        spec.paper.clear();
+    }
+}
+
+/// `100Gbps runs at 10Mbps, 10000 times slower`
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} runs at {}, {} times slower", self.from, self.to, self.slowdown())
+    }
+}

@@ -1,0 +1,76 @@
+//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them (`schemes.md` §16).
+
+/// Width of a bin, in bytes.
+const BIN: u64 = 1_000;
+
+/// How often a queue held how much.
+#[derive(Clone, Debug, Default)]
+pub struct QueueHistogram {
+    /// `bins[i]` samples had `i * BIN <= bytes < (i + 1) * BIN`.
+    bins: Vec<u64>,
+    sum: u64,
+    samples: u64,
+    peak: u64,
+}
+
+impl QueueHistogram {
+    /// Takes one sample.
+    pub fn add(&mut self, bytes: u64) {
+        let bin = (bytes / BIN) as usize;
+        if bin >= self.bins.len() {
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] += 1;
+        self.sum += bytes;
+        self.samples += 1;
+        self.peak = self.peak.max(bytes);
+    }
+
+    /// Mean of the samples; 0 without any.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.samples.max(1) as f64
+    }
+
+    /// The largest sample.
+    pub fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Upper edge of the bin that holds the 99th percentile; 0 if no sample left the first bin.
+    pub fn p99(&self) -> u64 {
+        let mut seen = 0;
+        for (i, count) in self.bins.iter().enumerate() {
+            seen += count;
+            if seen * 100 > self.samples * 99 {
+                return if i == 0 && *count == self.samples { 0 } else { (i as u64 + 1) * BIN };
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(samples: &[(u64, u64)]) -> QueueHistogram {
+        let mut histogram = QueueHistogram::default();
+        samples.iter().for_each(|&(bytes, times)| (0..times).for_each(|_| histogram.add(bytes)));
+        histogram
+    }
+
+    #[test]
+    fn p99_is_the_upper_edge_of_its_bin() {
+        assert_eq!(of(&[]).p99(), 0);
+        assert_eq!(of(&[(999, 100)]).p99(), 0, "always nearly empty");
+        assert_eq!(of(&[(0, 99), (2_500, 1)]).p99(), 3_000);
+        assert_eq!(of(&[(0, 995), (2_500, 5)]).p99(), 1_000);
+    }
+
+    #[test]
+    fn mean_and_peak_are_exact() {
+        let histogram = of(&[(0, 3), (1_234, 1)]);
+        assert_eq!((histogram.mean(), histogram.peak()), (308.5, 1_234));
+        assert_eq!(of(&[]).mean(), 0.0);
+    }
+}

@@ -1,0 +1,49 @@
+//! Which digests a controller wants, and in what lists. They are kept here; whoever sends the lists heeds them.
+
+use super::cells::{one, wanted};
+use super::{Control, ControlError};
+use std::collections::BTreeMap;
+use weir_proto::p4::v1::DigestEntry;
+use weir_proto::p4::v1::digest_entry::Config;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4info::Object;
+
+impl Control {
+    /// The digests that are to be sent, by id, and how.
+    pub fn digest_settings(&self) -> &BTreeMap<u32, Config> {
+        &self.digests
+    }
+
+    pub(super) fn write_digest(&mut self, kind: Type, entry: &DigestEntry) -> Result<(), ControlError> {
+        let preamble = one(&self.index.digests, entry.digest_id)?.preamble();
+        let (name, id) = (&preamble.name, preamble.id);
+        match (kind, self.digests.contains_key(&id)) {
+            (Type::Insert, true) => Err(ControlError::exists(format!("digest {name} is sent already"))),
+            (Type::Modify | Type::Delete, false) => {
+                Err(ControlError::not_found(format!("digest {name} is not sent; INSERT it first")))
+            }
+            (Type::Delete, true) => {
+                self.digests.remove(&id);
+                Ok(())
+            }
+            _ => {
+                let config = entry.config.unwrap_or_default();
+                let times = [config.max_timeout_ns, config.ack_timeout_ns, config.max_list_size.into()];
+                if let Some(negative) = times.into_iter().find(|value| *value < 0) {
+                    return Err(ControlError::invalid(format!("digest {name}: {negative} is negative")));
+                }
+                self.digests.insert(id, config);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn read_digests(&self, request: &DigestEntry) -> Result<Vec<DigestEntry>, ControlError> {
+        let ids = wanted(&self.index.digests, request.digest_id)?.into_iter().map(|it| it.preamble().id);
+        let found = ids.filter_map(|digest_id| {
+            let config = Some(*self.digests.get(&digest_id)?);
+            Some(DigestEntry { digest_id, config })
+        });
+        Ok(found.collect())
+    }
+}

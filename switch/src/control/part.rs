@@ -1,0 +1,65 @@
+//! A part of a long read: tables and arrays can be long, and whoever reads them may have to do other things between.
+
+use std::ops::Range;
+
+/// Some of the rows that a read goes through, one table or array after the other.
+#[derive(Clone, Debug)]
+pub struct Part {
+    from: usize,
+    end: usize,
+    /// Rows that were gone through so far.
+    passed: usize,
+}
+
+impl Part {
+    /// At most `most` rows, from this one on.
+    pub fn new(from: usize, most: usize) -> Part {
+        Part { from, end: from.saturating_add(most), passed: 0 }
+    }
+
+    /// Everything.
+    pub fn all() -> Part {
+        Part::new(0, usize::MAX)
+    }
+
+    /// Which of the next `rows` rows belong to the part.
+    pub(super) fn of(&mut self, rows: usize) -> Range<usize> {
+        let inside = |row: usize| row.saturating_sub(self.passed).min(rows);
+        let part = inside(self.from)..inside(self.end);
+        self.passed += rows;
+        part
+    }
+
+    /// Where the next part begins; `None` if there is none.
+    pub fn next(&self) -> Option<usize> {
+        (self.end < self.passed).then_some(self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_make_up_the_whole() {
+        let lengths = [3, 0, 5, 1];
+        for most in 1..12 {
+            let (mut rows, mut from) = (Vec::new(), Some(0));
+            while let Some(start) = from {
+                let mut part = Part::new(start, most);
+                let before = rows.len();
+                for (array, &length) in lengths.iter().enumerate() {
+                    rows.extend(part.of(length).map(|row| (array, row)));
+                }
+                assert!(rows.len() - before <= most);
+                from = part.next();
+            }
+            let whole: Vec<_> = lengths
+                .iter()
+                .enumerate()
+                .flat_map(|(array, &length)| (0..length).map(move |row| (array, row)))
+                .collect();
+            assert_eq!(rows, whole, "{most} at once");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What takes an update back: updates that bring what it changes into its present state.
+
+use super::{Control, ControlError};
+use crate::Switch;
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{
+    CloneSessionEntry, CounterData, Entity, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
+    TableEntry, Update,
+};
+
+impl Control {
+    /// The updates that take `update` back, to be asked for before it is applied. An update that would be refused
+    /// may be refused here already.
+    pub(super) fn undo_of(&self, switch: &Switch, update: &Update) -> Result<Vec<Update>, ControlError> {
+        let kind = update.r#type();
+        let Some(entity) = update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        if kind == Type::Insert {
+            return Ok(vec![updated(Type::Delete, entity.clone())]);
+        }
+        let back = if kind == Type::Delete { Type::Insert } else { Type::Modify };
+        if let Kind::TableEntry(entry) = entity
+            && !entry.is_default_action
+        {
+            return Ok(vec![updated(back, Kind::TableEntry(self.entry_as_it_is(switch, entry, kind)?))]);
+        }
+        let mut found = self.read(switch, &Entity { entity: Some(as_it_is(entity)) })?;
+        if let Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_) = entity {
+            // A key without fields reads all entries of its table.
+            let wanted = self.find(switch, key(entity).unwrap_or(&TableEntry::default()))?;
+            found.retain(|it| {
+                let key = it.entity.as_ref().and_then(key);
+                key.and_then(|key| self.find(switch, key).ok()) == Some(wanted)
+            });
+        }
+        let mut undo: Vec<Update> =
+            found.into_iter().filter_map(|entity| Some(updated(back, entity.entity?))).collect();
+        if let Kind::TableEntry(entry) = entity
+            && entry.is_default_action
+            && undo.is_empty()
+        {
+            // The program gives the table no action for a miss: back to that.
+            undo.push(updated(back, Kind::TableEntry(TableEntry { action: None, ..entry.clone() })));
+        }
+        Ok(undo)
+    }
+
+    fn entry_as_it_is(
+        &self,
+        switch: &Switch,
+        entry: &TableEntry,
+        kind: Type,
+    ) -> Result<TableEntry, ControlError> {
+        let (table, _) = self.table(entry.table_id)?;
+        let (id, handle) = self.find(switch, entry)?;
+        // Packets are counted while a batch is applied, so counts are put back only if they are written or go away.
+        let counts = kind == Type::Delete || entry.counter_data.is_some();
+        let request = TableEntry {
+            counter_data: counts.then(CounterData::default),
+            meter_config: Some(MeterConfig::default()),
+            ..TableEntry::default()
+        };
+        self.read_entry(switch, table, id, &request, &switch.pipeline().table_entry(id, handle)?)
+    }
+}
+
+fn updated(kind: Type, entity: Kind) -> Update {
+    Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
+}
+
+/// The entry whose direct resource this is.
+fn key(entity: &Kind) -> Option<&TableEntry> {
+    match entity {
+        Kind::DirectCounterEntry(entry) => entry.table_entry.as_ref(),
+        Kind::DirectMeterEntry(entry) => entry.table_entry.as_ref(),
+        _ => None,
+    }
+}
+
+/// The request that reads what an update changes.
+fn as_it_is(entity: &Kind) -> Kind {
+    match entity {
+        Kind::TableEntry(entry) => Kind::TableEntry(TableEntry {
+            table_id: entry.table_id,
+            is_default_action: entry.is_default_action,
+            ..TableEntry::default()
+        }),
+        Kind::PacketReplicationEngineEntry(entry) => {
+            let key = entry.r#type.as_ref().map(|kind| match kind {
+                Pre::MulticastGroupEntry(group) => Pre::MulticastGroupEntry(MulticastGroupEntry {
+                    multicast_group_id: group.multicast_group_id,
+                    ..MulticastGroupEntry::default()
+                }),
+                Pre::CloneSessionEntry(session) => Pre::CloneSessionEntry(CloneSessionEntry {
+                    session_id: session.session_id,
+                    ..CloneSessionEntry::default()
+                }),
+            });
+            Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: key })
+        }
+        // The other reads look at nothing but the key.
+        other => other.clone(),
+    }
+}

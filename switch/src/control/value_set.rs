@@ -1,0 +1,93 @@
+//! Value sets of the parser. A set is written whole; the pipeline keeps its values, this the members as written.
+
+use super::cells::{one, wanted};
+use super::key::canonicalise;
+use super::value::fit;
+use super::{Control, ControlError};
+use crate::Switch;
+use weir_proto::google::rpc::Code;
+use weir_proto::p4::config::v1::ValueSet;
+use weir_proto::p4::config::v1::match_field::{Match, MatchType};
+use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::update::Type;
+use weir_proto::p4::v1::{ValueSetEntry, ValueSetMember};
+use weir_proto::p4info::Object;
+
+impl Control {
+    pub(super) fn write_value_set(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &ValueSetEntry,
+    ) -> Result<(), ControlError> {
+        if kind != Type::Modify {
+            return Err(ControlError::invalid("a value set can only be modified"));
+        }
+        let set = one(&self.index.value_sets, entry.value_set_id)?;
+        let name = &set.preamble().name;
+        if entry.members.len() as u64 > set.size.max(0) as u64 {
+            let message = format!("value set {name} holds {} members, not {}", set.size, entry.members.len());
+            return Err(ControlError::new(Code::ResourceExhausted, message));
+        }
+        let values = entry.members.iter().map(|member| value(set, member));
+        let values =
+            values.collect::<Result<Vec<_>, _>>().map_err(|e| e.at(format_args!("value set {name}")))?;
+        let mut members = entry.members.clone();
+        for member in &mut members {
+            member.r#match.iter_mut().for_each(canonicalise);
+            member.r#match.sort_by_key(|field| field.field_id);
+        }
+        if (1..members.len()).any(|at| members[..at].contains(&members[at])) {
+            return Err(ControlError::exists(format!("value set {name}: a member is there twice")));
+        }
+        let pipeline = switch.pipeline_mut();
+        pipeline.value_set_clear(name)?;
+        for value in values {
+            pipeline.value_set_insert(name, &value)?;
+        }
+        self.value_sets.insert(entry.value_set_id, members);
+        Ok(())
+    }
+
+    pub(super) fn read_value_sets(
+        &self,
+        request: &ValueSetEntry,
+    ) -> Result<Vec<ValueSetEntry>, ControlError> {
+        let found = wanted(&self.index.value_sets, request.value_set_id)?.into_iter().map(|set| {
+            let value_set_id = set.preamble().id;
+            let members = self.value_sets.get(&value_set_id).cloned().unwrap_or_default();
+            ValueSetEntry { value_set_id, members }
+        });
+        Ok(found.collect())
+    }
+}
+
+/// A member as one number: its fields behind each other, without padding.
+fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlError> {
+    if member.r#match.len() != set.r#match.len() {
+        return Err(ControlError::invalid(format!(
+            "a member has {} fields, not {}",
+            set.r#match.len(),
+            member.r#match.len()
+        )));
+    }
+    let mut bits = Vec::new();
+    for field in &set.r#match {
+        if field.r#match != Some(Match::MatchType(MatchType::Exact.into())) {
+            return Err(ControlError::unimplemented("only exact fields are supported, as in BMv2"));
+        }
+        let given = member.r#match.iter().find(|given| given.field_id == field.id);
+        let given =
+            given.ok_or_else(|| ControlError::invalid(format!("a member has no field {}", field.id)))?;
+        let Some(FieldMatchType::Exact(exact)) = &given.field_match_type else {
+            return Err(ControlError::invalid(format!("field {} is matched as EXACT", field.id)));
+        };
+        let bytes = fit(&exact.value, field.bitwidth)?;
+        let padding = bytes.len() * 8 - field.bitwidth.unsigned_abs() as usize;
+        let all = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+        bits.extend(all.skip(padding));
+    }
+    let padding = bits.len().next_multiple_of(8) - bits.len();
+    bits.splice(0..0, std::iter::repeat_n(0, padding));
+    Ok(bits.chunks(8).map(|byte| byte.iter().fold(0, |whole, bit| whole << 1 | bit)).collect())
+}

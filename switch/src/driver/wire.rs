@@ -1,0 +1,80 @@
+//! A port that behaves like a cable of a rate and a length, where the interface itself takes no time.
+//!
+//! The traffic manager keeps the port to the rate, so that the queue is in the switch. A frame that left it
+//! is serialised and travels: it reaches the interface when its last bit would reach the far end.
+
+use crate::packet::Packet;
+use std::collections::VecDeque;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Bits of a frame per second.
+    pub rate: Bandwidth,
+    /// From the switch to the far end.
+    pub delay: Time,
+}
+
+impl Wire {
+    /// The longest delay: what is under way waits in memory.
+    pub const LONGEST: Time = Time::from_secs(10);
+}
+
+/// The frames that are under way, in order.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    wire: Wire,
+    /// When the last bit of the last frame is on the wire.
+    free_at: Time,
+    frames: VecDeque<(Time, Box<Packet>)>,
+}
+
+impl UnderWay {
+    pub fn new(wire: Wire) -> UnderWay {
+        UnderWay { wire, free_at: Time::ZERO, frames: VecDeque::new() }
+    }
+
+    /// A frame left the switch.
+    pub fn push(&mut self, now: Time, packet: Box<Packet>) {
+        let bytes = Bytes::new(u64::from(packet.len()));
+        self.free_at = self.free_at.max(now) + self.wire.rate.tx_time(bytes);
+        self.frames.push_back((self.free_at + self.wire.delay, packet));
+    }
+
+    /// The next frame that has arrived.
+    pub fn pop(&mut self, now: Time) -> Option<Box<Packet>> {
+        self.next_arrival().filter(|&at| at <= now)?;
+        self.frames.pop_front().map(|(_, packet)| packet)
+    }
+
+    /// When the next frame arrives.
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.frames.front().map(|&(at, _)| at)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_arrive_after_serialisation_and_delay_and_in_order() {
+        let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(15) };
+        let mut line = UnderWay::new(wire);
+        let frame = |len: usize| Packet::from_bytes(&vec![0; len]);
+        line.push(Time::from_ms(1), frame(1250)); // 1 ms on the wire
+        line.push(Time::from_ms(1), frame(125)); // waits for it, then 0.1 ms
+        assert_eq!((line.len(), line.next_arrival()), (2, Some(Time::from_ms(17))));
+        assert!(line.pop(Time::from_us(16_999)).is_none());
+        assert_eq!(line.pop(Time::from_ms(17)).unwrap().len(), 1250);
+        assert!(line.pop(Time::from_ms(17)).is_none());
+        assert_eq!(line.pop(Time::from_us(17_100)).unwrap().len(), 125);
+        assert_eq!((line.len(), line.next_arrival()), (0, None));
+    }
+}

@@ -1,0 +1,340 @@
+//! Who may write: the primary among the clients of a device (P4Runtime §5). Sans-IO.
+//!
+//! Where BMv2 and the specification differ, this is BMv2: the primary is the client with the highest id among those
+//! that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than any
+//! that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
+//! least the highest id ever seen; who restarts a controller with a fixed id would be locked out.
+
+use std::collections::BTreeMap;
+use thiserror::Error;
+use weir_proto::google::rpc::{Code, Status};
+use weir_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+
+/// A stream, for as long as it lasts.
+pub type ClientId = u64;
+
+/// The most clients of a device; BMv2's limit (pi_server.cpp, max_connections).
+pub const MAX_CLIENTS: usize = 16;
+
+/// Why a bid ends its stream, or a write is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Another device is meant.
+    #[error("there is no device {asked} here, this is device {device}")]
+    OtherDevice { asked: u64, device: u64 },
+    /// A stream stays with its device.
+    #[error("this stream belongs to device {device}; open another one for device {asked}")]
+    DeviceChanged { asked: u64, device: u64 },
+    /// A named role.
+    #[error("there is no role {0}: this switch has no roles, leave the role unset for full access")]
+    Role(String),
+    /// The configuration of a role.
+    #[error("role.config is not understood: this switch has no roles, leave the role unset for full access")]
+    RoleConfig,
+    /// Two clients cannot have the same id.
+    #[error("Election id already exists: another client has {0}, choose another id")]
+    Duplicate(u128),
+    /// No more clients.
+    #[error("Too many connections: {MAX_CLIENTS} clients are connected to this device")]
+    TooMany,
+    /// The id is not the primary's.
+    #[error("Not primary: {given}, and the primary is {primary}")]
+    NotPrimary { given: String, primary: String },
+    /// An id without a stream.
+    #[error("Not primary: no client is connected; open a StreamChannel and bid with this election id first")]
+    NoSession,
+}
+
+impl Refusal {
+    /// The canonical code of the specification (§5.3, §12).
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::OtherDevice { .. } => Code::NotFound,
+            Refusal::DeviceChanged { .. } => Code::FailedPrecondition,
+            Refusal::Role(_) => Code::NotFound,
+            Refusal::RoleConfig | Refusal::Duplicate(_) => Code::InvalidArgument,
+            Refusal::TooMany => Code::ResourceExhausted,
+            Refusal::NotPrimary { .. } | Refusal::NoSession => Code::PermissionDenied,
+        }
+    }
+}
+
+/// What a client is to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    pub to: ClientId,
+    pub update: MasterArbitrationUpdate,
+}
+
+/// The clients of one device and their ids.
+#[derive(Clone, Debug)]
+pub struct Arbitration {
+    device: u64,
+    /// The id each one bid with; one without an id never becomes primary.
+    clients: BTreeMap<ClientId, Option<u128>>,
+}
+
+impl Arbitration {
+    pub fn new(device: u64) -> Arbitration {
+        Arbitration { device, clients: BTreeMap::new() }
+    }
+
+    /// The client that may write.
+    pub fn primary(&self) -> Option<ClientId> {
+        self.highest().map(|(client, _)| client)
+    }
+
+    fn highest(&self) -> Option<(ClientId, u128)> {
+        let ids = self.clients.iter().filter_map(|(&client, &id)| Some((client, id?)));
+        ids.max_by_key(|&(_, id)| id)
+    }
+
+    /// A client bids, for the first time or again. What everybody is told, the primary last. A client whose bid is
+    /// refused loses its stream: let it [`leave`](Self::leave).
+    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<Vec<Notice>, Refusal> {
+        let known = self.clients.contains_key(&client);
+        let (asked, device) = (bid.device_id, self.device);
+        match (asked == device, known) {
+            (true, _) => {}
+            (false, true) => return Err(Refusal::DeviceChanged { asked, device }),
+            (false, false) => return Err(Refusal::OtherDevice { asked, device }),
+        }
+        check_role(bid.role.as_ref())?;
+        let id = bid.election_id.as_ref().map(to_u128);
+        if let Some(id) = id
+            && self.clients.iter().any(|(&other, &its)| other != client && its == Some(id))
+        {
+            return Err(Refusal::Duplicate(id));
+        }
+        if !known && self.clients.len() >= MAX_CLIENTS {
+            return Err(Refusal::TooMany);
+        }
+        let before = self.highest();
+        self.clients.insert(client, id);
+        Ok(match self.highest() == before {
+            true => vec![self.notice(client)],
+            false => self.tell_all(),
+        })
+    }
+
+    /// A client's stream ended. What the others are told.
+    pub fn leave(&mut self, client: ClientId) -> Vec<Notice> {
+        let before = self.highest();
+        self.clients.remove(&client);
+        match self.highest() == before {
+            true => Vec::new(),
+            false => self.tell_all(),
+        }
+    }
+
+    /// Whether a request with this id may change the device. As in BMv2 a request without id may, while no client
+    /// is connected: tools without a session can set up a switch.
+    pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
+        let id = election_id.map(to_u128);
+        match (self.highest(), id) {
+            (Some((_, primary)), Some(id)) if id == primary => Ok(()),
+            (None, None) if self.clients.is_empty() => Ok(()),
+            (None, Some(_)) if self.clients.is_empty() => Err(Refusal::NoSession),
+            (primary, id) => Err(Refusal::NotPrimary {
+                given: id
+                    .map_or("the request has no election id".into(), |id| format!("the election id is {id}")),
+                primary: primary.map_or("nobody".into(), |(_, id)| id.to_string()),
+            }),
+        }
+    }
+
+    /// A request names the device and a role.
+    pub fn check_target(&self, device: u64, role: &str) -> Result<(), Refusal> {
+        if device != self.device {
+            return Err(Refusal::OtherDevice { asked: device, device: self.device });
+        }
+        match role {
+            "" => Ok(()),
+            role => Err(Refusal::Role(format!("{role:?}"))),
+        }
+    }
+
+    fn tell_all(&self) -> Vec<Notice> {
+        let primary = self.primary();
+        let backups = self.clients.keys().copied().filter(|&client| Some(client) != primary);
+        backups.chain(primary).map(|client| self.notice(client)).collect()
+    }
+
+    fn notice(&self, to: ClientId) -> Notice {
+        let highest = self.highest();
+        let (code, message) = match highest {
+            Some((primary, _)) if primary == to => (Code::Ok, "Is primary"),
+            Some(_) => (Code::AlreadyExists, "Is backup"),
+            None => (Code::NotFound, "Is backup, there is no primary"),
+        };
+        let status = Status { code: code.into(), message: message.into(), details: Vec::new() };
+        let update = MasterArbitrationUpdate {
+            device_id: self.device,
+            role: None,
+            election_id: highest.map(|(_, id)| from_u128(id)),
+            status: Some(status),
+        };
+        Notice { to, update }
+    }
+}
+
+fn check_role(role: Option<&Role>) -> Result<(), Refusal> {
+    let Some(role) = role else { return Ok(()) };
+    #[allow(deprecated)] // older clients still send it
+    let id = role.id;
+    match (role.name.as_str(), id) {
+        ("", 0) if role.config.is_some() => Err(Refusal::RoleConfig),
+        ("", 0) => Ok(()),
+        ("", id) => Err(Refusal::Role(id.to_string())),
+        (name, _) => Err(Refusal::Role(format!("{name:?}"))),
+    }
+}
+
+fn to_u128(id: &Uint128) -> u128 {
+    u128::from(id.high) << 64 | u128::from(id.low)
+}
+
+fn from_u128(id: u128) -> Uint128 {
+    Uint128 { high: (id >> 64) as u64, low: id as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Code::{AlreadyExists, NotFound, Ok as Primary};
+
+    const DEVICE: u64 = 7;
+
+    fn bid(id: impl Into<Option<u128>>) -> MasterArbitrationUpdate {
+        MasterArbitrationUpdate {
+            device_id: DEVICE,
+            election_id: id.into().map(from_u128),
+            ..Default::default()
+        }
+    }
+
+    /// (client, code, primary's id) of each notice.
+    fn told(notices: &[Notice]) -> Vec<(ClientId, Code, Option<u128>)> {
+        let one = |notice: &Notice| {
+            let code = Code::try_from(notice.update.status.as_ref().unwrap().code).unwrap();
+            (notice.to, code, notice.update.election_id.as_ref().map(to_u128))
+        };
+        notices.iter().map(one).collect()
+    }
+
+    fn with(ids: &[(ClientId, u128)]) -> Arbitration {
+        let mut all = Arbitration::new(DEVICE);
+        ids.iter().for_each(|&(client, id)| drop(all.bid(client, &bid(id)).unwrap()));
+        all
+    }
+
+    #[test]
+    fn the_highest_id_is_primary_and_the_others_hear_of_it() {
+        let mut all = Arbitration::new(DEVICE);
+        assert_eq!(told(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
+        // a lower id: only it is told
+        assert_eq!(told(&all.bid(2, &bid(3)).unwrap()), [(2, AlreadyExists, Some(5))]);
+        // a higher one: the others first, the new primary last
+        let high = 1 << 70;
+        let notices = all.bid(3, &bid(high)).unwrap();
+        let expected =
+            [(1, AlreadyExists, Some(high)), (2, AlreadyExists, Some(high)), (3, Primary, Some(high))];
+        assert_eq!(told(&notices), expected);
+        assert_eq!(all.primary(), Some(3));
+    }
+
+    #[test]
+    fn when_the_primary_leaves_the_next_is_promoted() {
+        let mut all = with(&[(1, 5), (2, 3), (3, 9)]);
+        assert_eq!(told(&all.leave(3)), [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]);
+        assert_eq!(all.leave(2), []);
+        assert_eq!(all.leave(1), []);
+        assert_eq!(all.leave(1), [], "twice");
+        // a lower id than any before can be primary: a restarted controller with a fixed id is not locked out
+        assert_eq!(told(&all.bid(4, &bid(1)).unwrap()), [(4, Primary, Some(1))]);
+    }
+
+    #[test]
+    fn a_client_can_bid_again() {
+        let mut all = with(&[(1, 5), (2, 3)]);
+        // the same: it is told where it stands
+        assert_eq!(told(&all.bid(1, &bid(5)).unwrap()), [(1, Primary, Some(5))]);
+        // a backup overtakes
+        assert_eq!(told(&all.bid(2, &bid(6)).unwrap()), [(1, AlreadyExists, Some(6)), (2, Primary, Some(6))]);
+        // a primary raises its own id: everybody learns it
+        assert_eq!(told(&all.bid(2, &bid(8)).unwrap()), [(1, AlreadyExists, Some(8)), (2, Primary, Some(8))]);
+        // a primary steps down
+        assert_eq!(told(&all.bid(2, &bid(1)).unwrap()), [(2, AlreadyExists, Some(5)), (1, Primary, Some(5))]);
+        // a primary gives its id up
+        assert_eq!(
+            told(&all.bid(1, &bid(None)).unwrap()),
+            [(1, AlreadyExists, Some(1)), (2, Primary, Some(1))]
+        );
+        assert_eq!(told(&all.bid(2, &bid(None)).unwrap()), [(1, NotFound, None), (2, NotFound, None)]);
+    }
+
+    #[test]
+    fn ids_are_unique_and_0_is_one_but_none_is_not() {
+        let mut all = with(&[(1, 5)]);
+        let refusal = all.bid(2, &bid(5)).unwrap_err();
+        assert_eq!((refusal.code(), refusal), (Code::InvalidArgument, Refusal::Duplicate(5)));
+        assert_eq!(told(&all.bid(2, &bid(0)).unwrap()), [(2, AlreadyExists, Some(5))]);
+        assert_eq!(all.bid(3, &bid(0)), Err(Refusal::Duplicate(0)));
+        // many may have none
+        assert_eq!(told(&all.bid(3, &bid(None)).unwrap()), [(3, AlreadyExists, Some(5))]);
+        assert_eq!(told(&all.bid(4, &bid(None)).unwrap()), [(4, AlreadyExists, Some(5))]);
+        // a client may take over the id of one that left, or its own old one
+        all.leave(1);
+        assert_eq!(all.primary(), Some(2));
+        assert_eq!(all.bid(3, &bid(5)).unwrap().len(), 3);
+        assert_eq!(all.primary(), Some(3));
+    }
+
+    #[test]
+    fn devices_roles_and_crowds_are_refused() {
+        let mut all = with(&[(1, 5)]);
+        let other = MasterArbitrationUpdate { device_id: 8, ..bid(6) };
+        assert_eq!(all.bid(2, &other).unwrap_err().code(), Code::NotFound);
+        assert_eq!(all.bid(1, &other).unwrap_err().code(), Code::FailedPrecondition);
+        let role = |role: Role| MasterArbitrationUpdate { role: Some(role), ..bid(6) };
+        assert!(all.clone().bid(2, &role(Role::default())).is_ok(), "an empty role is the default one");
+        let named = Role { name: "routing".into(), ..Role::default() };
+        let refusal = all.bid(2, &role(named)).unwrap_err();
+        assert_eq!(refusal.code(), Code::NotFound);
+        assert!(refusal.to_string().contains("no role \"routing\""), "{refusal}");
+        #[allow(deprecated)]
+        let numbered = Role { id: 3, ..Role::default() };
+        assert_eq!(all.bid(2, &role(numbered)), Err(Refusal::Role("3".into())));
+        let configured = Role { config: Some(Default::default()), ..Role::default() };
+        assert_eq!(all.bid(2, &role(configured)), Err(Refusal::RoleConfig));
+        for client in 2..=MAX_CLIENTS as u64 {
+            all.bid(client, &bid(u128::from(client) + 100)).unwrap();
+        }
+        assert_eq!(all.bid(99, &bid(None)), Err(Refusal::TooMany));
+        assert!(all.bid(1, &bid(6)).is_ok(), "one that is there may bid again");
+    }
+
+    #[test]
+    fn only_the_primary_writes() {
+        let mut all = Arbitration::new(DEVICE);
+        let id = |id| Some(from_u128(id));
+        let may = |all: &Arbitration, id: Option<Uint128>| all.authorise(id.as_ref());
+        assert_eq!(may(&all, None), Ok(()), "without a session, as in BMv2");
+        assert_eq!(may(&all, id(5)), Err(Refusal::NoSession));
+        all.bid(1, &bid(5)).unwrap();
+        all.bid(2, &bid(3)).unwrap();
+        assert_eq!(may(&all, id(5)), Ok(()));
+        for wrong in [None, id(3), id(6), id(5 << 64)] {
+            let refusal = may(&all, wrong).unwrap_err();
+            assert_eq!(refusal.code(), Code::PermissionDenied);
+            assert!(refusal.to_string().contains("the primary is 5"), "{refusal}");
+        }
+        all.leave(1);
+        assert_eq!(may(&all, id(3)), Ok(()));
+        all.bid(2, &bid(None)).unwrap();
+        assert!(may(&all, None).unwrap_err().to_string().contains("the primary is nobody"));
+        assert_eq!(all.check_target(7, ""), Ok(()));
+        assert_eq!(all.check_target(0, "").unwrap_err().code(), Code::NotFound);
+        assert_eq!(all.check_target(7, "x").unwrap_err().code(), Code::NotFound);
+    }
+}

@@ -1,0 +1,37 @@
+//! The P4Runtime server of a data plane: gRPC in front of [`control`](crate::control).
+//!
+//! [`serve`] is a future for the caller's own executor: many switches can be served in one process. [`Server`] has a
+//! thread of its own, for programs that have none.
+//!
+//! ```no_run
+//! # use weir_switch::{driver::*, p4runtime::*};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[])?;
+//! let listener = std::net::TcpListener::bind("127.0.0.1:9559")?;
+//! let server = Server::start(dataplane.handle(), ServerConfig::default(), listener)?;
+//! // ... and at the end, the server before its data plane:
+//! server.stop();
+//! # Ok(()) }
+//! ```
+//!
+//! - `arbitration`, `digest`, `packet_io`: who may write, which messages make a list, how controller headers lie.
+//!   They are sans-IO.
+//! - `device` has the operations, `service` the calls, `stream` a client's stream, `relay` what the data plane tells.
+//! - Every queue has a bound. A client that reads slowly loses messages, which are counted; the data plane waits for
+//!   nobody.
+
+mod arbitration;
+mod config;
+mod connection;
+mod device;
+mod digest;
+mod packet_io;
+mod reconcile;
+mod relay;
+mod server;
+mod service;
+mod sessions;
+mod status;
+mod stream;
+
+pub use server::{Lost, ServeError, Server, ServerConfig, TlsConfig, serve};

@@ -1,0 +1,238 @@
+//! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
+
+use super::config;
+use super::device::{Device, lock, no_pipeline};
+use super::sessions::{self, Outbound};
+use super::status::from_batch;
+use super::stream;
+use crate::control::ControlError;
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use weir_proto::p4::v1::p4_runtime_server::P4Runtime;
+use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use weir_proto::p4::v1::write_request::Atomicity;
+use weir_proto::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigResponse, StreamMessageRequest, Uint128, WriteRequest, WriteResponse,
+};
+
+/// The version of the specification that this server follows.
+const API_VERSION: &str = "1.5.0";
+/// A message of a read: well below the 4 MB that a client takes by default.
+const MOST_READ: usize = 1 << 20;
+/// A client that does not take the next message of a read for so long has lost the rest.
+const READ_PATIENCE: Duration = Duration::from_secs(20);
+/// So long a read may take as a whole.
+const READ_LONGEST: Duration = Duration::from_secs(120);
+/// The most reads whose entities wait for their clients. Others wait for their turn.
+pub const MOST_READS: usize = 32;
+/// The most requests in one read, and the most bytes that they may find in all (as messages).
+const MOST_REQUESTS: usize = 1 << 14;
+const MOST_FOUND: usize = 256 << 20;
+
+/// The service of one device.
+#[derive(Clone)]
+pub struct Service(pub Arc<Device>);
+
+impl Service {
+    fn check_target(&self, device: u64, role: &str) -> Result<(), Status> {
+        Ok(lock(&self.0.sessions).arbitration.check_target(device, role)?)
+    }
+
+    fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Status> {
+        Ok(lock(&self.0.sessions).arbitration.authorise(election_id)?)
+    }
+
+    /// Runs a call to its end, even if its client goes away meanwhile: half of it must not be done.
+    async fn to_the_end<T: Send + 'static>(
+        call: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let done = tokio::spawn(call).await;
+        done.map_err(|_| Status::internal("the call failed by a bug of this switch"))?.map(Response::new)
+    }
+
+    async fn write_all(self, request: WriteRequest) -> Result<WriteResponse, Status> {
+        self.check_target(
+            request.device_id,
+            role(
+                &request.role,
+                #[allow(deprecated)]
+                request.role_id,
+            ),
+        )?;
+        let atomicity = Atomicity::try_from(request.atomicity)
+            .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
+        let mut pipelines = self.0.pipelines.write().await;
+        // Asked now that the write has its turn: a client that was deposed meanwhile writes no more.
+        self.authorise(request.election_id.as_ref())?;
+        let batch = self.0.write(&mut pipelines, request.updates, atomicity).await?;
+        from_batch("update", batch.results())?;
+        Ok(WriteResponse {})
+    }
+
+    async fn set_config(
+        self,
+        request: SetForwardingPipelineConfigRequest,
+    ) -> Result<SetForwardingPipelineConfigResponse, Status> {
+        self.check_target(
+            request.device_id,
+            role(
+                &request.role,
+                #[allow(deprecated)]
+                request.role_id,
+            ),
+        )?;
+        let action = Action::try_from(request.action)
+            .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
+        let mut pipelines = self.0.pipelines.write().await;
+        self.authorise(request.election_id.as_ref())?;
+        self.0.set_pipeline(&mut pipelines, action, request.config).await?;
+        Ok(SetForwardingPipelineConfigResponse {})
+    }
+
+    /// Reads all that is asked for, then sends it as fast as it is taken.
+    async fn read_all(
+        self,
+        request: ReadRequest,
+        queue: mpsc::Sender<Result<ReadResponse, Status>>,
+    ) -> Result<(), Status> {
+        let too_much = |what: String| Status::resource_exhausted(what + "; read less at once");
+        if request.entities.len() > MOST_REQUESTS {
+            return Err(too_much(format!(
+                "a read of {} requests, of {MOST_REQUESTS}",
+                request.entities.len()
+            )));
+        }
+        let _turn = self.0.reads.acquire().await;
+        let mut found = Vec::with_capacity(request.entities.len());
+        {
+            let pipelines = self.0.pipelines.read().await;
+            let mut bytes = 0;
+            for entity in request.entities {
+                let part = self.0.read(&pipelines, entity).await?;
+                bytes += part.iter().flatten().map(Entity::encoded_len).sum::<usize>();
+                if bytes > MOST_FOUND {
+                    return Err(too_much(format!("more than {MOST_FOUND} bytes were found")));
+                }
+                found.push(part);
+            }
+        }
+        let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(found.len());
+        let mut entities = Vec::new();
+        for part in found {
+            match part {
+                Ok(part) => {
+                    entities.extend(part);
+                    results.push(Ok(()));
+                }
+                Err(error) => results.push(Err(error)),
+            }
+        }
+        let slow = |_| Status::deadline_exceeded("the client reads too slowly");
+        for entities in messages(entities) {
+            queue.send_timeout(Ok(ReadResponse { entities }), READ_PATIENCE).await.map_err(slow)?;
+        }
+        from_batch("request", &results)
+    }
+}
+
+/// The role of a request, by name or by the number of older clients.
+fn role(name: &str, id: u64) -> &str {
+    match (name, id) {
+        ("", 0) => "",
+        ("", _) => "with a number",
+        (name, _) => name,
+    }
+}
+
+/// Entities cut into messages; one empty message if there are none, as BMv2 sends it.
+fn messages(entities: Vec<Entity>) -> Vec<Vec<Entity>> {
+    let mut messages = vec![Vec::new()];
+    let mut bytes = 0;
+    for entity in entities {
+        let len = entity.encoded_len();
+        if bytes > 0 && bytes + len > MOST_READ {
+            messages.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += len;
+        messages.last_mut().expect("there is one from the beginning").push(entity);
+    }
+    messages
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    async fn capabilities(
+        &self,
+        _: Request<CapabilitiesRequest>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        Ok(Response::new(CapabilitiesResponse {
+            p4runtime_api_version: API_VERSION.into(),
+            experimental: None,
+        }))
+    }
+
+    type StreamChannelStream = ReceiverStream<Outbound>;
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let (queue, outbound) = mpsc::channel(sessions::QUEUE);
+        tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue));
+        Ok(Response::new(ReceiverStream::new(outbound)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        Self::to_the_end(self.clone().set_config(request.into_inner())).await
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.check_target(request.device_id, "")?;
+        let kind = ResponseType::try_from(request.response_type).map_err(|_| {
+            Status::invalid_argument(format!("there is no response type {}", request.response_type))
+        })?;
+        let pipelines = self.0.pipelines.read().await;
+        let config = pipelines.config().map(|config| config::part(config, kind));
+        Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
+    }
+
+    async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
+        Self::to_the_end(self.clone().write_all(request.into_inner())).await
+    }
+
+    type ReadStream = ReceiverStream<Result<ReadResponse, Status>>;
+
+    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.check_target(request.device_id, &request.role)?;
+        if self.0.pipelines.read().await.config().is_none() {
+            return Err(no_pipeline());
+        }
+        let (queue, messages) = mpsc::channel(1);
+        let service = self.clone();
+        tokio::spawn(async move {
+            let read = tokio::time::timeout(READ_LONGEST, service.read_all(request, queue.clone())).await;
+            let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
+            if let Err(status) = read {
+                // A client that does not take it has its stream ended.
+                let _ = queue.send_timeout(Err(status), READ_PATIENCE).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+}

@@ -1,0 +1,130 @@
+//! The open streams: who is told what, through a queue with a bound for each.
+
+use super::arbitration::{Arbitration, ClientId, Notice, Refusal};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+use weir_proto::p4::v1::stream_message_response::Update;
+use weir_proto::p4::v1::{MasterArbitrationUpdate, StreamError, StreamMessageResponse};
+
+/// Messages that wait for a client that reads slowly. What comes then is lost and counted.
+pub const QUEUE: usize = 1024;
+
+/// Errors of the stream are sent as long as so much room is left: they give way to what matters more.
+const ROOM_FOR_ERRORS: usize = QUEUE / 2;
+/// The most streams at once, of clients that bid and of those that do not.
+pub const MAX_STREAMS: usize = 64;
+
+/// What goes to a client.
+pub type Outbound = Result<StreamMessageResponse, Status>;
+
+/// One stream.
+struct Client {
+    queue: mpsc::Sender<Outbound>,
+    /// Ends the stream with this status.
+    end: oneshot::Sender<Status>,
+    /// Whether it is known already that it loses messages.
+    slow: bool,
+}
+
+/// All streams of a device.
+pub struct Sessions {
+    pub arbitration: Arbitration,
+    clients: BTreeMap<ClientId, Client>,
+    next: ClientId,
+    /// Set when the server stops: nobody comes in any more.
+    closed: bool,
+}
+
+impl Sessions {
+    pub fn new(device: u64) -> Sessions {
+        Sessions { arbitration: Arbitration::new(device), clients: BTreeMap::new(), next: 1, closed: false }
+    }
+
+    /// A stream was opened. Its number, and how it is told to end.
+    pub fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
+        let (end, ended) = oneshot::channel();
+        let client = self.next;
+        self.next += 1;
+        // Whoever does not receive it has its stream ended already.
+        if self.closed {
+            let _ = end.send(stopping());
+        } else if self.clients.len() >= MAX_STREAMS {
+            let _ = end.send(Status::resource_exhausted(format!("{MAX_STREAMS} streams are open already")));
+        } else {
+            self.clients.insert(client, Client { queue, end, slow: false });
+        }
+        (client, ended)
+    }
+
+    /// A stream has ended.
+    pub fn close(&mut self, client: ClientId) {
+        self.clients.remove(&client);
+        let notices = self.arbitration.leave(client);
+        self.tell(notices);
+    }
+
+    /// A client bids.
+    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Refusal> {
+        let notices = self.arbitration.bid(client, bid)?;
+        self.tell(notices);
+        Ok(())
+    }
+
+    /// Who is primary must reach everybody: a client that has no room even for that is cut off.
+    fn tell(&mut self, notices: Vec<Notice>) {
+        let mut notices = std::collections::VecDeque::from(notices);
+        while let Some(Notice { to, update }) = notices.pop_front() {
+            let Some(client) = self.clients.get(&to) else { continue };
+            let told = client.queue.try_send(Ok(message(Update::Arbitration(update))));
+            if let Err(TrySendError::Full(_)) = told {
+                tracing::warn!(client = to, "a P4Runtime client that reads nothing is cut off");
+                if let Some(client) = self.clients.remove(&to) {
+                    let _ = client.end.send(Status::resource_exhausted("the client reads too slowly"));
+                }
+                notices.extend(self.arbitration.leave(to));
+            }
+        }
+    }
+
+    /// Sends a message to one client. `false`: it was lost.
+    pub fn send(&mut self, to: ClientId, update: Update) -> bool {
+        let Some(client) = self.clients.get_mut(&to) else { return false };
+        let sent = client.queue.try_send(Ok(message(update))).is_ok();
+        if !sent && !client.slow {
+            tracing::warn!(client = to, "a P4Runtime client reads too slowly: what it does not take is lost");
+        }
+        client.slow |= !sent;
+        sent
+    }
+
+    /// Says what was wrong with a message of a client, if it has room for that.
+    pub fn send_error(&mut self, to: ClientId, error: StreamError) {
+        if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > ROOM_FOR_ERRORS) {
+            self.send(to, Update::Error(error));
+        }
+    }
+
+    /// Sends a message to the primary. `false`: there is none, or it was lost.
+    pub fn send_to_primary(&mut self, update: Update) -> bool {
+        self.arbitration.primary().is_some_and(|primary| self.send(primary, update))
+    }
+
+    /// Ends all streams, and those that are opened yet.
+    pub fn close_all(&mut self) {
+        self.closed = true;
+        for (client, it) in std::mem::take(&mut self.clients) {
+            let _ = it.end.send(stopping());
+            self.arbitration.leave(client);
+        }
+    }
+}
+
+fn message(update: Update) -> StreamMessageResponse {
+    StreamMessageResponse { update: Some(update) }
+}
+
+fn stopping() -> Status {
+    Status::unavailable("the switch is stopping")
+}

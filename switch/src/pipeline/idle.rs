@@ -1,0 +1,57 @@
+//! Idle timeouts: which entries no packet has matched for long.
+
+use super::Pipeline;
+use super::entry::{EntryHandle, TableError};
+use crate::program::TableId;
+use std::time::Duration;
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+impl Pipeline {
+    /// A duration in ticks.
+    pub fn ticks(&self, duration: Duration) -> u64 {
+        let ticks = duration.as_nanos() * u128::from(self.state.ticks_per_second) / NS_PER_SECOND;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    /// So many ticks.
+    pub fn duration(&self, ticks: u64) -> Duration {
+        let ns = u128::from(ticks) * NS_PER_SECOND / u128::from(self.state.ticks_per_second);
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// Entries that have timed out by `now`, in ticks. The timeout of each begins again, so that it is named again
+    /// when it has been idle for as long again (P4Runtime §16.4).
+    pub fn take_timed_out(&mut self, now: u64) -> Vec<(TableId, EntryHandle)> {
+        let mut expired = Vec::new();
+        for (index, state) in self.state.tables.iter_mut().enumerate() {
+            for (number, (last_hit, cold)) in state.rest.last_hit.iter().zip(&mut state.rest.cold).enumerate()
+            {
+                let Some(cold) = cold else { continue };
+                let idle = now.saturating_sub((*last_hit).max(cold.timer));
+                if cold.idle_timeout > 0 && idle >= cold.idle_timeout {
+                    cold.timer = now;
+                    expired.push((TableId(index as u16), EntryHandle(number as u32 - 1)));
+                }
+            }
+        }
+        expired
+    }
+
+    /// How many ticks ago an entry was matched last, or made if it never was; `None` where the table does not know.
+    pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
+        let number = self.entry(table, entry)?;
+        let state = &self.state.tables[usize::from(table.0)];
+        let last_hit = state.rest.last_hit.get(number as usize);
+        Ok(last_hit.map(|last_hit| self.state.now.saturating_sub(*last_hit)))
+    }
+
+    /// Lets every entry be as if it were made or matched now: for a pipeline that was filled before it is used.
+    pub fn restart_timeouts(&mut self) {
+        let now = self.state.now;
+        for state in &mut self.state.tables {
+            state.rest.last_hit.fill(now);
+            state.rest.cold.iter_mut().flatten().for_each(|cold| cold.timer = now);
+        }
+    }
+}

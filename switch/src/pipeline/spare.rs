@@ -1,0 +1,51 @@
+//! Header vectors that no packet has now.
+//!
+//! With thousands of packets on their way, each with a vector of its own, none would be in the cache when its turn
+//! comes. So a packet gives its vector back when it leaves, and the next one that arrives, at whatever switch, gets the
+//! one that was used last. This is memory, not state: what a packet gets does not depend on who had it before.
+
+use crate::packet::Phv;
+use crate::program::Program;
+use std::cell::RefCell;
+
+/// Vectors that a thread keeps for the next packets; what queues can give back at once beyond that is freed.
+const KEPT: usize = 1 << 12;
+
+struct Spare {
+    /// The program they are laid out for.
+    stamp: u64,
+    vectors: Vec<Vec<u64>>,
+}
+
+thread_local! {
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare { stamp: 0, vectors: Vec::new() }) };
+}
+
+/// Gives a packet a vector laid out for a program: constants in place, the rest undefined.
+pub(super) fn take(program: &Program, phv: &mut Phv) {
+    phv.stamp = program.stamp;
+    let reused =
+        SPARE.with_borrow_mut(|spare| (spare.stamp == program.stamp).then(|| spare.vectors.pop())?);
+    if let Some(slots) = reused {
+        phv.slots = slots;
+        return;
+    }
+    phv.slots.clear();
+    phv.slots.resize(program.vars + program.temps, 0);
+    phv.slots.extend_from_slice(&program.consts);
+    phv.slots.resize(program.capacity, 0);
+}
+
+/// Takes a packet's vector, which is laid out for `program`, away.
+pub(super) fn give(program: &Program, phv: &mut Phv) {
+    phv.stamp = 0;
+    let slots = std::mem::take(&mut phv.slots);
+    SPARE.with_borrow_mut(|spare| {
+        if spare.stamp != program.stamp {
+            *spare = Spare { stamp: program.stamp, vectors: Vec::new() };
+        }
+        if spare.vectors.len() < KEPT {
+            spare.vectors.push(slots);
+        }
+    });
+}

@@ -1,0 +1,19 @@
+//! Asking for memory before it is needed.
+
+#![allow(unsafe_code)]
+
+/// Tells the processor that what `of` points to will be read soon. It changes nothing that a program can see.
+///
+/// A driver of many switches knows a few events ahead whose packet comes next, when the caches have long forgotten it:
+/// waiting for memory was a third of the cost of a packet at 128 hosts (docs/performance.md).
+#[inline(always)]
+pub fn prefetch<T>(of: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of x86_64, and a prefetch reads nothing and never faults, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = of;
+}

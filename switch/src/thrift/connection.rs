@@ -1,0 +1,240 @@
+//! One client: its calls one after the other, each within bounds.
+
+use super::service::{Fault, Service};
+use super::value::{Fields, Value, limits};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use thrift::protocol::{
+    TBinaryInputProtocol, TBinaryOutputProtocol, TInputProtocol, TMessageIdentifier, TMessageType,
+    TOutputProtocol,
+};
+
+/// Clients at once. One more takes the place of the one that has been idle longest.
+const MAX_CONNECTIONS: usize = 16;
+/// The longest call. It holds a program of 1 MiB.
+const MAX_CALL: usize = (1 << 20) + (64 << 10);
+/// The longest answer: some 100,000 entries of a table.
+const MAX_ANSWER: usize = 32 << 20;
+/// From a call's first byte to its last, and from an answer's. Between calls a client may be idle for ever: people
+/// type them.
+const PATIENCE: Duration = Duration::from_secs(10);
+const BUFFER: usize = 4096;
+
+/// Whoever is connected.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    peers: Mutex<Peers>,
+    closed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Peers {
+    by_number: BTreeMap<u64, Peer>,
+    /// The number of the next one; none is used twice.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Peer {
+    stream: TcpStream,
+    /// Since when it is between two calls; `None` within one.
+    idle: Option<Instant>,
+}
+
+impl Connections {
+    /// Nothing runs under the lock that could panic half way.
+    fn lock(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all connections, those to come too.
+    pub fn close(&self) {
+        let peers = self.lock();
+        self.closed.store(true, Ordering::SeqCst);
+        peers.by_number.values().for_each(Peer::hang_up);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Peer {
+    /// Its thread sees the end of the stream. A peer that is gone already is as good.
+    fn hang_up(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A place among the connections, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    connections: Arc<Connections>,
+    number: u64,
+}
+
+impl Slot {
+    /// `None`: the server ends, or all places are taken by clients whose calls are under way.
+    pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<Slot> {
+        let stream = stream.try_clone().ok()?;
+        let mut peers = connections.lock();
+        if connections.is_closed() {
+            return None;
+        }
+        if peers.by_number.len() >= MAX_CONNECTIONS {
+            let idle = peers.by_number.iter().filter_map(|(number, peer)| Some((peer.idle?, *number)));
+            let (_, longest) = idle.min()?;
+            if let Some(peer) = peers.by_number.remove(&longest) {
+                peer.hang_up();
+            }
+        }
+        let number = peers.next;
+        peers.next += 1;
+        peers.by_number.insert(number, Peer { stream, idle: Some(Instant::now()) });
+        drop(peers);
+        Some(Slot { connections: connections.clone(), number })
+    }
+
+    fn set_idle(&self, idle: Option<Instant>) {
+        if let Some(peer) = self.connections.lock().by_number.get_mut(&self.number) {
+            peer.idle = idle;
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connections.lock().by_number.remove(&self.number);
+    }
+}
+
+/// A stream with bounds: what a call may take in bytes and time.
+struct Bounded {
+    stream: TcpStream,
+    buffer: Box<[u8; BUFFER]>,
+    at: usize,
+    end: usize,
+    left: usize,
+    deadline: Option<Instant>,
+}
+
+impl Bounded {
+    /// Waits for the first byte of a call. `false`: the peer is gone.
+    fn next_call(&mut self) -> io::Result<bool> {
+        (self.left, self.deadline) = (MAX_CALL, None);
+        if self.at == self.end {
+            self.fill()?;
+        }
+        self.deadline = Some(Instant::now() + PATIENCE);
+        Ok(self.at < self.end)
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        (self.at, self.end) = (0, 0);
+        loop {
+            self.stream.set_read_timeout(self.deadline.map(time_left).transpose()?)?;
+            match self.stream.read(&mut self.buffer[..]) {
+                Ok(received) => break self.end = received,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(Some(time_left(deadline)?))?;
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn time_left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return Err(io::Error::new(ErrorKind::InvalidData, "the call is too long"));
+        }
+        if self.at == self.end {
+            self.fill()?;
+        }
+        let len = into.len().min(self.end - self.at).min(self.left);
+        into[..len].copy_from_slice(&self.buffer[self.at..][..len]);
+        self.at += len;
+        self.left -= len;
+        Ok(len)
+    }
+}
+
+/// Serves a client until it leaves or does what it must not.
+pub(super) fn serve(stream: TcpStream, slot: &Slot, service: &Mutex<Service>) {
+    // Answers are sent whole: there is nothing to wait for.
+    let _ = stream.set_nodelay(true);
+    let buffer = Box::new([0; BUFFER]);
+    let mut peer = Bounded { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
+    while let Ok(true) = peer.next_call() {
+        slot.set_idle(None);
+        if let Err(error) = serve_call(&mut peer, service) {
+            tracing::debug!(%error, "a Thrift client is turned away");
+            break;
+        }
+        slot.set_idle(Some(Instant::now()));
+    }
+    let _ = peer.stream.shutdown(Shutdown::Both);
+}
+
+/// Reads a call and answers it. What cannot be read ends the connection: there is no telling where the next call begins.
+fn serve_call(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<()> {
+    let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
+    let message = protocol.read_message_begin()?;
+    let args = Fields::read(&mut protocol, 0)?;
+    protocol.read_message_end()?;
+    if message.message_type != TMessageType::Call {
+        let what = format!("{} is not a call", message.name);
+        return Err(thrift::new_protocol_error(thrift::ProtocolErrorKind::InvalidData, what));
+    }
+    let answer = service.lock().unwrap_or_else(PoisonError::into_inner).call(&message.name, &args);
+    let (_, method) = message.name.split_once(':').unwrap_or(("", &message.name));
+    let mut bytes = encode(method, message.sequence_number, &answer)?;
+    if bytes.len() > MAX_ANSWER {
+        let too_long = Err(Fault::internal("the answer is too long; ask for less"));
+        bytes = encode(method, message.sequence_number, &too_long)?;
+    }
+    Ok(peer.send(&bytes)?)
+}
+
+/// The bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
+fn encode(method: &str, sequence: i32, answer: &Result<Value, Fault>) -> thrift::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
+    let (message_type, fields) = match answer {
+        Ok(value) => (TMessageType::Reply, Fields(vec![(0, value.clone())])),
+        Err(Fault::Declared(code)) => {
+            (TMessageType::Reply, Fields(vec![(1, Value::structure([(1, Value::I32(*code))]))]))
+        }
+        // TApplicationException: text, then kind.
+        Err(Fault::Application(kind, text)) => {
+            (TMessageType::Exception, Fields(vec![(1, Value::text(text)), (2, Value::I32(*kind as i32))]))
+        }
+    };
+    protocol.write_message_begin(&TMessageIdentifier::new(method, message_type, sequence))?;
+    fields.write(&mut protocol)?;
+    protocol.write_message_end()?;
+    Ok(bytes)
+}

@@ -1,0 +1,69 @@
+//! `weir controller`: routes into switches over P4Runtime.
+
+mod apply;
+mod diff;
+mod fabric;
+mod plan;
+mod rates;
+mod registers;
+mod switches;
+mod tasks;
+mod thrift;
+mod verify;
+mod watch;
+
+use crate::console::{Console, Failure};
+use clap::Subcommand;
+use std::future::Future;
+
+/// Fill switches with routes over P4Runtime, and prove the routes right
+///
+/// From a topology follow symmetric routes, from these the table entries of every switch: what `plan` prints, `apply`
+/// writes as far as it differs, `diff` compares, `verify` proves and `watch` keeps up. The switches may be ours, BMv2's
+/// simple_switch_grpc, or any that speak P4Runtime and run a program of p4src.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir controller verify --topology fabric.yaml
+  weir controller plan --topology fabric.yaml --program p4src/build/fncc.json
+  weir controller apply --topology fabric.yaml --program p4src/build/fncc.json
+  weir controller apply --topology fabric.yaml --program p4src/build/fncc.json --switch s1=10.1.0.7:9559
+  weir controller diff --topology fabric.yaml --program p4src/build/fncc.json
+  weir controller watch --topology fabric.yaml --program p4src/build/fncc.json
+
+Where fabric.yaml is, for instance, `{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}`,
+or an experiment file.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Diff(diff::Args),
+    Verify(verify::Args),
+    Watch(watch::Args),
+    Rates(rates::Args),
+    Registers(registers::Args),
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.command {
+        Command::Plan(args) => plan::run(args, console),
+        Command::Apply(args) => apply::run(args, console),
+        Command::Diff(args) => diff::run(args, console),
+        Command::Verify(args) => verify::run(args, console),
+        Command::Watch(args) => watch::run(args, console),
+        Command::Rates(args) => rates::run(args, console),
+        Command::Registers(args) => registers::run(args, console),
+    }
+}
+
+/// Runs asynchronous work to its end.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
+    Ok(runtime.block_on(work))
+}

@@ -1,0 +1,64 @@
+//! `weir controller apply`
+
+use super::block_on;
+use super::fabric::{FabricArgs, ProgramArgs};
+use super::switches::{SwitchArgs, failure};
+use super::tasks::tasks;
+use crate::console::{Console, Failure};
+use comfy_table::{CellAlignment, Table, presets};
+use std::io::Write;
+use std::time::Instant;
+use weir_controller::client::fleet::{self, Applied, Outcomes};
+use weir_controller::topology::Topology;
+
+/// Make the switches hold the plan, writing only what differs
+///
+/// Pushes the program to switches that run another, reads their tables, writes the difference in an order in which no
+/// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. With a p4
+/// tutorials topology.json and no --program, the switches get what their runtime_json files list.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: 0 all switches hold the plan; 1 some do not; 2 the input is wrong.")]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    switches: SwitchArgs,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let fabric = args.fabric.load()?;
+    let tasks = tasks(&fabric, &args.program, &args.switches)?;
+    let start = Instant::now();
+    let outcomes = block_on(fleet::apply(tasks, args.switches.options()))?;
+    let took = start.elapsed();
+    writeln!(console.out, "{}", table(&fabric.topology, &outcomes))?;
+    failure(&outcomes)?;
+    writeln!(console.out, "{} switches as planned after {:.2} s", outcomes.len(), took.as_secs_f64())?;
+    Ok(())
+}
+
+fn table(topology: &Topology, outcomes: &Outcomes<Applied>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["switch", "program", "inserted", "modified", "deleted", "unchanged"]);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for switch in &topology.switches {
+        match outcomes.get(&switch.name) {
+            Some(Ok(it)) => {
+                let program = if it.pushed { "pushed" } else { "there" };
+                let counts = [it.inserted, it.modified, it.deleted, it.unchanged].map(|n| n.to_string());
+                table.add_row([switch.name.clone(), program.to_owned()].into_iter().chain(counts));
+            }
+            Some(Err(_)) => {
+                table.add_row([switch.name.as_str(), "failed"]);
+            }
+            None => {}
+        }
+    }
+    table
+}

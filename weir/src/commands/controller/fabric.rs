@@ -1,0 +1,165 @@
+//! What the fabric is and which program it runs: the options that every subcommand has.
+
+use super::super::read;
+use crate::console::Failure;
+use serde::Deserialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_controller::client::Program;
+use weir_controller::import::{Imported, import};
+use weir_controller::profile::EcnConfig;
+use weir_controller::routes::Method;
+use weir_controller::topology::{Topology, TopologySpec, build};
+use weir_controller::{PlanOptions, Routes, routes};
+use weir_sim::experiment::OffOr;
+
+/// The fabric.
+#[derive(Debug, clap::Args)]
+pub struct FabricArgs {
+    /// Topology: an experiment file or a topology in YAML, a p4 tutorials topology.json, a p4-utils p4app.json or
+    /// topology.json, or an HPCC topology file
+    #[arg(long, short, value_name = "FILE")]
+    pub topology: PathBuf,
+
+    /// How paths are made symmetric, `auto`, `ecmp` or `trees`; by default as the file says, else auto
+    #[arg(long, value_name = "METHOD", value_parser = method)]
+    routing: Option<Method>,
+}
+
+/// The program.
+#[derive(Debug, clap::Args)]
+pub struct ProgramArgs {
+    /// Program of p4src as p4c-bm2-ss compiles it (BMv2 JSON)
+    #[arg(long, short, value_name = "PROGRAM.json")]
+    program: Option<PathBuf>,
+
+    /// Its P4Info in text format; by default beside it, with the ending .p4info.txtpb or .p4info.txt
+    #[arg(long, value_name = "FILE")]
+    p4info: Option<PathBuf>,
+}
+
+/// A fabric with its routes.
+pub struct Fabric {
+    /// Checked.
+    pub topology: Topology,
+    /// How to make them again.
+    pub method: Method,
+    /// The routes while all links are up.
+    pub routes: Routes,
+    /// What else goes into the tables.
+    pub options: PlanOptions,
+    /// The file's directory, and what another tool wrote into the file.
+    pub imported: Option<(PathBuf, Imported)>,
+}
+
+impl FabricArgs {
+    /// Reads the file and computes the routes.
+    pub fn load(&self) -> Result<Fabric, Failure> {
+        let name = self.topology.display();
+        let place = |why: String| Failure::Input(format!("{name}: {why}"));
+        let text = read(&self.topology)?;
+        let imported = import(&text).map_err(|error| place(error.to_string()))?;
+        let file = match &imported {
+            Some(imported) => File::of(imported.topology.clone()),
+            None => File::parse(&text).map_err(place)?,
+        };
+        for warning in imported.iter().flat_map(|it| &it.warnings) {
+            writeln!(std::io::stderr(), "warning: {name}: {warning}")?;
+        }
+        let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
+        let mut options = PlanOptions { ecn: file.ecn.on().copied(), ..PlanOptions::default() };
+        if file.ack_priority {
+            options = options.feedback_first();
+        }
+        let method = self.routing.unwrap_or(file.routing);
+        let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
+        let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();
+        let imported = imported.map(|imported| (directory, imported));
+        Ok(Fabric { topology, method, routes, options, imported })
+    }
+}
+
+impl ProgramArgs {
+    /// Reads the program and its P4Info.
+    pub fn load(&self) -> Result<Arc<Program>, Failure> {
+        let (p4info, program) = self.paths()?;
+        load_program(&program, &p4info)
+    }
+
+    /// Where the P4Info and the program are.
+    pub fn paths(&self) -> Result<(PathBuf, PathBuf), Failure> {
+        let Some(program) = &self.program else {
+            return Err(Failure::input("name the program: --program p4src/build/fncc.json"));
+        };
+        let p4info = match &self.p4info {
+            Some(path) => path.clone(),
+            None => beside(program)?,
+        };
+        Ok((p4info, program.clone()))
+    }
+
+    /// Whether one is named.
+    pub fn is_given(&self) -> bool {
+        self.program.is_some()
+    }
+}
+
+/// A program and its P4Info.
+pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
+    let json = read(program)?;
+    let place = |why: String| Failure::Input(format!("{}: {why}", p4info.display()));
+    let info = weir_proto::p4info::parse(&read(p4info)?).map_err(|error| place(error.to_string()))?;
+    if !json.trim_start().starts_with('{') {
+        return Err(Failure::Input(format!("{}: this is not BMv2 JSON", program.display())));
+    }
+    Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| place(error.to_string()))?))
+}
+
+/// `build/x.json` has `build/x.p4info.txtpb`, or by the tutorials' Makefile `build/x.p4.p4info.txtpb`.
+fn beside(program: &Path) -> Result<PathBuf, Failure> {
+    const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
+    let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
+    candidates.find(|path| path.is_file()).ok_or_else(|| {
+        let expected = program.with_extension(ENDINGS[0]);
+        Failure::Input(format!("there is no {}; name the P4Info by --p4info", expected.display()))
+    })
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    serde_yaml::from_str(text).map_err(|_| "take auto, ecmp or trees".to_owned())
+}
+
+/// The keys of an experiment file that concern the controller. The others are the experiment's.
+#[derive(Deserialize)]
+struct File {
+    topology: TopologySpec,
+    #[serde(default)]
+    routing: Method,
+    #[serde(default = "off")]
+    ecn: OffOr<EcnConfig>,
+    #[serde(default)]
+    ack_priority: bool,
+}
+
+fn off() -> OffOr<EcnConfig> {
+    OffOr::Off
+}
+
+impl File {
+    fn parse(text: &str) -> Result<File, String> {
+        let words = |error: serde_yaml::Error| error.to_string();
+        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(words)?;
+        if tree.get("topology").is_some() {
+            return serde_yaml::from_str(text).map_err(words);
+        }
+        if tree.get("kind").is_none() {
+            return Err("this is no topology: it has neither `topology:` nor `kind:`".to_owned());
+        }
+        Ok(File::of(serde_yaml::from_str(text).map_err(words)?))
+    }
+
+    fn of(topology: TopologySpec) -> File {
+        File { topology, routing: Method::Auto, ecn: off(), ack_priority: false }
+    }
+}

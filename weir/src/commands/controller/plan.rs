@@ -1,0 +1,95 @@
+//! `weir controller plan`
+
+use super::fabric::{FabricArgs, ProgramArgs};
+use crate::console::{Console, Failure};
+use clap::ValueEnum;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use weir_controller::plan;
+use weir_controller::runtime_json::RuntimeJson;
+use weir_controller::words;
+use weir_proto::p4::v1::{Entity, Update};
+
+/// Print the table entries that every switch should hold
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+    /// Only this switch
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// How to print
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// Where the files of --format runtime-json go
+    #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One entry a line
+    Text,
+    /// One JSON object, switch by switch
+    Json,
+    /// p4 tutorials' sX-runtime.json, a file for each switch
+    RuntimeJson,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let fabric = args.fabric.load()?;
+    let program = args.program.load()?;
+    let mut plan =
+        plan(&fabric.topology, &fabric.routes, &fabric.options, &program.index).map_err(Failure::input)?;
+    if let Some(only) = &args.only {
+        if !plan.contains_key(only) {
+            return Err(Failure::Input(format!("--only {only}: the topology has no such switch")));
+        }
+        plan.retain(|name, _| name == only);
+    }
+    let lines = |updates: &[Update]| -> Vec<String> {
+        let entities = updates.iter().filter_map(|update| update.entity.as_ref());
+        entities.map(|entity| words::entity(entity, &program.index)).collect()
+    };
+    // In the topology's order: s2 before s10.
+    let ordered = fabric.topology.switches.iter().filter_map(|it| Some((&it.name, plan.get(&it.name)?)));
+    match args.format {
+        Format::Text => {
+            for (name, updates) in ordered {
+                writeln!(console.out, "{name}: {} entries", updates.len())?;
+                for line in lines(updates) {
+                    writeln!(console.out, "  {line}")?;
+                }
+            }
+        }
+        Format::Json => {
+            let all: serde_json::Map<String, serde_json::Value> =
+                ordered.map(|(name, updates)| (name.clone(), lines(updates).into())).collect();
+            serde_json::to_writer_pretty(&mut console.out, &all).map_err(Failure::work)?;
+            writeln!(console.out)?;
+        }
+        Format::RuntimeJson => {
+            let (p4info, json) = args.program.paths()?;
+            let (p4info, json) = (p4info.display().to_string(), json.display().to_string());
+            std::fs::create_dir_all(&args.out).map_err(|error| at(&args.out, &error))?;
+            for (name, updates) in ordered {
+                let entities: Vec<Entity> =
+                    updates.iter().filter_map(|update| update.entity.clone()).collect();
+                let file =
+                    RuntimeJson::of(&entities, &program.index, &p4info, &json).map_err(Failure::input)?;
+                let path = args.out.join(format!("{name}-runtime.json"));
+                let text = serde_json::to_string_pretty(&file).map_err(Failure::work)?;
+                std::fs::write(&path, text + "\n").map_err(|error| at(&path, &error))?;
+                writeln!(console.out, "{}: {} entries", path.display(), entities.len())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn at(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Input(format!("{}: {error}", path.display()))
+}

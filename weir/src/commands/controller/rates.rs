@@ -1,0 +1,60 @@
+//! `weir controller rates`
+
+use super::fabric::FabricArgs;
+use super::thrift::ThriftArgs;
+use crate::console::{Console, Failure};
+use comfy_table::{CellAlignment, Table, presets};
+use std::io::Write;
+use weir_controller::client::{ThriftError, packets_per_second};
+use weir_units::Bytes;
+
+/// Give every port of BMv2 the rate of its link, and its queues a depth, by Thrift
+///
+/// BMv2's ports have no rate of their own, and P4Runtime has no word for one. BMv2 counts packets, so a rate is so many
+/// full frames a second: a port that carries short ones beside them is slower than its link. `weir switch` takes the
+/// same calls, and has rates in bits (`--link`).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  weir controller rates --topology fabric.yaml --frame 1518B --depth 64
+
+Exit status: 0 all switches have them; 1 a switch did not answer or refused; 2 the input is wrong.")]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    #[command(flatten)]
+    thrift: ThriftArgs,
+
+    /// What a full frame takes on the wire
+    #[arg(long, value_name = "SIZE", default_value = "1518B")]
+    frame: Bytes,
+
+    /// Packets that a queue holds; BMv2's default is 64
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let fabric = args.fabric.load()?;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["port", "link", "packets/s"]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    args.thrift.at_all(&fabric, |switch, client| {
+        let refused = |error: ThriftError| Failure::Work(format!("{}: {error}", switch.name));
+        if let Some(depth) = args.depth {
+            client.set_queue_depth(depth).map_err(refused)?;
+        }
+        for (port, link) in switch.ports() {
+            let rate = fabric.topology.link(link).rate;
+            let packets = packets_per_second(rate, args.frame);
+            client.set_queue_rate(port, packets).map_err(refused)?;
+            table.add_row([format!("{}:{port}", switch.name), rate.to_string(), packets.to_string()]);
+        }
+        Ok(())
+    })?;
+    Ok(writeln!(console.out, "{table}")?)
+}

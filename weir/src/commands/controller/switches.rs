@@ -1,0 +1,117 @@
+//! Where the switches are: the options of the subcommands that talk to them.
+
+use super::fabric::Fabric;
+use crate::console::Failure;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use weir_controller::client::fleet::Outcomes;
+use weir_controller::client::{ClientError, ClientOptions, Target};
+use weir_proto::p4::v1::Uint128;
+use weir_units::Time;
+
+/// Where p4 tutorials' first switch listens; the others follow.
+const GRPC_BASE_PORT: u16 = 50_051;
+
+/// Where the switches are.
+#[derive(Debug, clap::Args)]
+pub struct SwitchArgs {
+    /// P4Runtime port of the first switch on 127.0.0.1, the others follow in the topology's order; by default 50051,
+    /// with a file of p4-utils as it says there
+    #[arg(long, value_name = "PORT")]
+    grpc_base_port: Option<u16>,
+
+    /// Device id of the first switch, the others follow; by default 0, with a file of p4-utils as it says there
+    #[arg(long, value_name = "N")]
+    device_id_base: Option<u64>,
+
+    /// Where a switch is, if not there: s1=10.1.0.7:9559, or with a device id s1=10.1.0.7:9559#3
+    #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
+    places: Vec<Place>,
+
+    /// Of two controllers the one with the larger id may write
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    election_id: u64,
+
+    /// How long a switch may take to answer
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    timeout: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    name: String,
+    address: String,
+    device_id: Option<u64>,
+}
+
+impl SwitchArgs {
+    /// Every switch of the topology.
+    pub fn targets(&self, fabric: &Fabric) -> Result<Vec<Target>, Failure> {
+        let mut places: BTreeMap<&str, &Place> =
+            self.places.iter().map(|it| (it.name.as_str(), it)).collect();
+        let mut targets = Vec::with_capacity(fabric.topology.switches.len());
+        for (index, switch) in fabric.topology.switches.iter().enumerate() {
+            let place = places.remove(switch.name.as_str());
+            let theirs = fabric.imported.as_ref().and_then(|(_, imported)| imported.places.get(&switch.name));
+            let port = match (self.grpc_base_port, theirs) {
+                (None, Some(theirs)) => usize::from(theirs.grpc_port),
+                (base, _) => usize::from(base.unwrap_or(GRPC_BASE_PORT)) + index,
+            };
+            if place.is_none() && port > usize::from(u16::MAX) {
+                return Err(Failure::Input(format!("--grpc-base-port: no port is left for {}", switch.name)));
+            }
+            let counted = match (self.device_id_base, theirs) {
+                (None, Some(theirs)) => theirs.device_id,
+                (base, _) => base.unwrap_or(0) + index as u64,
+            };
+            targets.push(Target {
+                name: switch.name.clone(),
+                address: place.map_or_else(|| format!("127.0.0.1:{port}"), |it| it.address.clone()),
+                device_id: place.and_then(|it| it.device_id).unwrap_or(counted),
+            });
+        }
+        match places.keys().next() {
+            Some(unknown) => {
+                Err(Failure::Input(format!("--switch {unknown}: the topology has no such switch")))
+            }
+            None => Ok(targets),
+        }
+    }
+
+    /// How to talk to them.
+    pub fn options(&self) -> ClientOptions {
+        ClientOptions {
+            election_id: Uint128 { high: 0, low: self.election_id },
+            timeout: Duration::from_nanos(self.timeout.as_ns()),
+        }
+    }
+}
+
+/// `s1=10.1.0.7:9559#3`
+fn place(text: &str) -> Result<Place, String> {
+    let wrong = || "write NAME=HOST:PORT, such as s1=127.0.0.1:50051".to_owned();
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    let (address, device_id) = match rest.split_once('#') {
+        Some((address, id)) => (address, Some(id.parse().map_err(|_| format!("\"{id}\" is no device id"))?)),
+        None => (rest, None),
+    };
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    if name.is_empty() || host.is_empty() || port.parse::<u16>().is_err() {
+        return Err(wrong());
+    }
+    Ok(Place { name: name.to_owned(), address: address.to_owned(), device_id })
+}
+
+/// One failure that names the switches that failed.
+pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
+    let failed: Vec<(&String, &ClientError)> =
+        outcomes.iter().filter_map(|(name, result)| Some((name, result.as_ref().err()?))).collect();
+    match failed.as_slice() {
+        [] => Ok(()),
+        [(name, error)] => Err(Failure::Work(format!("{name}: {error}"))),
+        [(name, error), rest @ ..] => {
+            let names: Vec<&str> = rest.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Failure::Work(format!("{name}: {error}; also {} failed", names.join(", "))))
+        }
+    }
+}

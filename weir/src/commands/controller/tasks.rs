@@ -1,0 +1,68 @@
+//! What every switch should run and hold: our own plan, or the entries that p4 tutorials' files list.
+
+use super::super::read;
+use super::fabric::{Fabric, ProgramArgs, load_program};
+use super::switches::SwitchArgs;
+use crate::console::Failure;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_controller::client::fleet::Task;
+use weir_controller::client::{Program, Target};
+use weir_controller::plan::goals;
+use weir_controller::runtime_json::RuntimeJson;
+
+/// Of every switch, in the topology's order.
+pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> Result<Vec<Task>, Failure> {
+    let targets = switches.targets(fabric)?;
+    match &fabric.imported {
+        Some((directory, imported)) if !program.is_given() && !imported.runtime.is_empty() => {
+            listed(directory, &imported.runtime, targets)
+        }
+        _ => planned(fabric, &program.load()?, targets),
+    }
+}
+
+fn planned(fabric: &Fabric, program: &Arc<Program>, targets: Vec<Target>) -> Result<Vec<Task>, Failure> {
+    let goals = goals(&fabric.topology, &fabric.routes, &fabric.options, &program.index);
+    let mut goals = goals.map_err(Failure::input)?;
+    let task = |target: Target| {
+        let goal = goals.remove(&target.name).unwrap_or_default();
+        Task { target, program: Arc::clone(program), goal }
+    };
+    Ok(targets.into_iter().map(task).collect())
+}
+
+/// From each switch's `sX-runtime.json`.
+fn listed(
+    directory: &Path,
+    runtime: &BTreeMap<String, String>,
+    targets: Vec<Target>,
+) -> Result<Vec<Task>, Failure> {
+    let mut programs: BTreeMap<(PathBuf, PathBuf), Arc<Program>> = BTreeMap::new();
+    let mut tasks = Vec::new();
+    for target in targets {
+        let Some(path) = runtime.get(&target.name) else { continue };
+        let path = find(directory, path)?;
+        let place = |why: String| Failure::Input(format!("{}: {why}", path.display()));
+        let file = RuntimeJson::parse(&read(&path)?).map_err(|error| place(error.to_string()))?;
+        let paths = (find(directory, &file.bmv2_json)?, find(directory, &file.p4info)?);
+        let program = match programs.get(&paths) {
+            Some(program) => Arc::clone(program),
+            None => load_program(&paths.0, &paths.1)?,
+        };
+        let goal = file.goal(&program.index).map_err(|error| place(error.to_string()))?;
+        programs.insert(paths, Arc::clone(&program));
+        tasks.push(Task { target, program, goal });
+    }
+    Ok(tasks)
+}
+
+/// p4 tutorials' paths begin where `make` is run: here, or the directory of the topology, or the one above it.
+fn find(directory: &Path, path: &str) -> Result<PathBuf, Failure> {
+    let places = [Path::new(""), directory, directory.parent().unwrap_or(directory)];
+    let found = places.into_iter().map(|place| place.join(path)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Failure::Input(format!("there is no {path} here, nor in {} or above it", directory.display()))
+    })
+}

@@ -1,0 +1,119 @@
+//! `weir controller watch`
+
+use super::block_on;
+use super::fabric::{FabricArgs, ProgramArgs};
+use super::switches::SwitchArgs;
+use crate::console::{Console, Failure};
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::mpsc;
+use weir_controller::client::watch::{Fabric, WatchOptions, watch};
+use weir_controller::watch::MonitorConfig;
+use weir_units::Time;
+
+/// Lines that wait to be printed: a slow terminal must not stop the watching.
+const LINES: usize = 1024;
+
+/// Keep the switches as planned: refill, repair, and route around failed links
+///
+/// Every link between switches is probed in both directions by packets through the switches' CPU ports (start them
+/// with --cpu-port 255). Routes go around links that fail and back when they return, without loops meanwhile. A switch
+/// that restarts is refilled, and what another hand has changed is put right. A second `watch` with a larger
+/// --election-id takes over; the first one stands by.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends it; the entries stay in the switches.")]
+pub struct Args {
+    #[command(flatten)]
+    fabric: FabricArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    switches: SwitchArgs,
+
+    /// From one probe of a link to the next
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    probe_interval: Time,
+
+    /// Probes in a row that are lost before a link counts as failed, and heard before it counts as up again
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    probe_loss: u32,
+
+    /// Do not probe: all links are taken to be up
+    #[arg(long)]
+    no_probes: bool,
+
+    /// How often the tables are read and compared
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    check_interval: Time,
+
+    /// End by itself after this time
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<Time>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let least = Time::from_ms(1);
+    for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]
+    {
+        if time < least {
+            return Err(Failure::Input(format!("{name} {time}: take {least} or more")));
+        }
+    }
+    let fabric = args.fabric.load()?;
+    let program = args.program.load()?;
+    let targets = args.switches.targets(&fabric)?;
+    let config =
+        MonitorConfig { interval: args.probe_interval, lost: args.probe_loss, good: args.probe_loss };
+    let options = WatchOptions {
+        client: args.switches.options(),
+        monitor: (!args.no_probes).then_some(config),
+        check: duration(args.check_interval),
+        random: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
+    };
+    let fabric = Fabric {
+        topology: fabric.topology,
+        method: fabric.method,
+        routes: fabric.routes,
+        options: fabric.options,
+    };
+    let (quit, mut told_to_quit) = mpsc::channel(1);
+    ctrlc::set_handler(move || {
+        // A second signal while the first one is served changes nothing.
+        let _ = quit.try_send(());
+    })
+    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+
+    let start = Instant::now();
+    let (lines, mut to_print) = mpsc::channel::<String>(LINES);
+    let limit = args.duration.map(duration);
+    block_on(async {
+        let stop = async move {
+            match limit {
+                Some(limit) => {
+                    let _ = tokio::time::timeout(limit, told_to_quit.recv()).await;
+                }
+                None => {
+                    let _ = told_to_quit.recv().await;
+                }
+            }
+        };
+        let tell = move |notice| {
+            let _ = lines.try_send(format!("{:8.3} {notice}", start.elapsed().as_secs_f64()));
+        };
+        let watching =
+            tokio::spawn(async move { watch(fabric, program, targets, options, tell, stop).await });
+        while let Some(line) = to_print.recv().await {
+            writeln!(console.out, "{line}")?;
+            console.out.flush()?;
+        }
+        match watching.await {
+            Ok(ended) => ended.map_err(Failure::input),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    })?
+}
+
+fn duration(time: Time) -> Duration {
+    Duration::from_nanos(time.as_ns())
+}

@@ -1,0 +1,76 @@
+//! `weir mininet`
+
+use super::while_ctrl_c_is_the_childs;
+use crate::console::{Console, Failure};
+use crate::mininet::{self, SwitchKind};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Bring up a network of the p4 tutorials, or remove what runs left behind
+///
+/// Hosts, switches and links of a topology.json, with Mininet's command line. Switches whose runtime_json brings
+/// entries get them, and their program, over P4Runtime. Needs root and Debian's package mininet.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Topology of the p4 tutorials
+    #[arg(value_name = "TOPOLOGY.json", required_unless_present = "clean")]
+    topology: Option<PathBuf>,
+
+    /// Compiled program (BMv2 JSON) of switches that name none
+    #[arg(long, value_name = "PROGRAM.json")]
+    program: Option<PathBuf>,
+
+    /// The switch; absent: bmv2 where simple_switch_grpc is installed, else weir
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    switch: Option<SwitchKind>,
+
+    /// Capture what passes the ports of switches, in DIR or pcaps/
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
+    pcap: Option<PathBuf>,
+
+    /// Logs of the switches, in DIR or logs/, each bounded to 20 MB
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs")]
+    logs: Option<PathBuf>,
+
+    /// Remove processes, interfaces and files of runs that were killed, and only those, in contrast to `mn -c`
+    #[arg(long, conflicts_with_all = ["topology", "program", "switch", "pcap", "logs"])]
+    clean: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo weir mininet pod-topo/topology.json --switch weir
+  sudo weir mininet topology.json --program build/basic.json --pcap
+  sudo weir mininet --clean";
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.topology {
+        None => Ok(writeln!(console.out, "{}", mininet::clean()?)?),
+        Some(topology) => tutorial(topology, args, console),
+    }
+}
+
+fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
+    super::progress::catch_ctrl_c()?;
+    let pcaps = args.pcap.as_deref().map(super::folder).transpose()?;
+    let logs = args.logs.as_deref().map(super::folder).transpose()?;
+    let mut network = mininet::Tutorial::start(topology, args.program.as_deref(), args.switch, pcaps, logs)?;
+    if network.has_runtime() {
+        let mut apply = Command::new(std::env::current_exe()?);
+        let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;
+        if !applied.status.success() {
+            let why = String::from_utf8_lossy(&applied.stderr);
+            return Err(Failure::Work(format!(
+                "the switches' entries: {}",
+                why.trim().trim_start_matches("error: ")
+            )));
+        }
+    }
+    let (answered, pairs) = network.ping()?;
+    writeln!(console.out, "{answered} of {pairs} pairs of hosts answer a ping")?;
+    console.out.flush()?;
+    while_ctrl_c_is_the_childs(|| network.cli())
+}

@@ -1,0 +1,50 @@
+//! The P4Runtime server of `weir switch`.
+
+use super::options::{GrpcOptions, Options};
+use crate::console::{Console, Failure};
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::Path;
+use weir_switch::driver::DataplaneHandle;
+use weir_switch::p4runtime::{Server, ServerConfig, TlsConfig};
+
+/// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
+const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
+
+/// Starts it. Everything that can be wrong with the options is refused here.
+pub fn start(
+    options: &GrpcOptions,
+    args: &Options,
+    dataplane: DataplaneHandle,
+    console: &mut Console,
+) -> Result<Server, Failure> {
+    let address = options.addr.as_deref().unwrap_or(DEFAULT_ADDRESS);
+    let tls = options.ssl.then(|| tls(options)).transpose()?;
+    let config =
+        ServerConfig { device_id: args.device_id, seed: args.seed(), tls, ..ServerConfig::default() };
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Failure::Input(format!("--grpc-server-addr {address}: {error}; give another address and port"))
+    })?;
+    let server = Server::start(dataplane, config, listener).map_err(Failure::input)?;
+    // As BMv2 says it; with port 0 this is how one learns the port.
+    writeln!(console.out, "Server listening on {}", server.address())?;
+    console.out.flush()?;
+    Ok(server)
+}
+
+fn tls(options: &GrpcOptions) -> Result<TlsConfig, Failure> {
+    Ok(TlsConfig {
+        certificate: pem(options.cert.as_deref(), "--grpc-server-cert")?,
+        key: pem(options.key.as_deref(), "--grpc-server-key")?,
+        client_roots: match options.with_client_auth {
+            true => Some(pem(options.cacert.as_deref(), "--grpc-server-cacert")?),
+            false => None,
+        },
+    })
+}
+
+fn pem(path: Option<&Path>, option: &str) -> Result<Vec<u8>, Failure> {
+    let path = path.ok_or_else(|| Failure::Input(format!("TLS needs {option}")))?;
+    fs::read(path).map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))
+}

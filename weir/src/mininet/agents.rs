@@ -1,0 +1,100 @@
+//! What runs in the hosts: one `weir host run` each, from lists of flows, into JSON.
+
+use crate::console::Failure;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_host::agent::results::AgentResults;
+use weir_sim::experiment::{Experiment, Scheme};
+use weir_units::Time;
+
+/// A flow, as `weir host run` reads it.
+#[derive(Serialize)]
+struct Entry {
+    peer: String,
+    port: u16,
+    start: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+}
+
+/// The agents of one scheme.
+pub struct Agents {
+    /// Host to its command.
+    pub commands: BTreeMap<String, Vec<String>>,
+    results: BTreeMap<String, PathBuf>,
+}
+
+impl Agents {
+    /// Writes the lists of flows into `work` and says how to start the agents.
+    pub fn prepare(
+        experiment: &Experiment,
+        scheme: &Scheme,
+        base_rtt: Time,
+        sample: Time,
+        work: &Path,
+    ) -> Result<Agents, Failure> {
+        let program = std::env::current_exe()?.display().to_string();
+        let (topology, spec) = (&experiment.topology, &experiment.spec);
+        let mut agents = Agents { commands: BTreeMap::new(), results: BTreeMap::new() };
+        for ix in topology.host_ixs() {
+            let host = topology.host(ix);
+            let list = work.join(format!("{}-flows.yaml", host.name));
+            fs::write(&list, serde_yaml::to_string(&entries(experiment, &host.name)).expect("plain data"))?;
+            let results = work.join(format!("{}-results.json", host.name));
+            // What an earlier scheme left there must not be taken for this one's.
+            let _ = fs::remove_file(&results);
+            let mut command = vec![program.clone(), "host".into(), "run".into()];
+            let mut option = |name: &str, value: String| command.extend([name.to_owned(), value]);
+            option("--iface", "eth0".into());
+            option("--flows-from", list.display().to_string());
+            option("--out", results.display().to_string());
+            option("--scheme", scheme.config.name().into());
+            for knob in scheme.config.knobs() {
+                let value = scheme.config.get(knob.name).unwrap_or_else(|| knob.default.to_owned());
+                option("--set", format!("{}={value}", knob.name));
+            }
+            option("--rate", topology.link(host.link).rate.to_string());
+            option("--mtu", spec.mtu.to_string());
+            option("--base-rtt", base_rtt.to_string());
+            option("--telemetry-clock", "us".into());
+            option("--ack-every", spec.transport.ack_every.to_string());
+            option("--for", spec.duration.to_string());
+            option("--sample", sample.to_string());
+            // Dozens of agents share few cores.
+            option("--spin", "0us".into());
+            agents.commands.insert(host.name.clone(), command);
+            agents.results.insert(host.name.clone(), results);
+        }
+        Ok(agents)
+    }
+
+    /// What every agent saw. An agent that died left nothing.
+    pub fn results(&self) -> Result<BTreeMap<String, AgentResults>, Failure> {
+        let mut all = BTreeMap::new();
+        for (host, path) in &self.results {
+            let Ok(text) = fs::read_to_string(path) else { continue };
+            let results = serde_json::from_str(&text)
+                .map_err(|error| Failure::Work(format!("results of {host}: {error}")))?;
+            all.insert(host.clone(), results);
+        }
+        Ok(all)
+    }
+}
+
+/// The flows of one host, in the experiment's order.
+fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
+    let topology = &experiment.topology;
+    let own = experiment.flows.iter().filter(|flow| topology.host(flow.from).name == host);
+    own.map(|flow| Entry {
+        peer: topology.host(flow.to).ip.to_string(),
+        port: flow.entropy_port,
+        start: flow.start.to_string(),
+        stop: flow.stop.map(|stop| stop.to_string()),
+        size: flow.size.map(|size| size.to_string()),
+    })
+    .collect()
+}

@@ -1,0 +1,82 @@
+//! `fabric.json`: what the real fabric was and did, beside the numbers that virtual time has too.
+
+use super::plan::SwitchKind;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use weir_host::agent::results::{LatenessResult, PathResult, RttResult};
+use weir_units::Time;
+
+/// The fabric of a run.
+#[derive(Debug, Serialize)]
+pub struct FabricFacts {
+    /// Which switch.
+    pub switch: SwitchKind,
+    /// How many times slower than the file everything ran.
+    pub slowdown: f64,
+    /// Rate of the slowest host.
+    pub host_rate_bps: u64,
+    /// Who emulated the links' delays: `switch`, `tc` or nobody.
+    pub delays: Delays,
+    /// Distance of the samples of queues and rates.
+    pub sample_us: f64,
+    /// By scheme.
+    pub schemes: BTreeMap<String, SchemeFacts>,
+}
+
+/// Who makes links as long as the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Delays {
+    /// The embedded switch.
+    Switch,
+    /// netem.
+    Tc,
+    /// Nobody: this kernel has no netem.
+    Nobody,
+}
+
+/// What only one scheme's run knows.
+#[derive(Debug, Serialize)]
+pub struct SchemeFacts {
+    /// Pairs of hosts that pinged each other.
+    pub pairs: usize,
+    /// Longest of the pairs' least round-trip times, with full frames.
+    pub ping_rtt_us: f64,
+    /// Base round-trip time that the topology promises.
+    pub model_rtt_us: f64,
+    /// What the schemes were told.
+    pub base_rtt_us: f64,
+    /// Every flow that sent something.
+    pub flows: Vec<FlowFacts>,
+    /// How late the agents' loops were.
+    pub lateness: BTreeMap<String, LatenessResult>,
+}
+
+/// The way of one flow.
+#[derive(Debug, Serialize)]
+pub struct FlowFacts {
+    /// `<from>-><to>`.
+    pub flow: String,
+    /// XOR of the ids of the switches that the routes say.
+    pub planned_path: Option<u16>,
+    /// Path ids that DATA had, as receivers echoed them.
+    pub data_paths: Vec<PathResult>,
+    /// Path ids that ACKs had.
+    pub ack_paths: Vec<PathResult>,
+    /// Whether all DATA and all ACKs took the planned path.
+    pub same_path: bool,
+    /// Round-trip times.
+    pub rtt: Option<RttResult>,
+}
+
+impl FabricFacts {
+    /// Flows whose data and ACKs did not all take the planned path.
+    pub fn astray(&self) -> usize {
+        self.schemes.values().flat_map(|scheme| &scheme.flows).filter(|flow| !flow.same_path).count()
+    }
+}
+
+/// In microseconds.
+pub fn us(time: Time) -> f64 {
+    time.as_us_f64()
+}

@@ -1,0 +1,442 @@
+//! One experiment in Mininet, all schemes: each on a fabric of its own, as in virtual time.
+
+use super::agents::Agents;
+use super::bridge::{Bridge, Frames, PingMatrix};
+use super::facts::{Delays, FabricFacts, FlowFacts, SchemeFacts, us};
+use super::merge::Seen;
+use super::p4runtime::Controller;
+use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
+use super::probe::{self, PortSamples, Probe};
+use crate::commands::{interrupted, while_ctrl_c_is_the_childs};
+use crate::console::Failure;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_controller::client::{Program, ThriftClient, ThriftError, packets_per_second};
+use weir_controller::plan::{PlanOptions, plan};
+use weir_controller::{BaseRtt, Routes, routes};
+use weir_host::HostConfig;
+use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
+use weir_proto::p4info::{self, Index, Object};
+use weir_sim::artifacts::Artifact;
+use weir_sim::experiment::{Experiment, Scheme};
+use weir_sim::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
+use weir_sim::tally::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
+use weir_sim::{Observer, Progress, paths};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// IPv4 and ICMP around the payload of a ping.
+const PING_HEADERS: u64 = 28;
+/// Pings of each pair; the quickest counts.
+const PINGS: u32 = 2;
+/// Pairs named when some do not answer.
+const NAMED: usize = 5;
+
+/// What the command line says besides the experiment.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which switch; absent: BMv2 if it is installed.
+    pub switch: Option<SwitchKind>,
+    /// Mininet's command line before the traffic.
+    pub cli: bool,
+    /// Captures of every port go here.
+    pub pcaps: Option<PathBuf>,
+}
+
+/// What came of a run. If it broke off, the schemes before that are there.
+pub struct Outcome {
+    /// As in virtual time.
+    pub results: Results,
+    /// What only a real fabric has.
+    pub facts: FabricFacts,
+    /// Why it ended early.
+    pub failure: Option<Failure>,
+}
+
+/// Runs all schemes of `experiment`, which is at the rate that it is to run at.
+pub fn run(
+    experiment: &Experiment,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let began = Instant::now();
+    let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Failure::input)?;
+    let switch = options.switch.unwrap_or_else(SwitchKind::installed);
+    let exe = switch.program().map_err(Failure::input)?;
+    let mut bridge = Bridge::start()?;
+    let mut fabric = Fabric {
+        experiment,
+        routes: &routes,
+        places: Places { switch, exe, pcaps: options.pcaps.clone() },
+        delays: delays(experiment, switch),
+        distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
+    };
+    let mut outcome = Outcome {
+        results: Results { summary: empty(experiment), traces: BTreeMap::new(), order: Vec::new() },
+        facts: fabric.facts(),
+        failure: None,
+    };
+    for index in 0..experiment.schemes.len() {
+        let cli = options.cli && index == 0;
+        match fabric.run_scheme(&mut bridge, index, cli, observer) {
+            Ok(done) => outcome.take(&experiment.schemes[index].label, done),
+            Err(failure) => outcome.failure = Some(failure),
+        }
+        if interrupted() || outcome.failure.is_some() {
+            outcome.results.summary.partial = true;
+            break;
+        }
+    }
+    drop(bridge);
+    let summary = &mut outcome.results.summary;
+    summary.wall_s = began.elapsed().as_secs_f64();
+    summary.digest = digest(&summary.schemes);
+    Ok(outcome)
+}
+
+fn empty(experiment: &Experiment) -> Summary {
+    Summary {
+        experiment: experiment.spec.name.clone(),
+        backend: "mininet".to_owned(),
+        seed: experiment.spec.seed,
+        digest: String::new(),
+        virtual_s: 0.0,
+        wall_s: 0.0,
+        packet_hops: 0,
+        partial: false,
+        schemes: BTreeMap::new(),
+    }
+}
+
+/// What one scheme's run gives.
+struct Done {
+    summary: SchemeSummary,
+    trace: SchemeTrace,
+    facts: SchemeFacts,
+    packet_hops: u64,
+}
+
+impl Outcome {
+    fn take(&mut self, label: &str, done: Done) {
+        let summary = &mut self.results.summary;
+        summary.virtual_s += done.trace.end.as_secs_f64();
+        summary.packet_hops += done.packet_hops;
+        summary.schemes.insert(label.to_owned(), done.summary);
+        self.results.traces.insert(label.to_owned(), done.trace);
+        self.results.order.push(label.to_owned());
+        self.facts.schemes.insert(label.to_owned(), done.facts);
+    }
+}
+
+/// Who makes the links long.
+fn delays(experiment: &Experiment, switch: SwitchKind) -> Delays {
+    let none = experiment.topology.links.iter().all(|link| link.delay == Time::ZERO);
+    match switch {
+        SwitchKind::Weir => Delays::Switch,
+        SwitchKind::Bmv2 if !none && kernel_has_netem() => Delays::Tc,
+        SwitchKind::Bmv2 => Delays::Nobody,
+    }
+}
+
+/// Asked of a qdisc on the loopback interface of a namespace that is gone with the question.
+fn kernel_has_netem() -> bool {
+    let question = ["--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"];
+    Command::new("unshare").args(question).output().is_ok_and(|done| done.status.success())
+}
+
+/// The fabric of an experiment, built anew for each scheme.
+struct Fabric<'e> {
+    experiment: &'e Experiment,
+    routes: &'e Routes,
+    places: Places,
+    delays: Delays,
+    distance: Time,
+}
+
+impl Fabric<'_> {
+    fn facts(&self) -> FabricFacts {
+        FabricFacts {
+            switch: self.places.switch,
+            slowdown: self.experiment.scale.slowdown(),
+            host_rate_bps: self.experiment.host_rate().as_bps(),
+            delays: self.delays,
+            sample_us: us(self.distance),
+            schemes: BTreeMap::new(),
+        }
+    }
+
+    fn run_scheme(
+        &mut self,
+        bridge: &mut Bridge,
+        index: usize,
+        cli: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Done, Failure> {
+        let (experiment, work) = (self.experiment, bridge.work().to_owned());
+        let scheme = &experiment.schemes[index];
+        bridge.up(&Plan::new(experiment, &self.places, &work, self.delays == Delays::Tc))?;
+        let artifact = Artifact::for_telemetry(scheme.config.needs().telemetry);
+        let p4info = Index::from_text(artifact.p4info).map_err(Failure::work)?;
+        let controller = Controller::new(&experiment.topology)?;
+        self.install(&controller, scheme, artifact, &p4info)?;
+        if self.places.switch == SwitchKind::Bmv2 {
+            self.set_queues(scheme)?;
+        }
+        let pings = self.ping(bridge)?;
+        if cli {
+            while_ctrl_c_is_the_childs(|| bridge.cli())?;
+        }
+        let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
+        let agents = Agents::prepare(experiment, scheme, base_rtt, self.distance, &work)?;
+        let before = bridge.packets()?;
+        let register = p4info.registers.named(probe::QUEUE_REGISTER).map_err(Failure::work)?.preamble().id;
+        let ports = self.traffic(bridge, &agents, register, index, observer)?;
+        let after = bridge.packets()?;
+        let counts = count(&controller, &p4info, &before, &after)?;
+        bridge.down()?;
+        let seen = agents.results()?;
+        let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
+        let seen = Seen {
+            experiment,
+            routes: self.routes,
+            agents: &seen,
+            ports: &ports,
+            counts,
+            distance: self.distance,
+            base_rtt,
+        };
+        let facts = self.scheme_facts(&seen, &pings, base_rtt);
+        let (summary, trace) = seen.results();
+        Ok(Done { summary, trace, facts, packet_hops })
+    }
+
+    /// The controller's plan, over gRPC.
+    fn install(
+        &self,
+        controller: &Controller,
+        scheme: &Scheme,
+        artifact: &Artifact,
+        p4info: &Index,
+    ) -> Result<(), Failure> {
+        let mut options = PlanOptions { ecn: self.experiment.ecn_for(scheme), ..PlanOptions::default() };
+        if self.experiment.spec.ack_priority {
+            options = options.feedback_first();
+        }
+        let updates =
+            plan(&self.experiment.topology, self.routes, &options, p4info).map_err(Failure::input)?;
+        let p4info = p4info::parse(artifact.p4info).map_err(Failure::work)?;
+        let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Failure::work)?;
+        controller.install(program, updates)
+    }
+
+    /// BMv2 counts packets, not bits: so many a second that full ones fill the link.
+    fn set_queues(&self, scheme: &Scheme) -> Result<(), Failure> {
+        let topology = &self.experiment.topology;
+        let frame = full_frame(self.experiment.spec.mtu, scheme);
+        for ix in topology.switch_ixs() {
+            let name = &topology.switch(ix).name;
+            let refused = |error: ThriftError| Failure::Work(format!("{name}: {error}"));
+            let mut client = ThriftClient::connect(&thrift_address(ix)).map_err(refused)?;
+            client.set_queue_depth(queue_depth(self.experiment)).map_err(refused)?;
+            for (port, link) in topology.switch(ix).ports() {
+                client
+                    .set_queue_rate(port, packets_per_second(topology.link(link).rate, frame))
+                    .map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every pair, with full frames: that they arrive, and how long they take.
+    fn ping(&self, bridge: &mut Bridge) -> Result<Pings, Failure> {
+        let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
+        let model = BaseRtt::new(topology, self.routes, mtu);
+        // The reply of a ping is as long as its request; an ACK is short.
+        let unloaded = BaseRtt::new(topology, self.routes, Bytes::ZERO);
+        let serialisation =
+            |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
+        let pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
+        let pairs = || pairs().filter(|(from, to)| from != to);
+        let model_rtt = match self.delays {
+            Delays::Switch | Delays::Tc => model.max(topology),
+            Delays::Nobody => pairs().map(|(from, to)| serialisation(from, to)).max().unwrap_or_default(),
+        };
+        let payload = mtu.get().saturating_sub(ETHERNET_LEN as u64 + PING_HEADERS);
+        let wait_s = 2 + 2 * model_rtt.as_secs_f64() as u64;
+        let matrix = bridge.ping(payload, PINGS, wait_s)?;
+        all_answered(&matrix)?;
+        let (mut longest, mut base_rtt) = (Time::ZERO, model_rtt);
+        for (from, to) in pairs() {
+            let rtt = matrix[&topology.host(from).name][&topology.host(to).name].unwrap_or_default();
+            let rtt = Time::from_secs_f64(rtt * 1e-3);
+            longest = longest.max(rtt);
+            base_rtt = base_rtt.max(match self.delays {
+                Delays::Switch => rtt.saturating_sub(serialisation(from, to)),
+                Delays::Tc | Delays::Nobody => rtt,
+            });
+        }
+        Ok(Pings { pairs: pairs().count(), longest, model_rtt, base_rtt })
+    }
+
+    /// The agents, watched.
+    fn traffic(
+        &self,
+        bridge: &mut Bridge,
+        agents: &Agents,
+        register: u32,
+        index: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<PortSamples>, Failure> {
+        let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
+        let probe = RefCell::new(None);
+        let began = RefCell::new(0.0);
+        let ended = bridge.run(
+            &agents.commands,
+            |start| {
+                *began.borrow_mut() = start;
+                *probe.borrow_mut() =
+                    Some(Probe::start(topology, (self.places.switch, register), start, self.distance, end));
+            },
+            || {
+                let now = Time::from_secs_f64(probe::monotonic() - *began.borrow()).min(end);
+                let scheme = &self.experiment.schemes[index].label;
+                let of = self.experiment.schemes.len();
+                // Ctrl-C is passed on to the agents; what they have seen is kept.
+                let _ = observer.progress(&Progress { scheme, index, of, now, end, packet_hops: 0 });
+            },
+        )?;
+        let ports = probe.into_inner().transpose()?.map(Probe::finish).transpose()?;
+        // 1: a flow did not finish in time, which the results say; 130: interrupted.
+        match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
+            Some((host, end)) => Err(Failure::Work(format!(
+                "the agent of {host} ended with status {}: {}",
+                end.status, end.said
+            ))),
+            None => Ok(ports.unwrap_or_default()),
+        }
+    }
+
+    fn scheme_facts(&self, seen: &Seen<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
+        let topology = &self.experiment.topology;
+        let flows = seen.started().map(|(flow, result)| {
+            let planned =
+                paths::data_path(self.experiment, self.routes, flow).map(|path| path.path_id(topology));
+            let only = |paths: &[weir_host::agent::results::PathResult]| {
+                paths.iter().all(|path| Some(path.path_id) == planned)
+            };
+            FlowFacts {
+                flow: flow.name.clone(),
+                planned_path: planned,
+                data_paths: result.data_paths.clone(),
+                ack_paths: result.ack_paths.clone(),
+                same_path: only(&result.data_paths) && only(&result.ack_paths),
+                rtt: result.rtt,
+            }
+        });
+        SchemeFacts {
+            pairs: pings.pairs,
+            ping_rtt_us: us(pings.longest),
+            model_rtt_us: us(pings.model_rtt),
+            base_rtt_us: us(base_rtt),
+            flows: flows.collect(),
+            lateness: seen.agents.iter().map(|(host, agent)| (host.clone(), agent.lateness)).collect(),
+        }
+    }
+}
+
+/// What pings told.
+struct Pings {
+    pairs: usize,
+    longest: Time,
+    model_rtt: Time,
+    base_rtt: Time,
+}
+
+fn all_answered(matrix: &PingMatrix) -> Result<(), Failure> {
+    let pairs = || matrix.iter().flat_map(|(from, row)| row.iter().map(move |(to, rtt)| (from, to, rtt)));
+    let silent: Vec<String> =
+        pairs().filter(|(.., rtt)| rtt.is_none()).map(|(from, to, _)| format!("{from} to {to}")).collect();
+    match silent.len() {
+        0 => Ok(()),
+        count => Err(Failure::Work(format!(
+            "{count} of {} pairs of hosts do not answer a ping: {}{}",
+            pairs().count(),
+            silent[..count.min(NAMED)].join(", "),
+            if count > NAMED { ", .." } else { "" }
+        ))),
+    }
+}
+
+/// A full frame of data behind the first switch: where telemetry grows on it, by one record.
+fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
+    let mut host = HostConfig::new(
+        Ipv4Addr::LOCALHOST,
+        Bandwidth::from_mbps(1),
+        Time::from_ms(1),
+        Arc::clone(&scheme.config),
+    );
+    host.mtu = mtu;
+    let frame = host.payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
+    if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
+}
+
+fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64 {
+    all.values().map(which).sum()
+}
+
+/// What the programs counted, and what interfaces lost.
+fn count(
+    controller: &Controller,
+    p4info: &Index,
+    before: &BTreeMap<String, Frames>,
+    after: &BTreeMap<String, Frames>,
+) -> Result<Counts, Failure> {
+    let mut counts = Counts::default();
+    let cells = |name: &str| {
+        let counter = p4info.counters.named(name).map_err(Failure::work)?;
+        controller.counters(counter.preamble().id)
+    };
+    let (drops, events) = (cells(DROP_COUNTER)?, cells(EVENT_COUNTER)?);
+    for switch in drops.keys() {
+        tally::count_program(&mut counts, |counter, index| {
+            let cells = if counter == DROP_COUNTER { &drops[switch] } else { &events[switch] };
+            cells.get(index as usize).copied().unwrap_or(0)
+        });
+    }
+    let lost = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));
+    if lost > 0 {
+        counts.drops.insert("interface".to_owned(), lost);
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bmv2s_packets_fill_the_link() {
+        let mtu = Bytes::new(1_518);
+        let rate = Bandwidth::from_mbps(10);
+        let file = include_str!("../../../experiments/quickstart.yaml");
+        let experiment = Experiment::parse(file, "quickstart.yaml", "quickstart", &[], None).unwrap();
+        let frames: Vec<_> = experiment.schemes.iter().map(|scheme| full_frame(mtu, scheme)).collect();
+        assert_eq!(frames, [Bytes::new(1_518), Bytes::new(1_462)], "fncc, hpcc");
+        assert_eq!(packets_per_second(rate, mtu), 823);
+        assert_eq!(packets_per_second(Bandwidth::from_bps(1), mtu), 1, "0 would mean unlimited");
+    }
+
+    #[test]
+    fn silent_pairs_are_named() {
+        let row = |rtt| BTreeMap::from([("h2".to_owned(), rtt), ("h3".to_owned(), Some(1.0))]);
+        assert!(all_answered(&BTreeMap::from([("h1".to_owned(), row(Some(0.5)))])).is_ok());
+        let Err(Failure::Work(why)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
+            panic!("a pair is silent")
+        };
+        assert_eq!(why, "1 of 2 pairs of hosts do not answer a ping: h1 to h2");
+    }
+}

@@ -1,0 +1,350 @@
+//! `weir controller` against real `weir switch` processes on veth pairs: a link is cut under load, a switch and the
+//! controller are killed and restarted, another controller meddles. Needs root; the refusals do not.
+
+// What was measured is worth seeing.
+#![allow(clippy::print_stderr)]
+
+#[path = "../../host/tests/harness/mod.rs"]
+mod harness;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
+/// Of the switches s1 to s4.
+const PORTS: [usize; 4] = [3, 3, 2, 2];
+
+fn main() -> ExitCode {
+    let without_root = harness::run(REFUSALS, None);
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|done| done.stdout == b"0\n");
+    let with_root = harness::run(RUNS, (!is_root).then(|| "needs root".to_owned()));
+    if without_root == ExitCode::SUCCESS { with_root } else { without_root }
+}
+
+const REFUSALS: &[harness::Test] = &[
+    ("plan_and_verify_need_no_switch", plan_and_verify_need_no_switch),
+    ("bad_input_is_refused_with_status_2", bad_input_is_refused_with_status_2),
+];
+const RUNS: &[harness::Test] =
+    &[("traffic_survives_links_switches_and_controllers", traffic_survives_links_switches_and_controllers)];
+
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/fncc.json")
+}
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(WEIR).arg("controller").args(arguments).output().expect("weir runs")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn plan_and_verify_need_no_switch() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("fabric.yaml");
+    fs::write(&file, FABRIC).expect("written");
+    let (file, program) = (file.to_str().expect("text"), program());
+    let program = program.to_str().expect("text");
+    let proof = weir(&["verify", "-t", file]);
+    assert!(proof.status.success() && said(&proof).contains("proved: 2 ordered pairs"), "{}", said(&proof));
+    let plan = weir(&["plan", "-t", file, "-p", program, "--only", "s3"]);
+    assert!(said(&plan).contains("  forward[dst_addr=10.0.1.0/24] -> via(port=1)\n"), "{}", said(&plan));
+    let out = dir.path().join("runtime");
+    let written = weir(&[
+        "plan",
+        "-t",
+        file,
+        "-p",
+        program,
+        "--format",
+        "runtime-json",
+        "--out",
+        out.to_str().expect("text"),
+    ]);
+    assert!(written.status.success(), "{}", said(&written));
+    let json = fs::read_to_string(out.join("s3-runtime.json")).expect("it was written");
+    assert!(json.contains(r#""dst_addr": ["#) && json.contains("10.0.1.0"), "{json}");
+}
+
+fn bad_input_is_refused_with_status_2() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("text").to_owned()
+    };
+    let good = write("good.yaml", FABRIC);
+    let refused = |arguments: &[&str], says: &str| {
+        let done = weir(arguments);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", said(&done));
+        assert!(said(&done).contains(says), "{arguments:?}: {}", said(&done));
+    };
+    refused(&["verify", "-t", "/nowhere.yaml"], "/nowhere.yaml");
+    refused(&["verify", "-t", &write("no.yaml", "a: 1\n")], "neither `topology:` nor `kind:`");
+    refused(&["verify", "-t", &write("p4app.json", r#"{"program": "", "targets": {}}"#)], "p4lang/p4app");
+    refused(&["plan", "-t", &good], "name the program");
+    refused(&["plan", "-t", &good, "-p", "/nowhere.json"], "--p4info");
+    let program = program();
+    let program = program.to_str().expect("text");
+    refused(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "no such switch");
+    refused(&["apply", "-t", &good, "-p", program, "--switch", "s1"], "NAME=HOST:PORT");
+    refused(&["watch", "-t", &good, "-p", program, "--probe-interval", "0s"], "--probe-interval");
+    let silent = weir(&["apply", "-t", &good, "-p", program, "--grpc-base-port", "1", "--timeout", "1s"]);
+    assert_eq!(silent.status.code(), Some(1));
+    assert!(said(&silent).contains("no P4Runtime server at 127.0.0.1:1"), "{}", said(&silent));
+}
+
+/// Namespaces with two hosts and one for all switches, and what runs in them.
+struct Lab {
+    id: String,
+    dir: tempfile::TempDir,
+    switches: Vec<Child>,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("fabric.yaml"), FABRIC).expect("written");
+        let mut lab = Lab { id: format!("wctl{}", std::process::id()), dir, switches: Vec::new() };
+        for part in ["s", "h1", "h2"] {
+            ip(&["netns", "add", &lab.name(part)]);
+            lab.ip(part, "link set lo up");
+        }
+        for (a, b) in
+            [("s1-eth2", "s3-eth1"), ("s1-eth3", "s4-eth1"), ("s2-eth2", "s3-eth2"), ("s2-eth3", "s4-eth2")]
+        {
+            lab.ip("s", &format!("link add {a} type veth peer name {b}"));
+            lab.up("s", a);
+            lab.up("s", b);
+        }
+        for (n, other) in [(1, 2), (2, 1)] {
+            let host = format!("h{n}");
+            lab.ip("s", &format!("link add s{n}-eth1 type veth peer name eth0 netns {}", lab.name(&host)));
+            lab.ip(&host, &format!("link set eth0 address 02:00:0a:00:0{n}:01"));
+            lab.up(&host, "eth0");
+            lab.up("s", &format!("s{n}-eth1"));
+            lab.ip(&host, &format!("addr add 10.0.{n}.1/8 dev eth0"));
+            lab.ip(&host, &format!("neigh replace 10.0.{other}.1 lladdr 02:00:0a:00:0{other}:01 dev eth0"));
+        }
+        lab.switches = (0..PORTS.len()).map(|index| lab.start(index)).collect();
+        lab
+    }
+
+    fn name(&self, part: &str) -> String {
+        format!("{}-{part}", self.id)
+    }
+
+    fn ip(&self, part: &str, arguments: &str) {
+        let namespace = self.name(part);
+        ip(&["-n", &namespace].into_iter().chain(arguments.split_whitespace()).collect::<Vec<_>>());
+    }
+
+    fn up(&self, part: &str, interface: &str) {
+        self.ip(part, &format!("link set {interface} addrgenmode none"));
+        self.ip(part, &format!("link set {interface} up"));
+    }
+
+    fn command(&self, part: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(part), program]).current_dir(self.dir.path());
+        command
+    }
+
+    fn start(&self, index: usize) -> Child {
+        let mut command = self.command("s", WEIR);
+        command.args(["switch", "--no-p4", "--device-id", &index.to_string()]);
+        for port in 1..=PORTS[index] {
+            command.args(["-i", &format!("{port}@s{}-eth{port}", index + 1)]);
+        }
+        command.args(["--thrift-port", &format!("{}", 9090 + index)]);
+        let address = format!("127.0.0.1:{}", 50_051 + index);
+        command.args(["--", "--grpc-server-addr", &address, "--cpu-port", "255"]);
+        let log = File::create(self.dir.path().join(format!("s{}.log", index + 1))).expect("a log");
+        command.stdout(log.try_clone().expect("a log")).stderr(log).spawn().expect("a switch starts")
+    }
+
+    fn controller(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("s", WEIR);
+        command.arg("controller").args(arguments).args(["-t", "fabric.yaml", "-p"]).arg(program());
+        command
+    }
+
+    fn thrift(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command("s", WEIR);
+        command.arg("controller").args(arguments).args(["-t", "fabric.yaml"]).output().expect("weir runs")
+    }
+
+    fn watch(&self) -> Lines {
+        Lines::of(self.controller(&["watch", "--check-interval", "2s"]))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for switch in &mut self.switches {
+            let _ = switch.kill();
+            let _ = switch.wait();
+        }
+        for part in ["s", "h1", "h2"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(part)]).output();
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
+    assert!(done.status.success(), "ip {}: {}", arguments.join(" "), said(&done));
+}
+
+/// A process and the lines that it has printed, each with its time.
+struct Lines {
+    child: Child,
+    lines: Arc<Mutex<Vec<(Instant, String)>>>,
+}
+
+impl Lines {
+    fn of(mut command: Command) -> Lines {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (out, into) = (child.stdout.take().expect("piped"), Arc::clone(&lines));
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                into.lock().expect("no panic").push((Instant::now(), line));
+            }
+        });
+        Lines { child, lines }
+    }
+
+    fn all(&self) -> Vec<(Instant, String)> {
+        self.lines.lock().expect("no panic").clone()
+    }
+
+    /// Waits for a line that was printed after `since`; returns it and how long after.
+    fn expect(&self, since: Instant, word: &str, patience: Duration) -> (String, Duration) {
+        loop {
+            let found = self.all().into_iter().find(|(at, line)| *at >= since && line.contains(word));
+            if let Some((at, line)) = found {
+                return (line, at - since);
+            }
+            assert!(since.elapsed() < patience, "no \"{word}\" within {patience:?}: {:#?}", self.all());
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn signal(&mut self, signal: &str) {
+        let done = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The longest time between two answers after `since`.
+fn longest_silence(ping: &Lines, since: Instant) -> Duration {
+    let answers: Vec<Instant> =
+        ping.all().iter().filter(|(_, line)| line.contains("bytes from")).map(|(at, _)| *at).collect();
+    let mut times: Vec<Instant> = answers.into_iter().filter(|at| *at >= since).collect();
+    times.insert(0, since);
+    times.push(Instant::now());
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+}
+
+fn traffic_survives_links_switches_and_controllers() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let mut lab = Lab::new();
+    let begin = Instant::now();
+    let mut watch = lab.watch();
+    let (started, _) = watch.expect(begin, "started: ", 10 * SECOND);
+    assert!(started.contains("all links up"), "{started}");
+    let mut command = lab.command("h1", "ping");
+    command.args(["-n", "-i", "0.01", "10.0.2.1"]);
+    let ping = Lines::of(command);
+    ping.expect(begin, "bytes from", 12 * SECOND);
+
+    // What P4Runtime has no words for goes by Thrift.
+    let rates = lab.thrift(&["rates", "--depth", "200"]);
+    assert!(said(&rates).contains("s4:2  10Mbps        823"), "{}", said(&rates));
+    let register = lab.thrift(&["registers", "tx_bytes"]);
+    let sent = |port: &str| {
+        let text = said(&register);
+        let line =
+            text.lines().find(|line| line.trim().starts_with(port)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().nth(1).and_then(|cell| cell.parse::<u64>().ok()).expect("a number")
+    };
+    assert!(sent("s1:1") > 0 && sent("s2:1") > 0, "{}", said(&register));
+    assert!(said(&lab.thrift(&["registers", "nonsense"])).contains("s1: Thrift at 127.0.0.1:9090"));
+
+    // One of the two is on the path of these packets.
+    for link in ["s1-eth2", "s1-eth3"] {
+        let cut = Instant::now();
+        lab.ip("s", &format!("link set {link} down"));
+        watch.expect(cut, "rerouted: ", 2 * SECOND);
+        sleep(SECOND / 2);
+        let silence = longest_silence(&ping, cut);
+        assert!(silence < SECOND, "{link} cut: {silence:?} without traffic");
+        eprintln!("{link} cut: {} ms without traffic", silence.as_millis());
+        let mended = Instant::now();
+        lab.ip("s", &format!("link set {link} up"));
+        watch.expect(mended, "all links up", 3 * SECOND);
+    }
+
+    // A spine dies and returns.
+    for index in [2, 3] {
+        let killed = Instant::now();
+        lab.switches[index].kill().expect("it runs");
+        lab.switches[index].wait().expect("it ends");
+        watch.expect(killed, "2 links down", 2 * SECOND);
+        sleep(SECOND / 2);
+        let silence = longest_silence(&ping, killed);
+        assert!(silence < SECOND, "s{} killed: {silence:?} without traffic", index + 1);
+        let restarted = Instant::now();
+        lab.switches[index] = lab.start(index);
+        let (_, refilled) = watch.expect(restarted, "refilled: ", 2 * SECOND);
+        watch.expect(restarted, "all links up", 4 * SECOND);
+        eprintln!(
+            "s{}: {} ms without traffic, refilled after {} ms",
+            index + 1,
+            silence.as_millis(),
+            refilled.as_millis()
+        );
+    }
+    let diff = lab.controller(&["diff"]).output().expect("weir runs");
+    assert!(diff.status.success(), "all is as before: {}", said(&diff));
+
+    // The controller dies and returns: it has nothing to write.
+    watch.signal("-KILL");
+    drop(watch);
+    let again = Instant::now();
+    let mut watch = lab.watch();
+    let (line, _) = watch.expect(again, "started: ", 10 * SECOND);
+    assert!(line.contains("started: 0 inserted, 0 modified, 0 deleted"), "{line}");
+
+    // Another hand changes the routes; when it is gone, they are put right.
+    let meddled = Instant::now();
+    let other =
+        lab.controller(&["apply", "--routing", "trees", "--election-id", "9"]).output().expect("weir runs");
+    assert!(other.status.success(), "{}", said(&other));
+    watch.expect(meddled, "standing by", 2 * SECOND);
+    watch.expect(meddled, "refilled: ", 4 * SECOND);
+    let mut diff = lab.controller(&["diff"]).output().expect("weir runs");
+    let patience = Instant::now() + 3 * SECOND;
+    while !diff.status.success() && Instant::now() < patience {
+        diff = lab.controller(&["diff"]).output().expect("weir runs");
+    }
+    assert!(diff.status.success(), "repaired: {}", said(&diff));
+
+    watch.signal("-INT");
+    assert!(watch.child.wait().expect("it ends").success(), "Ctrl-C ends it cleanly");
+}
