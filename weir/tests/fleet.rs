@@ -53,9 +53,11 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
     assert!(took < LIMIT, "{took:?}");
     eprintln!("80 switches, {wanted} entities: {took:?}");
 
-    let again = apply(tasks, ClientOptions::default()).await;
-    for (name, it) in again {
-        let it = it.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!((it.pushed, it.inserted, it.modified, it.deleted), (false, 0, 0, 0), "{name}");
+    // At once, with the same election id: the streams before must be known to have ended.
+    for _ in 0..3 {
+        for (name, it) in apply(tasks.clone(), ClientOptions::default()).await {
+            let it = it.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!((it.pushed, it.inserted, it.modified, it.deleted), (false, 0, 0, 0), "{name}");
+        }
     }
 }

@@ -103,6 +103,8 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
             outcomes.insert(name, Err(error));
         }
     }
+    let closing: JoinSet<()> = streams.into_iter().map(|stream| stream.close(options.timeout)).collect();
+    closing.join_all().await;
     outcomes
 }
 

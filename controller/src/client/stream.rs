@@ -1,7 +1,9 @@
 //! A switch's stream: who may write, and packets for and from the CPU port.
 
 use super::ClientError;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tonic::Streaming;
 use weir_proto::p4::v1::stream_message_request::Update as Ask;
 use weir_proto::p4::v1::stream_message_response::Update as Answer;
@@ -59,6 +61,16 @@ impl Stream {
                 return Ok(standing);
             }
         }
+    }
+
+    /// Gives up what standing there was, and waits until the switch knows it: whoever comes next with the same election
+    /// id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
+    pub async fn close(self, limit: Duration) {
+        let Stream { asks, mut answers } = self;
+        drop(asks);
+        let ended = async { while let Ok(Some(_)) = answers.message().await {} };
+        // A switch that does not answer keeps the stream no longer than its connection.
+        let _ = timeout(limit, ended).await;
     }
 
     /// For packet-outs.

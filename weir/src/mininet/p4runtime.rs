@@ -133,11 +133,14 @@ impl Controller {
 }
 
 async fn install(target: Target, program: Arc<Program>, updates: Vec<Update>) -> Result<(), ClientError> {
-    let session = Session::connect(&target, ClientOptions::default()).await?;
+    let options = ClientOptions::default();
+    let session = Session::connect(&target, options).await?;
     // We are the primary as long as this stream is open.
-    let _stream = session.become_primary().await?;
+    let stream = session.become_primary().await?;
     session.push(&program).await?;
-    session.write(&updates, &program.index).await
+    session.write(&updates, &program.index).await?;
+    stream.close(options.timeout).await;
+    Ok(())
 }
 
 async fn read_counter(target: Target, counter_id: u32) -> Result<Vec<u64>, ClientError> {
