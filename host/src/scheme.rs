@@ -107,9 +107,33 @@ pub enum TelemetryOn {
     Acks,
 }
 
+/// The P4 program that does in the switches what a scheme wants of them, named as in `p4src`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchProgram {
+    /// Marks.
+    Ecn,
+    /// Telemetry on DATA and probes.
+    Hpcc,
+    /// Telemetry on ACKs.
+    Fncc,
+}
+
+impl SwitchProgram {
+    /// The program's file, without ending.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SwitchProgram::Ecn => "ecn",
+            SwitchProgram::Hpcc => "hpcc",
+            SwitchProgram::Fncc => "fncc",
+        }
+    }
+}
+
 /// What a scheme wants from the network and from the transport.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
+    /// What switches run.
+    pub program: SwitchProgram,
     /// Which packets gather telemetry.
     pub telemetry: TelemetryOn,
     /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not

@@ -1,7 +1,7 @@
 //! The compiled P4 programs, as committed in `p4src/build`, and which one a scheme needs.
 
 use std::sync::Arc;
-use weir_host::scheme::TelemetryOn;
+use weir_host::scheme::SwitchProgram;
 use weir_proto::p4info::Index;
 use weir_switch::program::Program;
 
@@ -30,14 +30,9 @@ macro_rules! artifact {
 pub const ARTIFACTS: &[Artifact] = &[artifact!("hpcc"), artifact!("fncc"), artifact!("ecn")];
 
 impl Artifact {
-    /// The program for a way of carrying telemetry.
-    pub fn for_telemetry(mode: TelemetryOn) -> &'static Artifact {
-        let name = match mode {
-            TelemetryOn::Acks => "fncc",
-            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::Probes => "hpcc",
-            TelemetryOn::Nothing => "ecn",
-        };
-        ARTIFACTS.iter().find(|a| a.name == name).expect("every mode has its program")
+    /// What p4c made of a program.
+    pub fn of(program: SwitchProgram) -> &'static Artifact {
+        ARTIFACTS.iter().find(|a| a.name == program.name()).expect("every program is compiled")
     }
 
     /// The program, ready for switches.

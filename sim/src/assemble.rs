@@ -31,7 +31,7 @@ pub struct Assembly {
 /// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
 pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, RunError> {
     let topology = &experiment.topology;
-    let artifact = Artifact::for_telemetry(scheme.config.needs().telemetry);
+    let artifact = Artifact::of(scheme.config.needs().program);
     let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
     let directions = lay_links(topology);
     let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);

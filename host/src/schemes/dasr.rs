@@ -14,7 +14,7 @@ use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
 use crate::knob::{HostsOwn, Knob, KnobOf, Or, part};
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, MARKING_RANGE, Marking, Needs, Receiver,
-    Scheme, Sender, TelemetryOn,
+    Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use std::collections::BTreeMap;
@@ -122,7 +122,12 @@ impl Scheme for Dasr {
         own.into_iter().chain(below).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Nothing, ecn: Some(self.ecn), grant: false }
+        Needs {
+            program: SwitchProgram::Ecn,
+            telemetry: TelemetryOn::Nothing,
+            ecn: Some(self.ecn),
+            grant: false,
+        }
     }
     /// One round trip; what queued in it stays, since the shares add up to the line.
     fn conduct(&self) -> Conduct {

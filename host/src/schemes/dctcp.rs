@@ -7,7 +7,7 @@ use super::pacing::{Pacing, PacingConfig, Window};
 use crate::knob::{Knob, KnobOf, Setting, part};
 use crate::scheme::{
     AckEvent, Conduct, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, PlainReceiver,
-    Receiver, Scheme, Sender, TelemetryOn,
+    Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
@@ -119,7 +119,12 @@ impl Scheme for Dctcp {
         own.into_iter().chain(part(pacing, |c: &mut Dctcp| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Nothing, ecn: Some(self.ecn), grant: false }
+        Needs {
+            program: SwitchProgram::Ecn,
+            telemetry: TelemetryOn::Nothing,
+            ecn: Some(self.ecn),
+            grant: false,
+        }
     }
     /// The queue swings about K, 300 KB at 100 Gbit/s.
     fn conduct(&self) -> Conduct {

@@ -5,7 +5,7 @@ use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
 use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
-    TelemetryOn,
+    SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 
@@ -94,7 +94,7 @@ impl Scheme for Fncc {
         part(inflight::knobs(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Acks, ecn: None, grant: false }
+        Needs { program: SwitchProgram::Fncc, telemetry: TelemetryOn::Acks, ecn: None, grant: false }
     }
     fn conduct(&self) -> Conduct {
         inflight::CONDUCT

@@ -6,7 +6,8 @@
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
 use crate::knob::{Knob, KnobOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram,
+    TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 
@@ -37,7 +38,7 @@ impl Scheme for Hpcc {
         part(inflight::knobs(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Data, ecn: None, grant: false }
+        Needs { program: SwitchProgram::Hpcc, telemetry: TelemetryOn::Data, ecn: None, grant: false }
     }
     fn conduct(&self) -> Conduct {
         inflight::CONDUCT

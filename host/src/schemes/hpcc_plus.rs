@@ -7,7 +7,7 @@ use super::inflight::{self, Adjust, Inflight, InflightConfig};
 use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
-    TelemetryOn,
+    SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bytes, Time};
@@ -108,7 +108,7 @@ impl Scheme for HpccPlus {
             (Computes::Sender, Telemeter::Probe) => TelemetryOn::Probes,
             (Computes::Receiver, _) | (_, Telemeter::Packet) => TelemetryOn::Data,
         };
-        Needs { telemetry, ecn: None, grant: self.at == Computes::Receiver }
+        Needs { program: SwitchProgram::Hpcc, telemetry, ecn: None, grant: self.at == Computes::Receiver }
     }
     /// A twentieth of the window is shared as additive increase, which is what the queue may hold.
     fn conduct(&self) -> Conduct {

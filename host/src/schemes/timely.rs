@@ -6,7 +6,8 @@
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::knob::{HostsOwn, Knob, KnobOf, Or, RateOf, Setting, Variants, part, word_for, word_of};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram,
+    TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bytes, Time};
@@ -234,7 +235,7 @@ impl Scheme for Timely {
         own.into_iter().chain(part(pacing, |c: &mut Timely| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Nothing, ecn: None, grant: false }
+        Needs { program: SwitchProgram::Ecn, telemetry: TelemetryOn::Nothing, ecn: None, grant: false }
     }
     /// T_low alone is a queue of 550 KB. Until the gradient says so, the second flow comes at line rate.
     fn conduct(&self) -> Conduct {

@@ -13,7 +13,7 @@ pub(super) use paper::Reaction;
 
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, Receiver, Scheme,
-    Sender, TelemetryOn,
+    Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use config::Variant;
@@ -29,7 +29,12 @@ impl Scheme for Dcqcn {
         knobs()
     }
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Nothing, ecn: Some(self.marking()), grant: false }
+        Needs {
+            program: SwitchProgram::Ecn,
+            telemetry: TelemetryOn::Nothing,
+            ecn: Some(self.marking()),
+            grant: false,
+        }
     }
     /// Rates rise by 100 Mbit/s every 55 us in the paper, by 200 Mbit/s every 300 us in the simulator.
     fn conduct(&self) -> Conduct {

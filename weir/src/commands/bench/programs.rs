@@ -7,7 +7,6 @@ use weir_controller::routes;
 use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_host::scheme::TelemetryOn;
 use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
-use weir_sim::artifacts::Artifact;
 use weir_sim::assemble::assemble;
 use weir_sim::experiment::Experiment;
 use weir_switch::pipeline::Digest;
@@ -42,14 +41,14 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     let first = SwitchIx(0);
     let mut costs = Vec::new();
     for scheme in &experiment.schemes {
-        let needs = scheme.config.needs().telemetry;
-        let program = Artifact::for_telemetry(needs).name;
+        let needs = scheme.config.needs();
+        let program = needs.program.name();
         if costs.iter().any(|cost: &Cost| cost.program == program) {
             continue;
         }
         let mut network = assemble(experiment, scheme, &routes).map_err(Failure::work)?.network;
         let switch = &mut network.switches[0].switch;
-        let flags = if needs == TelemetryOn::Data { Flags::TELEMETRY } else { Flags::default() };
+        let flags = if needs.telemetry == TelemetryOn::Data { Flags::TELEMETRY } else { Flags::default() };
         let data = frame(Kind::Data, flags, from, to, experiment.spec.mtu.get() as u32);
         let ack = frame(Kind::Ack, Flags::default(), to, from, 0);
         let (near, far) = ports(topology, first, from)?;
