@@ -13,12 +13,14 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     PortProfile() port_profile;
     Dequeue() dequeue;
     SwitchIdentity() switch_identity;
+    IntRefresh() int_refresh;
     AllIntRead() all_int_read;
     IntPush() int_push;
     Depart() depart;
     AllIntUpdate() all_int_update;
     Ecn() ecn;
     port_t described;                // the port that the profile, and a record, are about
+    bit<24> period;                  // of all_int_table; 0: every dequeue
     bit<24> time;
     bit<20> tx;
     bit<32> queue;
@@ -30,15 +32,16 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         }
         port_profile.apply(meta, described);
         dequeue.apply(meta, target);
+        int_refresh.apply(period);
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
             if (hdr.weir.kind == KIND_ACK) {
-                all_int_read.apply(target, time, tx, queue);
+                all_int_read.apply(target, period, time, tx, queue);
                 int_push.apply(hdr, meta, time, tx, queue);
             }
         }
         depart.apply(meta, target);
-        all_int_update.apply(meta, target);
+        all_int_update.apply(meta, target, period);
         if (hdr.ipv4.isValid()) {
             ecn.apply(hdr, meta);
         }

@@ -2,7 +2,7 @@
 
 use crate::scheme::{FlowParams, SchemeConfig, TelemetryOn};
 use crate::telemetry::Clock;
-use crate::wire::{HEADERS_LEN, INT_RECORD_LEN, MAX_HOPS, MacAddr};
+use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -60,8 +60,9 @@ impl HostConfig {
     /// Payload of a full packet: the MTU less the headers, and less room for all the records that
     /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
     pub fn payload(&self) -> Option<Bytes> {
-        let reserve = match self.scheme.needs().telemetry {
-            TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * INT_RECORD_LEN,
+        let needs = self.scheme.needs();
+        let reserve = match needs.telemetry {
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * needs.records.record_len(),
             TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => 0,
         };
         let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;

@@ -6,6 +6,7 @@
 
 use crate::knob::{Knob, KnobError, KnobOf, Setting};
 use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
+use crate::wire::RecordFormat;
 use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
@@ -114,6 +115,8 @@ pub enum SwitchProgram {
     Ecn,
     /// Telemetry on DATA and probes.
     Hpcc,
+    /// The same with the ids of switch and port, and time instead of queue on demand.
+    HpccPlus,
     /// Telemetry on ACKs.
     Fncc,
 }
@@ -124,6 +127,7 @@ impl SwitchProgram {
         match self {
             SwitchProgram::Ecn => "ecn",
             SwitchProgram::Hpcc => "hpcc",
+            SwitchProgram::HpccPlus => "hpcc_plus",
             SwitchProgram::Fncc => "fncc",
         }
     }
@@ -136,6 +140,8 @@ pub struct Needs {
     pub program: SwitchProgram,
     /// Which packets gather telemetry.
     pub telemetry: TelemetryOn,
+    /// What the records are made of, if there are any.
+    pub records: RecordFormat,
     /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
     /// say otherwise; `None` if the scheme does not look at marks.
     pub ecn: Option<Marking>,

@@ -1,6 +1,6 @@
 //! What switches reported about one path, in data-path order and plain units.
 
-use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS};
+use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Unit of the 24-bit timestamps that switches write.
@@ -32,8 +32,10 @@ pub struct Hop {
     pub at: u32,
     /// Bytes the port had sent, modulo [`Hop::TX_BYTES`].
     pub tx_bytes: u32,
-    /// Bytes queued at the port.
+    /// What was queued at the port, as [`Telemetry::format`] says: bytes, or ticks that the packet waited.
     pub queue: u32,
+    /// Which switch and port, if the records say; else 0.
+    pub link: u32,
 }
 
 impl Hop {
@@ -52,13 +54,18 @@ impl Hop {
     }
 }
 
-impl From<IntRecord> for Hop {
-    fn from(record: IntRecord) -> Hop {
+impl Hop {
+    fn read(record: IntRecord, link: u32, format: RecordFormat) -> Hop {
+        let queue = match format.has(RecordFormat::SOJOURN) {
+            true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
+            false => record.queue_bytes().get() as u32,
+        };
         Hop {
             rate: record.rate.bandwidth().unwrap_or(Bandwidth::ZERO),
             at: record.timestamp,
             tx_bytes: record.tx_bytes().get() as u32,
-            queue: record.queue_bytes().get() as u32,
+            queue,
+            link,
         }
     }
 }
@@ -68,16 +75,20 @@ impl From<IntRecord> for Hop {
 pub struct Telemetry {
     hops: [Hop; MAX_HOPS],
     len: u8,
+    format: RecordFormat,
 }
 
 impl Telemetry {
     /// No records.
-    pub const EMPTY: Telemetry =
-        Telemetry { hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0 }; MAX_HOPS], len: 0 };
+    pub const EMPTY: Telemetry = Telemetry {
+        hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0, link: 0 }; MAX_HOPS],
+        len: 0,
+        format: RecordFormat::ENTRY,
+    };
 
     /// From hops in data-path order; those beyond the eighth are left out.
-    pub fn new(hops: &[Hop]) -> Telemetry {
-        let mut telemetry = Telemetry::EMPTY;
+    pub fn new(hops: &[Hop], format: RecordFormat) -> Telemetry {
+        let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         for (slot, hop) in telemetry.hops.iter_mut().zip(hops) {
             *slot = *hop;
             telemetry.len += 1;
@@ -90,16 +101,24 @@ impl Telemetry {
     /// What DATA gathered has its last hop first and is turned round. What an ACK gathered on its
     /// way back has the sender's own switch first, which is data-path order already (FNCC's
     /// `ack.L[0]` in the paper's order is thereby the last element here).
-    pub fn from_wire(records: &[u8], gathered_by_data: bool) -> Telemetry {
-        let mut telemetry = Telemetry::EMPTY;
-        let (chunks, _) = records.as_chunks::<INT_RECORD_LEN>();
-        let count = chunks.len().min(MAX_HOPS);
-        for (i, chunk) in chunks.iter().take(count).enumerate() {
+    pub fn from_wire(records: &[u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry {
+        let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
+        let record_len = format.record_len();
+        let count = (records.len() / record_len).min(MAX_HOPS);
+        for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
             let place = if gathered_by_data { count - 1 - i } else { i };
-            telemetry.hops[place] = IntRecord::unpack(u64::from_be_bytes(*chunk)).into();
+            // The ids, if there are any, lie in front of the entry.
+            let Some((ids, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
+            let link = ids.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
+            telemetry.hops[place] = Hop::read(IntRecord::unpack(u64::from_be_bytes(*entry)), link, format);
         }
         telemetry.len = count as u8;
         telemetry
+    }
+
+    /// What the records were made of.
+    pub fn format(&self) -> RecordFormat {
+        self.format
     }
 
     /// The hops, first one after the sender first.

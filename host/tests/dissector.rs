@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr,
+    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, RecordFormat,
+    WeirRepr,
 };
 
 const TESTS: &[harness::Test] = &[
@@ -15,7 +16,7 @@ const TESTS: &[harness::Test] = &[
     ("every_kind_and_rate_has_its_name", every_kind_and_rate_has_its_name),
     ("records_come_in_data_path_order", records_come_in_data_path_order),
     ("pairs_and_paths_are_joined", pairs_and_paths_are_joined),
-    ("link_ids_only_if_asked_for", link_ids_only_if_asked_for),
+    ("records_are_read_by_their_format", records_are_read_by_their_format),
     ("malformed_packets_are_named", malformed_packets_are_named),
     ("the_lower_port_does_not_hide_it", the_lower_port_does_not_hide_it),
 ];
@@ -45,6 +46,7 @@ fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
             flags: Flags::NONE,
             tokens: 0,
             subflow: 0,
+            format: RecordFormat::ENTRY,
             concurrency: 0,
             int_hops: 0,
             path_id: 0,
@@ -133,7 +135,7 @@ fn every_field_is_shown() {
     repr.weir.stamp = 4_000_000_000;
     repr.weir.grant = 0xabc;
     let mut frame = bytes(&repr, &[record(14, 0x12_3456, 7_812, 2_500)]);
-    frame[WEIR_AT + 3] = 0x7f; // the reserved byte
+    frame[WEIR_AT + 3] = 0x7c; // bits of no format
     check(
         frame,
         &[],
@@ -155,7 +157,10 @@ fn every_field_is_shown() {
             ("weir.flags.unused", "0x02"),
             ("weir.tokens", "5"),
             ("weir.subflow", "9"),
-            ("weir.reserved", "0x7f"),
+            ("weir.int_format", "0x7c"),
+            ("weir.int_format.link", "0"),
+            ("weir.int_format.sojourn", "0"),
+            ("weir.int_format.unused", "0x1f"),
             ("weir.concurrency", "513"),
             ("weir.int_hops", "1"),
             ("weir.path_id", "0x0abc"),
@@ -276,7 +281,7 @@ fn pairs_and_paths_are_joined() {
     assert_eq!(quiet[3], ["2", "", "0.002000000", "", "", ""]);
 }
 
-fn link_ids_only_if_asked_for() {
+fn records_are_read_by_their_format() {
     let entry = record(7, 99, 3, 4);
     let mut head = bytes(&frame(Kind::Ack, 7, 0), &[entry, entry]);
     // Two records of 12 bytes: switch 0x0102, port 0x0304, the entry.
@@ -293,12 +298,18 @@ fn link_ids_only_if_asked_for() {
         "weir.int.port",
         "weir.int.timestamp",
         "weir.int.queue_bytes",
+        "weir.int.sojourn_ticks",
         "weir.payload_len",
     ];
-    let asked = tshark(&[head.clone()], &["-o", "weir.link_ids:TRUE"], &fields);
-    assert_eq!(asked[0], ["258,258", "772,772", "99,99", "320,320", "0"]);
-    let plain = tshark(&[head], &[], &fields);
-    assert_eq!((plain[0][0].as_str(), plain[0][4].as_str()), ("", "8"));
+    let with = |format: u8| {
+        let mut frame = head.clone();
+        frame[WEIR_AT + 3] = format;
+        frame
+    };
+    let seen = tshark(&[with(1), with(0), with(3)], &[], &fields);
+    assert_eq!(seen[0], ["258,258", "772,772", "99,99", "320,320", "", "0"]);
+    assert_eq!((seen[1][0].as_str(), seen[1][5].as_str()), ("", "8"));
+    assert_eq!(seen[2], ["258,258", "772,772", "99,99", "", "16,16", "0"]);
 }
 
 fn malformed_packets_are_named() {

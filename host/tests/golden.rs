@@ -8,7 +8,7 @@ use common::{BASE_RTT, RATE, scheme};
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::telemetry::{Clock, Hop, Telemetry};
-use weir_host::wire::{IntRecord, Kind, RateCode};
+use weir_host::wire::{IntRecord, Kind, RateCode, RecordFormat};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// T of §1.8 and of HPCC's 320-host topology.
@@ -219,8 +219,8 @@ fn trap_4_hops_are_in_data_path_order() {
         order.iter().flat_map(|&gbps| word(gbps).to_be_bytes()).collect()
     };
     // First hop 10G, middle 25G, last 40G.
-    let by_data = Telemetry::from_wire(&wire([40, 25, 10]), true);
-    let by_ack = Telemetry::from_wire(&wire([10, 25, 40]), false);
+    let by_data = Telemetry::from_wire(&wire([40, 25, 10]), RecordFormat::ENTRY, true);
+    let by_ack = Telemetry::from_wire(&wire([10, 25, 40]), RecordFormat::ENTRY, false);
     assert_eq!(by_data, by_ack);
     let rates: Vec<_> = by_ack.hops().iter().map(|hop| hop.rate.to_string()).collect();
     assert_eq!(rates, ["10Gbps", "25Gbps", "40Gbps"]);

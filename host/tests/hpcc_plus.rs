@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::frames::{drain, from_peer, give, host, open, take};
+use common::frames::{drain, from_peer, give, host, open, take, take_frame};
 use common::probe::{Probe, hop, params};
 use common::{BASE_RTT, Net, RATE, scheme};
-use weir_host::wire::{Ecn, Flags, FrameRepr, IntRecord, Kind, RateCode};
+use weir_host::telemetry::{Hop, Telemetry};
+use weir_host::wire::{Ecn, Flags, FrameRepr, IntRecord, Kind, RateCode, RecordFormat};
 use weir_host::{DropReason, HostStats};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -202,4 +203,57 @@ fn less_telemetry_and_fewer_acks() {
         sender.probes_sent
     );
     assert!(sender.probes_sent - sender.probe_replies_received <= 1, "one at a time");
+}
+
+/// Draft §6.1: a hop is who it says it is. Another port with the same path_id and number of hops is not compared
+/// with the one before it: its counters have nothing to do with those.
+#[test]
+fn another_port_is_another_hop() {
+    let mut probe = Probe::new(&*scheme("hpcc++", &[]), &params(RATE, us(12)));
+    probe.format = RecordFormat::LINK;
+    let at = |link: u32, hop: Hop| Hop { link, ..hop };
+    probe.commit(&[at(0x0001_0002, hop(100, 0, 0, 0))]);
+    let line = probe.commit(&[at(0x0001_0003, hop(100, 12_000, 150_000, 300_000))]);
+    assert_eq!(line.rate, RATE, "recorded, not compared");
+    let slow = probe.commit(&[at(0x0001_0003, hop(100, 24_000, 300_000, 300_000))]);
+    assert!(slow.rate < RATE / 2, "{}", slow.rate);
+    assert_eq!(probe.checks.total(), 0);
+}
+
+/// Draft §9.4: sojourn / T stands for qLen / (B*T). 6 us of 12 is what 75 KB are at 100 Gbit/s.
+#[test]
+fn sojourn_time_counts_like_the_queue_it_is() {
+    let run = |knob: &str, format: RecordFormat, queue: u32| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("queue", knob)]), &params(RATE, us(12)));
+        probe.format = format;
+        probe.commit(&[hop(100, 0, 0, queue)]);
+        probe.commit(&[hop(100, 12_000, 150_000, queue)])
+    };
+    let by_length = run("length", RecordFormat::LINK, 75_000);
+    let by_time = run("sojourn", RecordFormat::LINK.and(RecordFormat::SOJOURN), 6_000);
+    assert_eq!(by_length, by_time);
+    assert!(by_time.rate < RATE);
+}
+
+/// Records on the wire, with ids and time; what the knobs ask for stands in every DATA packet, and in the ACK.
+#[test]
+fn the_format_travels_with_the_records() {
+    for (queue, bits) in [("length", 1), ("sojourn", 3)] {
+        let mut host = host(&scheme("hpcc++", &[("queue", queue)]), |_| {});
+        open(&mut host, Time::ZERO, 7, 100_000);
+        let sent = take(&mut host, Time::ZERO).unwrap();
+        assert_eq!(sent.weir.format.bits(), bits);
+        assert_eq!(u64::from(sent.payload_len), 1518 - 66 - 8 * 12);
+        let mut data = from_peer(Kind::Data, 9, 0);
+        data.weir.format = sent.weir.format;
+        let mut records = vec![0, 9, 0, 3];
+        records.extend(record(1_000, 12_800, 160));
+        give(&mut host, us(1), &data, &records);
+        let ack = take_frame(&mut host, us(1)).unwrap();
+        assert_eq!((ack.view().weir.format(), ack.view().records()), (sent.weir.format, &records[..]));
+        let read = Telemetry::from_wire(&records, sent.weir.format, true);
+        // Two units: of 80 bytes, or of 4 ticks.
+        let queued = if bits == 1 { 160 } else { 8 };
+        assert_eq!((read.hops()[0].link, read.hops()[0].queue), (0x0009_0003, queued));
+    }
 }

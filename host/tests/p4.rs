@@ -7,7 +7,7 @@ use common::rebuild;
 use std::collections::BTreeMap;
 use weir_host::wire::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Flags, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN, IntRecord, Kind, MAX_HOPS,
-    RateCode, VERSION, WEIR_LEN, WEIR_PORT,
+    RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
 };
 
 fn source(file: &str) -> String {
@@ -95,6 +95,7 @@ fn the_weir_header_is_laid_out_the_same() {
     repr.weir.flags = Flags(0xa5);
     repr.weir.tokens = 9;
     repr.weir.subflow = 6;
+    repr.weir.format = RecordFormat::SOJOURN;
     repr.weir.concurrency = 0xbeef;
     repr.weir.path_id = 0xabc;
     repr.weir.stamp = 0x090a_0b0c;
@@ -107,7 +108,7 @@ fn the_weir_header_is_laid_out_the_same() {
         ("flags", 0xa5),
         ("tokens", 9),
         ("subflow", 6),
-        ("reserved", 0),
+        ("int_format", 2),
         ("concurrency", 0xbeef),
         ("int_hops", 3),
         ("path_id", 0xabc),

@@ -267,7 +267,7 @@ fn grown_frames_fit_the_mtu() {
         let net = Net::star(1, &scheme);
         let config = net.hosts[0].config();
         let grows = match scheme.needs().telemetry {
-            weir_host::scheme::TelemetryOn::Data => MAX_HOPS * INT_RECORD_LEN,
+            weir_host::scheme::TelemetryOn::Data => MAX_HOPS * scheme.needs().records.record_len(),
             _ => 0,
         };
         let frame = config.payload().unwrap().get() as usize + HEADERS_LEN + grows;

@@ -12,6 +12,8 @@ local RECORD_LEN = 8
 -- HPCC++ puts the switch's id and the port in front of each record.
 local LINK_ID_LEN = 4
 local TX_UNIT = 128
+-- Where the queue is time: ticks of the switch's clock.
+local SOJOURN_UNIT = 4
 local QUEUE_UNIT = 80
 local QUEUE_SATURATED = 65535
 
@@ -32,8 +34,6 @@ local RATES = {
 
 local weir = Proto("weir", "Weir")
 
-weir.prefs.link_ids = Pref.bool("Records carry link ids (HPCC++)", false,
-    "Telemetry records have 12 bytes: switch, port, then the entry")
 weir.prefs.grant_echoes_path = Pref.bool("The grant of an ACK echoes the path of the DATA", true,
     "Off for schemes that use the field for a window or a rate (Rx-HPCC, RoCC, RCP)")
 
@@ -50,7 +50,10 @@ local f = {
     unused = ProtoField.uint8("weir.flags.unused", "Unused", base.HEX, nil, 0xc0),
     tokens = ProtoField.uint8("weir.tokens", "Deflection tokens", base.DEC, nil, 0xf0),
     subflow = ProtoField.uint8("weir.subflow", "Subflow", base.DEC, nil, 0x0f),
-    reserved = ProtoField.uint8("weir.reserved", "Reserved", base.HEX),
+    int_format = ProtoField.uint8("weir.int_format", "Record format", base.HEX),
+    format_link = ProtoField.bool("weir.int_format.link", "LINK ids in front of records", 8, nil, 0x01),
+    format_sojourn = ProtoField.bool("weir.int_format.sojourn", "SOJOURN time instead of queue", 8, nil, 0x02),
+    format_unused = ProtoField.uint8("weir.int_format.unused", "Unused", base.HEX, nil, 0xfc),
     concurrency = ProtoField.uint16("weir.concurrency", "Concurrency (N)", base.DEC),
     int_hops = ProtoField.uint16("weir.int_hops", "Hops recorded", base.DEC, nil, 0xf000),
     path_id = ProtoField.uint16("weir.path_id", "Path id", base.HEX, nil, 0x0fff),
@@ -69,6 +72,8 @@ local f = {
     tx_bytes = ProtoField.uint32("weir.int.tx_bytes", "Sent, bytes", base.DEC),
     queue_units = ProtoField.uint16("weir.int.queue_units", "Queue, in 80 bytes", base.DEC),
     queue_bytes = ProtoField.uint32("weir.int.queue_bytes", "Queue, bytes", base.DEC),
+    sojourn_units = ProtoField.uint16("weir.int.sojourn_units", "Time queued, in 4 ticks", base.DEC),
+    sojourn_ticks = ProtoField.uint32("weir.int.sojourn_ticks", "Time queued, ticks", base.DEC),
 
     payload = ProtoField.bytes("weir.payload", "Payload"),
     payload_len = ProtoField.uint32("weir.payload_len", "Payload length", base.DEC),
@@ -131,14 +136,24 @@ local function dissect_flags(range, tree)
     return flags
 end
 
+local function dissect_format(range, tree)
+    local format = tree:add(f.int_format, range)
+    for _, field in ipairs({ f.format_link, f.format_sojourn, f.format_unused }) do
+        format:add(field, range)
+    end
+    return format
+end
+
 -- A record. `hop` is its place on the data path, the first hop after the sender being 1.
-local function dissect_record(range, tree, hop)
+local function dissect_record(range, tree, hop, sojourn)
     local link_len = range:len() - RECORD_LEN
     local entry = range(link_len, RECORD_LEN)
     local tx, queue = entry:bitfield(28, 20), entry:bitfield(48, 16)
     local rate = RATES[entry:bitfield(0, 4)]
     local sub = tree:add(f.record, range)
-    sub:set_text(string.format("Hop %d: %s, sent %d B, queue %d B", hop, rate, tx * TX_UNIT, queue * QUEUE_UNIT))
+    local waits = string.format(sojourn and "queued for %d ticks" or "queue %d B",
+        queue * (sojourn and SOJOURN_UNIT or QUEUE_UNIT))
+    sub:set_text(string.format("Hop %d: %s, sent %d B, %s", hop, rate, tx * TX_UNIT, waits))
     sub:add(f.hop, range, hop):set_generated()
     if link_len > 0 then
         sub:add(f.switch, range(0, 2))
@@ -148,8 +163,12 @@ local function dissect_record(range, tree, hop)
     sub:add(f.timestamp, entry(0, 4))
     sub:add(f.tx_units, entry(3, 3))
     sub:add(f.tx_bytes, entry(3, 3), tx * TX_UNIT):set_generated()
-    local units = sub:add(f.queue_units, entry(6, 2))
-    sub:add(f.queue_bytes, entry(6, 2), queue * QUEUE_UNIT):set_generated()
+    local units = sub:add(sojourn and f.sojourn_units or f.queue_units, entry(6, 2))
+    if sojourn then
+        sub:add(f.sojourn_ticks, entry(6, 2), queue * SOJOURN_UNIT):set_generated()
+    else
+        sub:add(f.queue_bytes, entry(6, 2), queue * QUEUE_UNIT):set_generated()
+    end
     if queue == QUEUE_SATURATED then
         units:add_proto_expert_info(e.saturated)
     end
@@ -159,13 +178,15 @@ end
 -- gathered (and the receiver copied to its ACK) has the last hop in front, what an ACK gathered
 -- itself, on its way back, the first.
 local function dissect_records(tvb, tree, hops, gathered_by_ack)
-    local each = RECORD_LEN + (weir.prefs.link_ids and LINK_ID_LEN or 0)
+    local format = tvb(3, 1)
+    local sojourn = format:bitfield(6, 1) == 1
+    local each = RECORD_LEN + format:bitfield(7, 1) * LINK_ID_LEN
     if HEADER_LEN + hops * each > tvb:len() then
         return nil
     end
     for i = 1, hops do
         local hop = gathered_by_ack and i or hops + 1 - i
-        dissect_record(tvb(HEADER_LEN + (i - 1) * each, each), tree, hop)
+        dissect_record(tvb(HEADER_LEN + (i - 1) * each, each), tree, hop, sojourn)
     end
     return hops * each
 end
@@ -265,7 +286,7 @@ function weir.dissector(tvb, pinfo, root)
     local flags = tree and dissect_flags(tvb(1, 1), tree)
     tree:add(f.tokens, tvb(2, 1))
     tree:add(f.subflow, tvb(2, 1))
-    local reserved = tree:add(f.reserved, tvb(3, 1))
+    local format = dissect_format(tvb(3, 1), tree)
     tree:add(f.concurrency, tvb(4, 2))
     local hops_item = tree:add(f.int_hops, tvb(6, 2))
     tree:add(f.path_id, tvb(6, 2))
@@ -307,8 +328,8 @@ function weir.dissector(tvb, pinfo, root)
     if weir_port ~= WEIR_PORT then
         kind_item:add_proto_expert_info(e.wrong_port)
     end
-    if tvb(3, 1):uint() ~= 0 then
-        reserved:add_proto_expert_info(e.unused)
+    if tvb(3, 1):bitfield(0, 6) ~= 0 then
+        format:add_proto_expert_info(e.unused)
     end
     if tvb(1, 1):bitfield(0, 2) ~= 0 then
         flags:add_proto_expert_info(e.unused)

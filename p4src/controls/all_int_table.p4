@@ -6,7 +6,12 @@
 // An ACK comes in by the port that its data left by, so entry p is the queue that the data met, as it
 // is now and not as it was when the data passed (FNCC, section 3.2.1, Algorithm 1).
 //
-// The paper refreshes the table "periodically". Here it is written at every dequeue. What an ACK takes
+// The paper refreshes the table "periodically". Here it is written at every dequeue, or if a period is set, at
+// the first dequeue after each period; then an ACK takes all of the entry, qLen too, as old as it is.
+//
+//   int_refresh -> refresh_every(ticks) as default action      unset: at every dequeue
+//
+// What an ACK takes
 // is time and txBytes of that moment, which belong together: were only the time brought up to the
 // present, txBytes would lag by up to a packet, and the rate a sender computes from two ACKs would
 // be off by a packet in a few (docs/design-changes.md has the measurement). qLen is the present
@@ -16,16 +21,43 @@
 // The stored rate code is 0; the reader puts in the one of port p's profile.
 // txBytes counts what has left: unlike in a data packet's own record, no packet is departing here.
 //
-// Contract: AllIntUpdate runs after Depart, AllIntRead before it.
+// Contract: IntRefresh runs first; AllIntUpdate runs after Depart, AllIntRead before it.
 #ifndef WEIR_ALL_INT_TABLE_P4
 #define WEIR_ALL_INT_TABLE_P4
 
 PORT_STATE(64, all_int_table);
 
-control AllIntUpdate(in metadata_t meta, in target_t target) {
+control IntRefresh(out bit<24> period) {
+    action refresh_every(bit<24> ticks) {
+        period = ticks;
+    }
+
+    table int_refresh {
+        actions = { refresh_every; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 1;
+    }
+
     apply {
-        all_int_table.write(target.egress_port,
-            (bit<64>)(TIMESTAMP(target) ++ TX_UNITS(meta.tx_bytes) ++ QUEUE_UNITS(meta.queue_bytes)));
+        period = 0;
+        int_refresh.apply();
+    }
+}
+
+control AllIntUpdate(in metadata_t meta, in target_t target, in bit<24> period) {
+    bit<64> entry;
+    bool due;
+
+    apply {
+        due = true;
+        if (period != 0) {
+            all_int_table.read(entry, target.egress_port);
+            due = TIMESTAMP(target) - entry[59:36] >= period;
+        }
+        if (due) {
+            all_int_table.write(target.egress_port,
+                (bit<64>)(TIMESTAMP(target) ++ TX_UNITS(meta.tx_bytes) ++ QUEUE_UNITS(meta.queue_bytes)));
+        }
     }
 }
 
@@ -34,7 +66,7 @@ control AllIntUpdate(in metadata_t meta, in target_t target) {
 // knows by its own clock.
 const bit<24> FRESH_TICKS = 16384;
 
-control AllIntRead(in target_t target, out bit<24> time, out bit<20> tx, out bit<32> queue) {
+control AllIntRead(in target_t target, in bit<24> period, out bit<24> time, out bit<20> tx, out bit<32> queue) {
     bit<64> entry;
 
     apply {
@@ -42,8 +74,11 @@ control AllIntRead(in target_t target, out bit<24> time, out bit<20> tx, out bit
         queue_bytes.read(queue, target.ingress_port);
         tx = entry[35:16];
         time = entry[59:36];
-        if (TIMESTAMP(target) - time > FRESH_TICKS) {
+        if (TIMESTAMP(target) - time > (FRESH_TICKS |+| period)) {
             time = TIMESTAMP(target);
+        } else if (period != 0) {
+            // Units of 80 bytes.
+            queue = ((bit<32>)entry[15:0] << 6) + ((bit<32>)entry[15:0] << 4);
         }
     }
 }

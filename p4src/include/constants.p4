@@ -37,6 +37,9 @@ const bit<4>  WEIR_VERSION = 1;
 
 // INT record: the papers' 64 bits.
 @noWarn("unused") const bit<16> RECORD_BYTES = 8;
+@noWarn("unused") const bit<16> LINK_BYTES   = 4;          // switch and port in front of a record
+@noWarn("unused") const bit<8>  INT_FORMAT_LINK    = 0x01; // the sender wants them
+@noWarn("unused") const bit<8>  INT_FORMAT_SOJOURN = 0x02; // the sender wants time, not length, of a queue
 @noWarn("unused") const bit<4>  MAX_HOPS     = 8;          // a ninth hop is not recorded
 
 // Rate codes of the 4-bit field in an INT record. One table in three places (here, host/src/wire,

@@ -46,7 +46,7 @@ header weir_t {
     bit<8>  flags;
     bit<4>  tokens;
     bit<4>  subflow;
-    bit<8>  reserved;
+    bit<8>  int_format;              // what the records are made of
     bit<16> concurrency;
     bit<4>  int_hops;
     bit<12> path_id;
@@ -62,6 +62,14 @@ header record_t {
     bit<20> tx_bytes;                // 128 bytes, modulo 2^20
     bit<16> queue;                   // 80 bytes, saturating
 }
+
+#ifdef WITH_LINK_IDS
+// In front of a record, where int_format asks for it.
+header link_t {
+    bit<16> switch_id;
+    bit<16> port_id;
+}
+#endif
 
 // Between the switch and its controller, in front of the frame.
 @controller_header("packet_in")
@@ -84,6 +92,9 @@ struct headers_t {
     ports_t      ports;
     udp_t        udp;
     weir_t       weir;
+#ifdef WITH_LINK_IDS
+    link_t       link;
+#endif
     record_t     record;
 }
 

@@ -107,6 +107,9 @@ control WeirDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ports);
         packet.emit(hdr.udp);
         packet.emit(hdr.weir);
+#ifdef WITH_LINK_IDS
+        packet.emit(hdr.link);
+#endif
         packet.emit(hdr.record);
     }
 }

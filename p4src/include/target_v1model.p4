@@ -13,6 +13,9 @@ typedef standard_metadata_t target_t;
 // Ticks since the switch started: microseconds on BMv2, nanoseconds in virtual time.
 #define TIMESTAMP(target) ((target).egress_global_timestamp[23:0])
 
+// How long the packet was queued, in the same ticks.
+#define SOJOURN(target) ((target).deq_timedelta)
+
 // deq_qdepth counts the packets of this packet's own priority queue after it was taken out
 // (BMv2, simple_switch.cpp: the size is read after the pop). Under strict priority a packet of the
 // lowest priority leaves only when all higher queues are empty; so for it, and only for it, 0 means

@@ -177,6 +177,40 @@ def all_int_clock():
     return stf
 
 
+def all_int_periodic():
+    stf = start(
+        """With a period the entry is written by the first packet that leaves after it, and an ACK takes all of it, qLen
+too, however old, until the port is idle for 16384 ticks more (embedded switch only: the clock is set)."""
+    )
+    stf.line("setdefault int_refresh refresh_every(ticks:5000)")
+    data, sent = weir_frame(kind=DATA), weir_frame(kind=DATA, path_id=1, ttl=63)
+    size = length(data)
+
+    def reports(tx, queue, at):
+        stf.packet(2, ack())
+        stf.expect(1, weir_frame(kind=ACK, int_hops=1, path_id=1, ttl=63, **BACK,
+                                 records=record(RATE_OUT, tx_units(tx), queue_units(queue), timestamp=at)))
+
+    now, total = 0, 0
+    for step, due in ((6000, True), (4999, False), (1, True), (2000, False)):
+        now += step
+        stf.line(f"time {step}ns")
+        stf.packet(1, data)
+        stf.expect(2, sent)
+        total += size
+        if due:
+            then, counted = now, total
+        stf.note(f"{now} ns, {total} bytes sent: the entry is of {then} ns and {counted} bytes")
+        stf.register("queue_bytes", 2, 80000)
+        reports(counted, 0, then)
+    for step, idle in ((16384 + 3000, False), (1, True)):
+        now += step
+        stf.line(f"time {step}ns")
+        stf.note("idle: the present" if idle else "not yet idle")
+        reports(counted, 80000 if idle else 0, now if idle else then)
+    return stf
+
+
 def cases():
     return [
         ("all_int_table-idle", all_int_idle()),
@@ -185,6 +219,7 @@ def cases():
         ("all_int_table-wrap", all_int_wrap()),
         ("all_int_table-waiting", all_int_waiting()),
         ("all_int_table-clock", all_int_clock()),
+        ("all_int_table-periodic", all_int_periodic()),
         ("all_int_table-who", all_int_who()),
         ("int_push-hops", int_push_hops()),
     ]

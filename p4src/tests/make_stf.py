@@ -13,6 +13,7 @@ import sys
 import cases_ecn
 import cases_fncc
 import cases_hpcc
+import cases_hpcc_plus
 import cases_queue
 import cases_shared
 
@@ -21,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def tests():
     """(path, text) of every test."""
-    for program, own in {"hpcc": cases_hpcc, "fncc": cases_fncc, "ecn": cases_ecn}.items():
+    for program, own in {"hpcc": cases_hpcc, "hpcc_plus": cases_hpcc_plus, "fncc": cases_fncc, "ecn": cases_ecn}.items():
         for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *own.cases()]:
             yield HERE / program / f"{name}.stf", stf.text()
 

@@ -78,13 +78,14 @@ def udp(sport, dport, payload, length=None):
     return [("udp", struct.pack("!HHHH", sport, dport, 8 + payload if length is None else length, 0))]
 
 
-def weir(kind=DATA, flags=0, int_hops=0, path_id=0, version=1, concurrency=0, message=7, seq=0x1000, stamp=0x55, grant=0):
+def weir(kind=DATA, flags=0, int_hops=0, path_id=0, version=1, concurrency=0, message=7, seq=0x1000, stamp=0x55, grant=0,
+         int_format=0):
     head = struct.pack(
         "!BBBBHHIIII",
         version << 4 | kind,
         flags,
         0,
-        0,
+        int_format,
         concurrency,
         int_hops << 12 | path_id,
         message,

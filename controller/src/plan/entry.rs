@@ -53,6 +53,11 @@ pub enum Entry {
         /// Whether it leads to a switch.
         fabric: bool,
     },
+    /// How often FNCC's All_INT_Table is refreshed, the default action of a table without keys.
+    IntRefresh {
+        /// Ticks of the switch's clock, 24 bits.
+        ticks: u32,
+    },
     /// Who the switch is, the default action of a table without keys.
     SwitchIdentity {
         /// What it XORs into `path_id`.
@@ -86,13 +91,14 @@ impl Entry {
             Entry::TreeRoute { .. } => "tree_route",
             Entry::TrafficClass { .. } => "traffic_class",
             Entry::PortProfile { .. } => "port_profile",
+            Entry::IntRefresh { .. } => "int_refresh",
             Entry::SwitchIdentity { .. } => "switch_identity",
         }
     }
 
     /// Whether it sets the table's default action.
     pub fn is_default(&self) -> bool {
-        matches!(self, Entry::SwitchIdentity { .. })
+        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
     }
 
     /// The key, by field names.
@@ -108,7 +114,7 @@ impl Entry {
             }
             Entry::TrafficClass { kind, .. } => vec![("kind", exact(kind.into()))],
             Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
-            Entry::SwitchIdentity { .. } => Vec::new(),
+            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } => Vec::new(),
         }
     }
 
@@ -132,6 +138,9 @@ impl Entry {
             Entry::TreeRoute { port, .. } => port_only("tree_via", port),
             Entry::TrafficClass { priority, .. } => {
                 Call { action: "classify", params: vec![("priority", priority.into())] }
+            }
+            Entry::IntRefresh { ticks } => {
+                Call { action: "refresh_every", params: vec![("ticks", ticks.into())] }
             }
             Entry::PortProfile { rate_code, ecn, fabric, .. } => Call {
                 action: "profile",

@@ -32,6 +32,8 @@ pub struct PlanOptions {
     pub ecn: Option<EcnConfig>,
     /// Kind of Weir packet -> priority queue (7 is served first). A kind that is not here waits in queue 0.
     pub classes: BTreeMap<u8, u8>,
+    /// How often FNCC's All_INT_Table is refreshed, in ticks of the switches' clock; `None`: at every dequeue.
+    pub int_refresh: Option<u32>,
 }
 
 impl PlanOptions {
@@ -169,6 +171,7 @@ fn entries(
     if has("switch_identity") {
         entries.push(Entry::SwitchIdentity { id: topology.switch(ix).wire_id });
     }
+    entries.extend(options.int_refresh.map(|ticks| Entry::IntRefresh { ticks }));
     entries.extend(options.classes.iter().map(|(&kind, &priority)| Entry::TrafficClass { kind, priority }));
     if has("port_profile") || options.ecn.is_some() {
         for (port, link) in topology.switch(ix).ports() {

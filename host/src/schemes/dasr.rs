@@ -17,6 +17,7 @@ use crate::scheme::{
     Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
@@ -125,6 +126,7 @@ impl Scheme for Dasr {
         Needs {
             program: SwitchProgram::Ecn,
             telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
             ecn: Some(self.ecn),
             grant: false,
         }

@@ -10,6 +10,7 @@ use crate::scheme::{
     Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
 /// DCTCP's knobs.
@@ -122,6 +123,7 @@ impl Scheme for Dctcp {
         Needs {
             program: SwitchProgram::Ecn,
             telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
             ecn: Some(self.ecn),
             grant: false,
         }

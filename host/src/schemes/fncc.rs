@@ -8,6 +8,7 @@ use crate::scheme::{
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 
 /// FNCC's knobs.
 #[derive(Clone, Debug)]
@@ -94,7 +95,13 @@ impl Scheme for Fncc {
         part(inflight::knobs(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { program: SwitchProgram::Fncc, telemetry: TelemetryOn::Acks, ecn: None, grant: false }
+        Needs {
+            program: SwitchProgram::Fncc,
+            telemetry: TelemetryOn::Acks,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: false,
+        }
     }
     fn conduct(&self) -> Conduct {
         inflight::CONDUCT

@@ -10,6 +10,7 @@ use crate::scheme::{
     TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 
 /// HPCC's knobs.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +39,13 @@ impl Scheme for Hpcc {
         part(inflight::knobs(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { program: SwitchProgram::Hpcc, telemetry: TelemetryOn::Data, ecn: None, grant: false }
+        Needs {
+            program: SwitchProgram::Hpcc,
+            telemetry: TelemetryOn::Data,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: false,
+        }
     }
     fn conduct(&self) -> Conduct {
         inflight::CONDUCT

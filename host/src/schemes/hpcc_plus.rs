@@ -10,6 +10,7 @@ use crate::scheme::{
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
 /// HPCC++'s knobs.
@@ -18,6 +19,7 @@ pub(super) struct HpccPlus {
     shared: InflightConfig,
     telemetry: Telemeter,
     at: Computes,
+    queue: Queued,
 }
 
 /// What gathers telemetry.
@@ -58,12 +60,31 @@ impl Setting for Computes {
     }
 }
 
+/// What of a queue is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queued {
+    Length,
+    Sojourn,
+}
+
+const QUEUED: &[(&str, Queued)] = &[("length", Queued::Length), ("sojourn", Queued::Sojourn)];
+
+impl Setting for Queued {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, QUEUED)
+    }
+    fn write(self) -> String {
+        word_for(self, QUEUED)
+    }
+}
+
 impl Default for HpccPlus {
     fn default() -> Self {
         HpccPlus {
             shared: InflightConfig::with_reported_increase(),
             telemetry: Telemeter::Packet,
             at: Computes::Sender,
+            queue: Queued::Length,
         }
     }
 }
@@ -99,6 +120,18 @@ impl Scheme for HpccPlus {
                 },
                 |c: &mut HpccPlus| &mut c.at,
             ),
+            KnobOf::new(
+                Knob {
+                    name: "queue",
+                    unit: "-",
+                    default: "length",
+                    range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
+                    symbol: "qlen",
+                    source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
+                    help: "What switches report of a queue.",
+                },
+                |c: &mut HpccPlus| &mut c.queue,
+            ),
         ];
         part(inflight::knobs(inflight::W_AI_REPORTED), |c: &mut HpccPlus| &mut c.shared).chain(own).collect()
     }
@@ -108,7 +141,17 @@ impl Scheme for HpccPlus {
             (Computes::Sender, Telemeter::Probe) => TelemetryOn::Probes,
             (Computes::Receiver, _) | (_, Telemeter::Packet) => TelemetryOn::Data,
         };
-        Needs { program: SwitchProgram::Hpcc, telemetry, ecn: None, grant: self.at == Computes::Receiver }
+        let records = match self.queue {
+            Queued::Length => RecordFormat::LINK,
+            Queued::Sojourn => RecordFormat::LINK.and(RecordFormat::SOJOURN),
+        };
+        Needs {
+            program: SwitchProgram::HpccPlus,
+            telemetry,
+            records,
+            ecn: None,
+            grant: self.at == Computes::Receiver,
+        }
     }
     /// A twentieth of the window is shared as additive increase, which is what the queue may hold.
     fn conduct(&self) -> Conduct {

@@ -10,6 +10,7 @@ use crate::scheme::{
     TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
 /// TIMELY's knobs.
@@ -235,7 +236,13 @@ impl Scheme for Timely {
         own.into_iter().chain(part(pacing, |c: &mut Timely| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { program: SwitchProgram::Ecn, telemetry: TelemetryOn::Nothing, ecn: None, grant: false }
+        Needs {
+            program: SwitchProgram::Ecn,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: false,
+        }
     }
     /// T_low alone is a queue of 550 KB. Until the gradient says so, the second flow comes at line rate.
     fn conduct(&self) -> Conduct {

@@ -1,6 +1,6 @@
 use crate::config::HostConfig;
 use crate::stats::{DropReason, HostStats};
-use crate::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, MAX_HOPS, WeirRepr};
+use crate::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HOPS, MAX_RECORD_LEN, RecordFormat, WeirRepr};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
@@ -22,14 +22,19 @@ pub(crate) struct Control {
 /// Telemetry records as they lie on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Records {
-    bytes: [u8; MAX_HOPS * INT_RECORD_LEN],
+    bytes: [u8; MAX_HOPS * MAX_RECORD_LEN],
     len: u8,
+    format: RecordFormat,
 }
 
 impl Records {
+    /// None.
+    pub const NONE: Records =
+        Records { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::ENTRY };
+
     /// A copy of at most eight records.
-    pub fn copy(records: &[u8]) -> Records {
-        let mut copy = Records { bytes: [0; MAX_HOPS * INT_RECORD_LEN], len: 0 };
+    pub fn copy(records: &[u8], format: RecordFormat) -> Records {
+        let mut copy = Records { format, ..Records::NONE };
         let len = records.len().min(copy.bytes.len());
         copy.bytes[..len].copy_from_slice(&records[..len]);
         copy.len = len as u8;
@@ -48,6 +53,7 @@ impl Control {
             flags: self.flags,
             tokens: 0,
             subflow: 0,
+            format: self.records.format,
             concurrency: self.concurrency,
             int_hops: 0,
             path_id: 0,

@@ -175,8 +175,8 @@ impl Inbound {
         let feedback = self.ask_scheme(now, frame, place, stats);
         let mut reply = self.reply(frame, &feedback);
         if feedback.cnp {
-            let nothing = Records::copy(&[]);
-            control.push(Control { kind: Kind::Cnp, flags: Flags::NONE, records: nothing, ..reply }, stats);
+            let cnp = Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply };
+            control.push(cnp, stats);
         }
         let Some(flow) = self.flows.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         flow.path_id = weir.path_id();
@@ -254,7 +254,7 @@ impl Inbound {
             active_flows,
             announced,
             path_id: frame.weir.path_id(),
-            telemetry: &Telemetry::from_wire(frame.records(), true),
+            telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
         };
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
@@ -296,7 +296,10 @@ impl Inbound {
             concurrency: feedback.concurrency,
             grant: if self.scheme_grants { feedback.grant } else { u32::from(weir.path_id()) },
             // A receiver that computes the window has used them up.
-            records: Records::copy(if self.scheme_grants { &[] } else { frame.records() }),
+            records: match self.scheme_grants {
+                true => Records::NONE,
+                false => Records::copy(frame.records(), weir.format()),
+            },
         }
     }
 

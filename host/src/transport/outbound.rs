@@ -80,6 +80,7 @@ impl Outbound {
                 flags: Flags::NONE,
                 tokens: 0,
                 subflow: 0,
+                format: self.needs.records,
                 concurrency: 0,
                 int_hops: 0,
                 path_id: 0,
@@ -256,7 +257,7 @@ impl Outbound {
                 concurrency: weir.concurrency(),
                 grant: 0,
                 path_id: inbound::echoed_path(weir.grant()),
-                telemetry: &Telemetry::from_wire(frame.records(), true),
+                telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
             };
             let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);
             flow.apply(decision);
@@ -286,9 +287,11 @@ impl Outbound {
         let (telemetry, path_id) = match self.needs.telemetry {
             TelemetryOn::Nothing | TelemetryOn::Probes => (Telemetry::EMPTY, 0),
             TelemetryOn::Data | TelemetryOn::DataOncePerRtt => {
-                (Telemetry::from_wire(frame.records(), true), data_path)
+                (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
             }
-            TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), false), weir.path_id()),
+            TelemetryOn::Acks => {
+                (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id())
+            }
         };
         let ack = AckEvent {
             now,

@@ -1,7 +1,6 @@
 use super::{
-    ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN,
-    Ipv4Repr, Ipv4View, Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT,
-    WeirRepr, WeirView,
+    ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, IPV4_LEN, Ipv4Repr, Ipv4View,
+    Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView,
 };
 use crate::stats::DropReason;
 use std::net::Ipv4Addr;
@@ -69,7 +68,7 @@ impl<'a> FrameView<'a> {
         if port != WEIR_PORT {
             return Err(DropReason::NotWeir);
         }
-        let records_len = usize::from(weir.int_hops()) * INT_RECORD_LEN;
+        let records_len = usize::from(weir.int_hops()) * weir.format().record_len();
         let behind_header = usize::from(udp.length()) - UDP_LEN - WEIR_LEN;
         let payload_len = behind_header.checked_sub(records_len).ok_or(DropReason::HopsLength)? as u32;
         let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
@@ -137,8 +136,9 @@ impl FrameRepr {
     /// if `out` is too short, the records are not at most eight whole ones, or the packet is too
     /// long for IPv4.
     pub fn emit(&self, records: &[u8], out: &mut [u8]) -> Option<usize> {
-        let hops = records.len() / INT_RECORD_LEN;
-        if hops > super::MAX_HOPS || !records.len().is_multiple_of(INT_RECORD_LEN) {
+        let record_len = self.weir.format.record_len();
+        let hops = records.len() / record_len;
+        if hops > super::MAX_HOPS || !records.len().is_multiple_of(record_len) {
             return None;
         }
         let head_len = HEADERS_LEN + records.len();

@@ -1,8 +1,47 @@
 use super::RateCode;
 use weir_units::Bytes;
 
-/// Length of a telemetry record.
+/// Length of a telemetry record without link ids.
 pub const INT_RECORD_LEN: usize = 8;
+/// Length of the switch and port ids in front of a record, 16 bits each.
+const LINK_LEN: usize = 4;
+/// Length of the longest record.
+pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
+
+/// What the telemetry records of a packet are made of: bits that the sender of DATA sets and every switch and the
+/// receiver keep to. Bits that are not known mean nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordFormat(u8);
+
+impl RecordFormat {
+    /// The papers' 64 bits.
+    pub const ENTRY: RecordFormat = RecordFormat(0);
+    /// Switch and port in front of them (HPCC++ draft §6.1).
+    pub const LINK: RecordFormat = RecordFormat(0x01);
+    /// Instead of the queue's length the time that the packet was queued (HPCC++ draft §9.4).
+    pub const SOJOURN: RecordFormat = RecordFormat(0x02);
+
+    /// From the wire.
+    pub const fn from_bits(bits: u8) -> RecordFormat {
+        RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0))
+    }
+    /// As it stands on the wire.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+    /// Both.
+    pub const fn and(self, other: RecordFormat) -> RecordFormat {
+        RecordFormat(self.0 | other.0)
+    }
+    /// Whether all of `other` is set.
+    pub const fn has(self, other: RecordFormat) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// Length of a record.
+    pub const fn record_len(self) -> usize {
+        if self.has(Self::LINK) { MAX_RECORD_LEN } else { INT_RECORD_LEN }
+    }
+}
 
 /// One hop's telemetry in 64 bits (HPCC Fig. 7, FNCC Fig. 7): rate 4, timestamp 24, txBytes 20,
 /// qLen 16, from the high end.
@@ -14,7 +53,7 @@ pub struct IntRecord {
     pub timestamp: u32,
     /// Bytes sent in units of 128, 20 bits.
     pub tx_units: u32,
-    /// Bytes queued in units of 80.
+    /// Bytes queued in units of 80; or ticks queued in units of 4, if the format has it so.
     pub queue_units: u16,
 }
 
@@ -23,6 +62,8 @@ impl IntRecord {
     pub const TX_UNIT: Bytes = Bytes::new(128);
     /// Unit of `queue_units` (schemes.md §1.5).
     pub const QUEUE_UNIT: Bytes = Bytes::new(80);
+    /// Unit of `queue_units` where they are time, in ticks. Ours: 16 bits hold 262 us of ns, and 262 ms of us.
+    pub const SOJOURN_UNIT: u32 = 4;
 
     const TIMESTAMP_MASK: u32 = (1 << 24) - 1;
     const TX_MASK: u32 = (1 << 20) - 1;

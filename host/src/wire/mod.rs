@@ -3,8 +3,6 @@
 //! Each layer is a checked *view* over bytes and a *value* (`Repr`) that is read from a view or
 //! written into bytes. No view panics on any bytes. What the fields mean is design §3; the layout
 //! is held equal to the P4 programs' by tests.
-//!
-//! The 12-byte records of HPCC++ (switch, port, entry) are not read here.
 
 mod checksum;
 mod ethernet;
@@ -19,7 +17,7 @@ pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub(crate) use frame::patch_data;
 pub use frame::{Direction, FrameRepr, FrameView};
-pub use int::{INT_RECORD_LEN, IntRecord};
+pub use int::{INT_RECORD_LEN, IntRecord, MAX_RECORD_LEN, RecordFormat};
 pub use ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
 pub use rate::RateCode;
 pub use udp::{UdpRepr, UdpView};
@@ -42,6 +40,6 @@ pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
 /// Most telemetry records in a packet.
 pub const MAX_HOPS: usize = 8;
 /// Longest head a host writes: all headers and all records.
-pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * INT_RECORD_LEN;
+pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * MAX_RECORD_LEN;
 /// Senders that a packet may announce, at most: the list fits where records would be.
 pub const MAX_ANNOUNCED: usize = (MAX_HOPS * INT_RECORD_LEN - 2) / 2;

@@ -1,4 +1,4 @@
-use super::{MAX_HOPS, VERSION, WEIR_LEN};
+use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN};
 use crate::stats::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -126,6 +126,10 @@ impl<'a> WeirView<'a> {
     pub fn subflow(&self) -> u8 {
         self.header[2] & 0xf
     }
+    /// What its telemetry records are made of.
+    pub fn format(&self) -> RecordFormat {
+        RecordFormat::from_bits(self.header[3])
+    }
     /// Flows at the receiver.
     pub fn concurrency(&self) -> u16 {
         self.half(4)
@@ -171,6 +175,8 @@ pub struct WeirRepr {
     pub tokens: u8,
     /// Index within a multipath connection, 4 bits.
     pub subflow: u8,
+    /// What its telemetry records are made of.
+    pub format: RecordFormat,
     /// Flows at the receiver.
     pub concurrency: u16,
     /// Telemetry records behind the header, at most 8.
@@ -195,6 +201,7 @@ impl WeirRepr {
             flags: view.flags(),
             tokens: view.tokens(),
             subflow: view.subflow(),
+            format: view.format(),
             concurrency: view.concurrency(),
             int_hops: view.int_hops(),
             path_id: view.path_id(),
@@ -209,7 +216,7 @@ impl WeirRepr {
         out[0] = VERSION << 4 | self.kind as u8;
         out[1] = self.flags.0;
         out[2] = self.tokens << 4 | self.subflow & 0xf;
-        out[3] = 0;
+        out[3] = self.format.bits();
         out[4..6].copy_from_slice(&self.concurrency.to_be_bytes());
         out[6..8].copy_from_slice(&(u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
         out[8..12].copy_from_slice(&self.message.to_be_bytes());

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use weir_host::agent::results::{Ended, FlowState};
 use weir_host::agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, WeirRepr};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, RecordFormat, WeirRepr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 pub const TESTS: &[Test] = &[
@@ -116,6 +116,7 @@ fn data(payload_len: u32) -> Vec<u8> {
             flags: Flags::START,
             tokens: 0,
             subflow: 0,
+            format: RecordFormat::ENTRY,
             concurrency: 0,
             int_hops: 0,
             path_id: 0,

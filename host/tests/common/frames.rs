@@ -5,7 +5,7 @@
 use super::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, RecordFormat, WeirRepr};
 use weir_host::{FlowId, FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bytes, Time};
 
@@ -43,6 +43,7 @@ pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
             flags: weir_host::wire::Flags::NONE,
             tokens: 0,
             subflow: 0,
+            format: RecordFormat::ENTRY,
             concurrency: 0,
             int_hops: 0,
             path_id: 0,

@@ -17,7 +17,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_host::scheme::{Marking, SchemeConfig};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, internet_checksum,
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, RecordFormat,
+    internet_checksum,
 };
 use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -352,8 +353,17 @@ impl Net {
         }
         let Port { queued, sent, .. } = self.ports[port];
         let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
-        let record = IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
-        let mut records = record.pack().to_be_bytes().to_vec();
+        let mut record = IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
+        if view.weir.format().has(RecordFormat::SOJOURN) {
+            // What is left behind will wait as long as this has waited, as long as the queue does not change.
+            let waited = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
+            record.queue_units = u16::try_from(waited).unwrap_or(u16::MAX);
+        }
+        let mut records = Vec::new();
+        if view.weir.format().has(RecordFormat::LINK) {
+            records.extend([0, 1, 0, port as u8]);
+        }
+        records.extend(record.pack().to_be_bytes());
         records.extend_from_slice(view.records());
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= 1;
@@ -380,6 +390,7 @@ pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
         ("hpcc++", ("telemetry", "rtt")),
         ("hpcc++", ("telemetry", "probe")),
         ("hpcc++", ("compute", "receiver")),
+        ("hpcc++", ("queue", "sojourn")),
         ("dcqcn", ("variant", "simulator")),
     ];
     let tuned = tuned.map(|(name, knob)| (format!("{name} {}={}", knob.0, knob.1), scheme(name, &[knob])));

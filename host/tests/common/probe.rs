@@ -4,6 +4,7 @@
 
 use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
 use weir_host::telemetry::{Clock, Hop, Telemetry, TelemetryChecks};
+use weir_host::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Time};
 
 pub struct Probe {
@@ -14,6 +15,7 @@ pub struct Probe {
     pub path_id: u16,
     pub ecn_echo: bool,
     pub rtt: Option<Time>,
+    pub format: RecordFormat,
     seq: u64,
     snd_nxt: u64,
 }
@@ -24,7 +26,7 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
 
 /// A record of a port at `gbps`.
 pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
-    Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue }
+    Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue, link: 0 }
 }
 
 impl Probe {
@@ -37,6 +39,7 @@ impl Probe {
             path_id: 0,
             ecn_echo: false,
             rtt: Some(Time::from_us(10)),
+            format: RecordFormat::ENTRY,
             seq: 0,
             snd_nxt: 100_000,
         }
@@ -73,7 +76,7 @@ impl Probe {
                 concurrency: self.concurrency,
                 grant: 0,
                 path_id: self.path_id,
-                telemetry: &Telemetry::new(hops),
+                telemetry: &Telemetry::new(hops, self.format),
             },
             &mut self.checks,
         );

@@ -16,6 +16,7 @@ use crate::scheme::{
     Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
 use config::Variant;
 use simulator::Simulator;
 use weir_units::{Bytes, Time};
@@ -32,6 +33,7 @@ impl Scheme for Dcqcn {
         Needs {
             program: SwitchProgram::Ecn,
             telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
             ecn: Some(self.marking()),
             grant: false,
         }

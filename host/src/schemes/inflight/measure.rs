@@ -1,6 +1,6 @@
 use crate::scheme::AckEvent;
 use crate::telemetry::{Clock, Hop, TX_WRAP, TelemetryChecks};
-use crate::wire::MAX_HOPS;
+use crate::wire::{MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
 /// A port that seems to send this much faster than its rate cannot be (design §7). Ours: real ports
@@ -72,18 +72,21 @@ pub(super) struct Path {
     /// `T` in seconds and in ticks of the telemetry's clock.
     t: f64,
     t_ticks: f64,
+    per_t_ticks: f64,
     /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
     half_wrap: Time,
 }
 
 impl Path {
     pub fn new(base_rtt: Time, clock: Clock) -> Path {
+        let t_ticks = base_rtt.as_ps() as f64 / clock.tick().as_ps() as f64;
         Path {
             hops: Default::default(),
             len: 0,
             path_id: 0,
             t: base_rtt.as_secs_f64(),
-            t_ticks: base_rtt.as_ps() as f64 / clock.tick().as_ps() as f64,
+            t_ticks,
+            per_t_ticks: 1.0 / t_ticks,
             half_wrap: clock.tick() * u64::from(Hop::TICKS / 2),
         }
     }
@@ -113,13 +116,15 @@ impl Path {
     /// HPCC Alg. 1, MeasureInflight up to the average; records the telemetry.
     pub fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Measured {
         let mut measured = Measured::default();
+        // HPCC++ draft §9.4: what a queue delays is qLen/B, if it has the port to itself; else how long it took.
+        let waits = ack.telemetry.format().has(RecordFormat::SOJOURN);
         for (i, (new, recorded)) in ack.telemetry.hops().iter().zip(&mut self.hops).enumerate() {
             if new.rate.as_bps() == 0 {
                 checks.unknown_rate += 1;
                 continue;
             }
-            if new.rate != recorded.hop.rate {
-                // First record of this hop, or its port now has another rate.
+            if new.rate != recorded.hop.rate || new.link != recorded.hop.link {
+                // First record of this hop, or it is another port now, or one of another rate.
                 recorded.bdp = new.rate.as_bytes_per_sec_f64() * self.t;
                 recorded.per_bdp = 1.0 / recorded.bdp;
                 recorded.fresh_for = self.half_wrap.min(new.rate.tx_time(TX_WRAP) / 2);
@@ -154,7 +159,8 @@ impl Path {
                 checks.too_fast += 1;
                 continue;
             }
-            let queued = f64::from(new.queue.min(recorded.hop.queue)) * recorded.per_bdp;
+            let queued = f64::from(new.queue.min(recorded.hop.queue))
+                * if waits { self.per_t_ticks } else { recorded.per_bdp };
             let sample = Sample {
                 hop: i,
                 u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use weir_controller::routes;
 use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_host::scheme::TelemetryOn;
-use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
+use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, RecordFormat, WeirRepr};
 use weir_sim::assemble::assemble;
 use weir_sim::experiment::Experiment;
 use weir_switch::pipeline::Digest;
@@ -72,6 +72,7 @@ fn frame(kind: Kind, flags: Flags, from: &Host, to: &Host, mtu: u32) -> Result<F
         flags,
         tokens: 0,
         subflow: 0,
+        format: RecordFormat::ENTRY,
         concurrency: 1,
         int_hops: 0,
         path_id: 0,
