@@ -24,6 +24,7 @@ pub mod hash;
 pub mod import;
 pub mod path;
 pub mod plan;
+pub mod port_row;
 pub mod profile;
 pub mod rate;
 pub mod reconcile;

@@ -63,7 +63,7 @@ impl HostConfig {
         let needs = self.scheme.needs();
         let reserve = match needs.telemetry {
             TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * needs.records.record_len(),
-            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => 0,
+            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks | TelemetryOn::Notices => 0,
         };
         let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;
         (payload > 0).then_some(Bytes::new(payload))

@@ -85,10 +85,10 @@ impl Host {
         match frame.weir.kind() {
             Kind::Data => inbound.data(now, &frame, control, stats, events),
             Kind::Probe => inbound.probe(now, &frame, control, stats),
-            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::ProbeReply => {
+            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::Rate | Kind::ProbeReply => {
                 outbound.feedback(now, &frame, stats, events)
             }
-            Kind::Rate | Kind::Policy => Err(DropReason::UnexpectedKind),
+            Kind::Policy => Err(DropReason::UnexpectedKind),
         }
     }
 

@@ -19,6 +19,7 @@ mod config;
 mod event;
 mod host;
 pub mod knob;
+pub mod law;
 pub mod scheme;
 pub mod schemes;
 mod stats;

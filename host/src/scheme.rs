@@ -5,6 +5,7 @@
 //! carried it.
 
 use crate::knob::{Knob, KnobError, KnobOf, Setting};
+use crate::law::PortLaw;
 use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
 use crate::wire::RecordFormat;
 use std::fmt;
@@ -25,6 +26,8 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError>;
     /// What the scheme wants from the network.
     fn needs(&self) -> Needs;
+    /// What the ports of switches are to compute for it, on a fabric of this base round-trip time.
+    fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
     /// What to expect of it; the test harness does.
     fn conduct(&self) -> Conduct;
     /// The sender half for one flow.
@@ -39,6 +42,9 @@ pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
     const ABOUT: &'static str;
     fn knobs() -> Vec<KnobOf<Self>>;
     fn needs(&self) -> Needs;
+    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        None
+    }
     fn conduct(&self) -> Conduct;
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
@@ -66,6 +72,9 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn needs(&self) -> Needs {
         Scheme::needs(self)
+    }
+    fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
+        Scheme::port_law(self, base_rtt)
     }
     fn conduct(&self) -> Conduct {
         Scheme::conduct(self)
@@ -106,6 +115,8 @@ pub enum TelemetryOn {
     Probes,
     /// ACKs, on their way back (FNCC).
     Acks,
+    /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
+    Notices,
 }
 
 /// The P4 program that does in the switches what a scheme wants of them, named as in `p4src`.
@@ -119,6 +130,10 @@ pub enum SwitchProgram {
     HpccPlus,
     /// Telemetry on ACKs.
     Fncc,
+    /// RoCC's fair rates, see [`PortLaw`].
+    Rocc,
+    /// RCP's.
+    Rcp,
 }
 
 impl SwitchProgram {
@@ -129,6 +144,8 @@ impl SwitchProgram {
             SwitchProgram::Hpcc => "hpcc",
             SwitchProgram::HpccPlus => "hpcc_plus",
             SwitchProgram::Fncc => "fncc",
+            SwitchProgram::Rocc => "rocc",
+            SwitchProgram::Rcp => "rcp",
         }
     }
 }
@@ -232,6 +249,17 @@ pub struct AckEvent<'a> {
     pub telemetry: &'a Telemetry,
 }
 
+/// A RATE packet as the scheme sees it: a switch says how fast the flow may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateEvent {
+    /// The time it arrived.
+    pub now: Time,
+    /// The rate; whatever a forger likes.
+    pub rate: Bandwidth,
+    /// Which port it is of: its number, and the XOR of switch ids on the way from it.
+    pub point: (u32, u16),
+}
+
 /// How a loss was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
@@ -275,6 +303,10 @@ pub trait Sender: fmt::Debug + Send {
     }
     /// A congestion notification packet arrived.
     fn on_cnp(&mut self, _now: Time) -> Decision {
+        self.decision()
+    }
+    /// A switch sent a rate.
+    fn on_rate(&mut self, _rate: &RateEvent) -> Decision {
         self.decision()
     }
     /// The decision's timer expired.

@@ -137,6 +137,8 @@ pub struct HostStats {
     pub nacks_received: u64,
     /// Congestion notification packets that were taken.
     pub cnps_received: u64,
+    /// Rates from switches that were taken.
+    pub rates_received: u64,
     /// Replies to probes that were taken.
     pub probe_replies_received: u64,
     /// ACKs, NACKs and replies older than one already taken.

@@ -249,6 +249,7 @@ fn busy(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
         rebuild(&from_peer(Kind::Ack, 1, data.payload), &record.repeat(5)).head,
         rebuild(&from_peer(Kind::Nack, 1, 0), &[]).head,
         rebuild(&from_peer(Kind::Cnp, 1, 0), &[]).head,
+        rebuild(&from_peer(Kind::Rate, 1, 3), &[]).head,
     ];
     (host, seeds.to_vec())
 }
@@ -259,7 +260,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(
         scheme in prop::sample::select(all_schemes()),
-        frames in prop::collection::vec((0usize..5, prop::collection::vec(any::<u8>(), 0..140), any::<u32>(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)), 1..40),
+        frames in prop::collection::vec((0usize..6, prop::collection::vec(any::<u8>(), 0..140), any::<u32>(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)), 1..40),
     ) {
         let (mut host, seeds) = busy(&scheme);
         let mut now = Time::from_us(1);
@@ -282,7 +283,7 @@ proptest! {
             let counted = |host: &Host| {
                 let s = host.stats();
                 s.drops.total() + s.data_received + s.duplicates + s.out_of_order + s.acks_received
-                    + s.nacks_received + s.cnps_received + s.stale_feedback
+                    + s.nacks_received + s.cnps_received + s.rates_received + s.stale_feedback
             };
             let before = counted(&host);
             host.receive(now, &frame, tail);

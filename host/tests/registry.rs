@@ -8,7 +8,7 @@ use common::{Faults, Net, RATE, all_schemes, all_ways};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::knob::KnobError;
-use weir_host::scheme::{Conduct, LossEvent, LossKind, SchemeConfig, TelemetryOn};
+use weir_host::scheme::{Conduct, LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryOn};
 use weir_host::schemes::{SchemeError, from_name_and_knobs, registry};
 use weir_host::telemetry::{Clock, Hop};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -48,7 +48,7 @@ proptest! {
             (
                 prop::collection::vec(any_hop(), 0..=8),
                 (any::<u16>(), 0u16..3, any::<bool>(), prop::option::of(0u64..10_000_000_000)),
-                0u8..8,
+                0u8..9,
                 0u64..20_000_000_000,
             ),
             1..60,
@@ -69,6 +69,10 @@ proptest! {
             let now = probe.now;
             let decision = match what {
                 0 => probe.sender.on_cnp(now),
+                8 => {
+                    let rate = Bandwidth::from_bps(u64::from(concurrency) * u64::from(concurrency) * 1_000);
+                    probe.sender.on_rate(&RateEvent { now, rate, point: (concurrency.into(), path) })
+                }
                 1 => {
                     let decision = probe.sender.on_timer(now);
                     prop_assert!(decision.timer.is_none_or(|at| at > now), "{:?} at {now}", decision);
@@ -88,7 +92,7 @@ proptest! {
 /// Schemes that use telemetry.
 fn with_telemetry() -> Vec<Arc<dyn SchemeConfig>> {
     let mut all = all_schemes();
-    all.retain(|scheme| scheme.needs().telemetry != TelemetryOn::Nothing);
+    all.retain(|s| !matches!(s.needs().telemetry, TelemetryOn::Nothing | TelemetryOn::Notices));
     all
 }
 
@@ -382,7 +386,7 @@ fn schemes_are_made_by_name() {
     let error = from_name_and_knobs::<&str, &str>("bbr", &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr"
+        "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr, rocc, rcp"
     );
     let error = from_name_and_knobs("hpcc", &[("lhcs", "off")]).unwrap_err();
     assert!(matches!(error, SchemeError::Knob(KnobError::Unknown { scheme: "hpcc", .. })));

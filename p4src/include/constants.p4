@@ -32,7 +32,9 @@ const bit<4>  WEIR_VERSION = 1;
 // Kinds and flags that a switch looks at; not every program looks at all of them.
 @noWarn("unused") const bit<4> KIND_DATA      = 0;
 @noWarn("unused") const bit<4> KIND_ACK       = 1;
+@noWarn("unused") const bit<4> KIND_NACK      = 2;
 @noWarn("unused") const bit<4> KIND_PROBE     = 4;
+@noWarn("unused") const bit<4> KIND_RATE      = 6;
 @noWarn("unused") const bit<8> FLAG_TELEMETRY = 0x04;
 
 // INT record: the papers' 64 bits.

@@ -114,6 +114,9 @@ struct metadata_t {
     bit<32>  ecn_slope;
     bit<32>  queue_bytes;            // left in the queue behind this packet
     bit<32>  tx_bytes;               // sent by the port before this packet; at the end, with it
+#ifdef PROGRAM_METADATA
+    PROGRAM_METADATA                 // what only one program has
+#endif
 }
 
 #endif

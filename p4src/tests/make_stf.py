@@ -15,14 +15,19 @@ import cases_fncc
 import cases_hpcc
 import cases_hpcc_plus
 import cases_queue
+import cases_rcp
+import cases_rocc
 import cases_shared
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = {
+    "hpcc": cases_hpcc, "hpcc_plus": cases_hpcc_plus, "fncc": cases_fncc, "ecn": cases_ecn, "rocc": cases_rocc, "rcp": cases_rcp,
+}
 
 
 def tests():
     """(path, text) of every test."""
-    for program, own in {"hpcc": cases_hpcc, "hpcc_plus": cases_hpcc_plus, "fncc": cases_fncc, "ecn": cases_ecn}.items():
+    for program, own in PROGRAMS.items():
         for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *own.cases()]:
             yield HERE / program / f"{name}.stf", stf.text()
 

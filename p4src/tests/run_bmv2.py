@@ -215,6 +215,10 @@ class Switch:
             return self.cli(text)
         if word in ("queue_rate", "queue_depth"):
             return self.cli(f"set_{text}")
+        if word == "mirroring_add":
+            return self.cli(text)
+        if word == "time":
+            return time.sleep(seconds(text))
         raise Failure(f"unknown statement: {text}")
 
     def register(self, name, index):
@@ -231,6 +235,12 @@ class Switch:
     def end(self):
         self.process.terminate()
         self.process.wait()
+
+
+def seconds(text):
+    """Of `time 40us`."""
+    amount, unit = re.fullmatch(r"time ([\d.]+)(s|ms|us|ns)", text).groups()
+    return float(amount) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
 
 
 def number(text, pattern):
@@ -261,8 +271,7 @@ class Run:
         if word == "wait":
             self.switch.wire.collect(SETTLE_S)
         elif word == "time":
-            amount, unit = re.fullmatch(r"time ([\d.]+)(s|ms)", text).groups()
-            end = time.monotonic() + float(amount) * {"s": 1, "ms": 1e-3}[unit]
+            end = time.monotonic() + seconds(text)
             while (left := end - time.monotonic()) > 0:
                 self.switch.wire.collect(min(left, SETTLE_S))
         elif word == "register_check":

@@ -2,12 +2,14 @@
 
 import itertools
 import pathlib
+import random
 import re
 import struct
 import subprocess
 import sys
 import unittest
 
+import laws
 import stf
 import wire
 
@@ -90,6 +92,32 @@ class Hashes(unittest.TestCase):
         crc = lambda word, salt: wire.crc16(struct.pack("!II", salt, word))
         moved = {crc(word, 1) ^ crc(word, 2) for word in range(1000)}
         self.assertEqual(len(moved), 1)
+
+
+class Laws(unittest.TestCase):
+    """The integers of the tables against the papers' equations."""
+
+    def test_rocc(self):
+        chance = random.Random(1)
+        row = laws.rocc_row(100_000_000, 500_000, 40_000, 2**32 // 40_000)
+        for _ in range(20_000):
+            rate, queue, old = chance.randrange(100_000, 100_000_001), chance.randrange(1, 900_000), chance.randrange(900_000)
+            paper = laws.rocc(rate, queue, old, line=100_000_000, sent=500_000)
+            self.assertTrue(laws.close(laws.rocc_integers(row, rate, queue, old, 40_000), paper, 1e-6), (rate, queue, old))
+
+    def test_rcp(self):
+        chance = random.Random(1)
+        for line, rtt in ((10_000_000, 20_000), (100_000_000, 12_240), (400_000_000, 6_000)):
+            row = laws.rcp_row(line, rtt, rtt)
+            for _ in range(5_000):
+                elapsed = chance.randrange(rtt, 3 * rtt)
+                most = line * 1000 / 8 * elapsed / 1e9
+                rate, arrived = chance.randrange(line // 1000, line), chance.randrange(int(3 * most))
+                queue = chance.randrange(int(2 * most))
+                paper = laws.rcp(rate * 1000, arrived, queue, elapsed / 1e9, line=line * 1000, rtt=rtt / 1e9) / 1000
+                found = laws.rcp_integers(row, rate, arrived, queue, elapsed)
+                # Fractions have 16 bits: of the rate, and of the most that it may change by.
+                self.assertLess(abs(found - paper), 2 + 1e-3 * max(rate, paper), (line, rate, arrived, queue, elapsed))
 
 
 class InStep(unittest.TestCase):

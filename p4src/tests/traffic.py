@@ -5,6 +5,7 @@ Same seed, same traffic. Statements are STF; a frame is bytes.
 
 import random
 
+import laws
 import wire
 from stf import Stf
 
@@ -18,6 +19,24 @@ PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE = 0x88B5, 0x0806, 0x8100, 0x86DD
 KINDS = 8
 # Between them 5242879 * 16: the queue in bytes at which a record's qLen is full.
 QUEUES = [0, 1, 79, 80, 81, 1500, 5_242_799, 5_242_880, 2**32 - 1, 2**32 - 1500]
+
+
+# Ports compute a rate for every packet, whatever the clock, or never do; and RATE packets can go back by any of them.
+ROCC = [laws.rocc_row(100_000_000, 500_000, period, inverse=0) for period in (1, 2**32 - 1)]
+RCP = laws.rcp_row(10_000_000, 20_000, period=2**32 - 1)
+# Programs that compute need time to pass, and copies that a switch makes come after what they are copies of.
+COMPUTES = ("rocc",)
+
+
+def laws_of(program):
+    """Entries of the tables that only one program has."""
+    for port in PORTS:
+        if program == "rocc":
+            yield f"mirroring_add {port} {port}"
+            if port != 8:
+                yield laws.entry("rocc_port", "pi", port, ROCC[port % 2])
+        elif program == "rcp" and port != 8:
+            yield laws.entry("rcp_port", "rcp", port, RCP)
 
 
 def tables(data_priority):
@@ -82,21 +101,29 @@ class Traffic:
         return self.random.choice(nets) + self.random.randrange(1, 6)
 
     def tables(self):
-        return tables(self.data_priority)
+        return [*tables(self.data_priority), *laws_of(self.program)]
 
     def steps(self, packets):
         """(`packet`, port, frame) so many times, and (`state`, statement) between them."""
         for number in range(packets):
             if number % 20 == 0:
                 yield "state", self.poke()
+            if self.program in COMPUTES:
+                yield "state", "time 1us"
             yield ("packet", *self.packet())
 
     def poke(self):
         """A queue, a count or an entry of the All_INT_Table is now this. Time bits are left 0: they show nowhere."""
         registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program == "fncc")
+        if self.program in ("rocc", "rcp"):
+            registers += ["fair_rate", "rate_queue", "rate_time"]
         name, port = self.random.choice(registers), self.random.choice(PORTS)
         if name == "all_int_table":
             value = self.random.getrandbits(36)
+        elif name == "fair_rate":
+            value = self.random.choice([0, 1, 100_000, 5_000_000, 99_999_999, 100_000_000, self.random.getrandbits(27)])
+        elif name == "rate_time":
+            value = self.random.randrange(3)
         else:
             value = self.random.choice([*QUEUES, self.random.getrandbits(32), self.random.getrandbits(20)])
         return f"register_write {name} {port} {value}"
@@ -139,7 +166,7 @@ class Traffic:
             kind=chance.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, chance.randrange(KINDS)]),
             flags=chance.choice([0, wire.TELEMETRY, wire.TELEMETRY, chance.getrandbits(8)]),
             int_hops=hops, records=chance.randbytes(8 * hops).hex(), path_id=chance.getrandbits(12),
-            concurrency=chance.getrandbits(16), message=chance.getrandbits(32), seq=chance.getrandbits(32),
+            concurrency=chance.getrandbits(16), message=chance.choice([1, 2, chance.getrandbits(32)]), seq=chance.getrandbits(32),
             stamp=chance.getrandbits(32), grant=chance.getrandbits(32),
             ttl=chance.choice([64] * 12 + [0, 1, 2, 255]), ecn=chance.choice([0, 1, 2, 2, 3]),
             payload=chance.randbytes(chance.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),

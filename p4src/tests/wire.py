@@ -8,7 +8,7 @@ import struct
 import zlib
 
 WEIR_PORT = 22341
-DATA, ACK, NACK, CNP, PROBE = 0, 1, 2, 3, 4
+DATA, ACK, NACK, CNP, PROBE, RATE = 0, 1, 2, 3, 4, 6
 TELEMETRY = 0x04
 UDP, TCP, ICMP = 17, 6, 1
 NOT_ECT, CE = 0, 3

@@ -27,8 +27,14 @@ macro_rules! artifact {
 }
 
 /// Every program of `p4src`.
-pub const ARTIFACTS: &[Artifact] =
-    &[artifact!("hpcc"), artifact!("hpcc_plus"), artifact!("fncc"), artifact!("ecn")];
+pub const ARTIFACTS: &[Artifact] = &[
+    artifact!("hpcc"),
+    artifact!("hpcc_plus"),
+    artifact!("fncc"),
+    artifact!("ecn"),
+    artifact!("rocc"),
+    artifact!("rcp"),
+];
 
 impl Artifact {
     /// What p4c made of a program.

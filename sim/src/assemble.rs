@@ -4,14 +4,17 @@
 
 use crate::artifacts::Artifact;
 use crate::experiment::{Experiment, Scheme};
+use crate::laws::{self, LawError};
 use crate::link::Direction;
 use crate::network::{Chassis, NO_DIRECTION, Network};
 use crate::rng::stream_seed;
 use crate::run::RunError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
+use weir_host::scheme::TelemetryOn;
 use weir_host::{Host, HostConfig, telemetry};
 use weir_proto::p4info::Index;
 use weir_switch::control::{Control, ControlError};
@@ -34,9 +37,8 @@ pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Re
     let artifact = Artifact::of(scheme.config.needs().program);
     let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
     let directions = lay_links(topology);
-    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
-    let base_rtt = experiment.spec.transport.base_rtt.unwrap_or_else(longest);
-    let switches = rack_switches(experiment, scheme, routes, &program, &p4info, clocks(base_rtt).0)?;
+    let base_rtt = base_rtt(experiment, routes);
+    let switches = rack_switches(experiment, scheme, routes, &program, &p4info, base_rtt)?;
 
     let mut hosts = Vec::with_capacity(topology.hosts.len());
     for ix in topology.host_ixs() {
@@ -44,6 +46,27 @@ pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Re
     }
     let network = Network::new(directions, switches, hosts);
     Ok(Assembly { network, base_rtt })
+}
+
+/// `T` of every sender: the experiment's, or the longest of its topology.
+pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
+    let topology = &experiment.topology;
+    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
+    experiment.spec.transport.base_rtt.unwrap_or_else(longest)
+}
+
+/// What the tables of switches hold besides routes while `scheme` runs; `tick` is of their clock.
+pub fn plan_options(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    base_rtt: Time,
+    tick: Time,
+) -> Result<PlanOptions, LawError> {
+    let law = scheme.config.port_law(base_rtt);
+    let rows = law.map_or(Ok(BTreeMap::new()), |law| laws::rows(&law, &experiment.topology, tick))?;
+    let mirrors = scheme.config.needs().telemetry == TelemetryOn::Notices;
+    let options = PlanOptions { ecn: experiment.ecn_for(scheme), rows, mirrors, ..PlanOptions::default() };
+    Ok(if experiment.spec.ack_priority { options.feedback_first() } else { options })
 }
 
 /// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
@@ -86,14 +109,13 @@ fn rack_switches(
     routes: &Routes,
     program: &Arc<Program>,
     p4info: &Arc<Index>,
-    clock: Clock,
+    base_rtt: Time,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
     let spec = &experiment.spec;
-    let mut options = PlanOptions { ecn: experiment.ecn_for(scheme), ..PlanOptions::default() };
-    if spec.ack_priority {
-        options = options.feedback_first();
-    }
+    let (clock, telemetry_clock) = clocks(base_rtt);
+    let refuse = |e: LawError| RunError::Plan(e.to_string());
+    let options = plan_options(experiment, scheme, base_rtt, telemetry_clock.tick()).map_err(refuse)?;
     let mut updates = plan(topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))?;
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {

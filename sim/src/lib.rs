@@ -17,6 +17,7 @@ pub mod events;
 pub mod experiment;
 pub mod fct;
 pub mod histogram;
+pub mod laws;
 pub mod link;
 pub mod network;
 pub mod paths;

@@ -2,8 +2,11 @@ use super::{Call, Entry, Field, PlanError};
 use weir_proto::p4::config::v1::match_field::{Match, MatchType};
 use weir_proto::p4::config::v1::{Action as ActionInfo, MatchField, Table};
 use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
+use weir_proto::p4::v1::replica::PortKind;
 use weir_proto::p4::v1::{
-    Action, Entity, FieldMatch, TableAction, TableEntry, Update, action, entity, table_action, update,
+    Action, CloneSessionEntry, Entity, FieldMatch, PacketReplicationEngineEntry, Replica, TableAction,
+    TableEntry, Update, action, entity, table_action, update,
 };
 use weir_proto::p4info::{Index, Object};
 use weir_proto::value;
@@ -70,6 +73,20 @@ impl<'a> Encoder<'a> {
             action: name.to_owned(),
         })
     }
+}
+
+/// The clone session of a port's number, whose clones leave by that port.
+pub(super) fn mirror(port: u16) -> Entity {
+    // BMv2 takes only this form of a port, as runtime_json does.
+    #[expect(deprecated)]
+    let replica = Replica { port_kind: Some(PortKind::EgressPort(port.into())), ..Replica::default() };
+    let session = CloneSessionEntry {
+        session_id: port.into(),
+        replicas: vec![replica],
+        ..CloneSessionEntry::default()
+    };
+    let entry = PacketReplicationEngineEntry { r#type: Some(Pre::CloneSessionEntry(session)) };
+    Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(entry)) }
 }
 
 fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {

@@ -1,3 +1,4 @@
+use crate::port_row::PortRow;
 use crate::profile::EcnRamp;
 use crate::routes::Hop;
 use crate::topology::Prefix;
@@ -58,6 +59,13 @@ pub enum Entry {
         /// Ticks of the switch's clock, 24 bits.
         ticks: u32,
     },
+    /// What a port computes.
+    PortRow {
+        /// The port.
+        port: u16,
+        /// Its numbers.
+        row: PortRow,
+    },
     /// Who the switch is, the default action of a table without keys.
     SwitchIdentity {
         /// What it XORs into `path_id`.
@@ -92,6 +100,7 @@ impl Entry {
             Entry::TrafficClass { .. } => "traffic_class",
             Entry::PortProfile { .. } => "port_profile",
             Entry::IntRefresh { .. } => "int_refresh",
+            Entry::PortRow { row, .. } => row.table(),
             Entry::SwitchIdentity { .. } => "switch_identity",
         }
     }
@@ -114,6 +123,7 @@ impl Entry {
             }
             Entry::TrafficClass { kind, .. } => vec![("kind", exact(kind.into()))],
             Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
+            Entry::PortRow { port, .. } => vec![("port", exact(port))],
             Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } => Vec::new(),
         }
     }
@@ -152,6 +162,7 @@ impl Entry {
                     ("fabric", fabric.into()),
                 ],
             },
+            Entry::PortRow { row, .. } => row.call(),
             Entry::SwitchIdentity { id } => {
                 Call { action: "identify", params: vec![("switch_id", id.into())] }
             }

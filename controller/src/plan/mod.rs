@@ -10,15 +10,17 @@ pub use encode::Encoder;
 pub use entry::{Call, Entry, Field};
 pub use rank::Ranks;
 
+use crate::port_row::PortRow;
 use crate::profile::{EcnConfig, EcnError, EcnRamp};
 use crate::rate;
-use crate::reconcile::Goal;
+use crate::reconcile::{BASE, Goal};
 use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use weir_proto::p4::v1::Update;
+use weir_proto::p4::v1::{Entity, Update, update};
 use weir_proto::p4info::{Index, Object, P4InfoError};
+use weir_units::Bandwidth;
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
@@ -34,6 +36,10 @@ pub struct PlanOptions {
     pub classes: BTreeMap<u8, u8>,
     /// How often FNCC's All_INT_Table is refreshed, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,
+    /// What ports of a rate compute, in programs that have ports compute something.
+    pub rows: BTreeMap<Bandwidth, PortRow>,
+    /// Gives each port a clone session of its number, for programs that send packets of their own.
+    pub mirrors: bool,
 }
 
 impl PlanOptions {
@@ -128,7 +134,10 @@ pub fn plan(
     let updates = topology.switch_ixs().map(|ix| {
         let entries = entries(topology, routes, options, p4info, ix)?;
         let updates: Result<Vec<Update>, PlanError> = entries.iter().map(|e| encoder.update(e)).collect();
-        Ok((topology.switch(ix).name.clone(), updates?))
+        let mut updates = updates?;
+        let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
+        updates.extend(mirrors(topology, options, ix).map(insert));
+        Ok((topology.switch(ix).name.clone(), updates))
     });
     updates.collect()
 }
@@ -148,6 +157,9 @@ pub fn goals(
         for entry in entries(topology, routes, options, p4info, ix)? {
             goal.want(ranks.of(ix, &entry), encoder.entity(&entry)?);
         }
+        for mirror in mirrors(topology, options, ix) {
+            goal.want(BASE, mirror);
+        }
         if routes.method == Method::Trees {
             // Prefixes of an ECMP that was there before hide the trees. See `Ranks`.
             goal.retire_first(forward);
@@ -155,6 +167,11 @@ pub fn goals(
         Ok((topology.switch(ix).name.clone(), goal))
     });
     goals.collect()
+}
+
+/// The clone sessions of one switch.
+fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> impl Iterator<Item = Entity> {
+    topology.switch(ix).ports().filter(|_| options.mirrors).map(|(port, _)| encode::mirror(port))
 }
 
 /// What one switch's tables should hold. Groups come before the prefixes that use them, so that a
@@ -182,6 +199,10 @@ fn entries(
             let rate_code = rate::code(rate).unwrap_or(0);
             entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
         }
+    }
+    for (port, link) in topology.switch(ix).ports() {
+        let row = options.rows.get(&topology.link(link).rate).copied();
+        entries.extend(row.map(|row| Entry::PortRow { port, row }));
     }
     entries.extend(route_entries(routes.of(ix)));
     check_sizes(&topology.switch(ix).name, &entries, p4info)?;

@@ -35,6 +35,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("acks_received", stats.acks_received),
         ("nacks_received", stats.nacks_received),
         ("cnps_received", stats.cnps_received),
+        ("rates_received", stats.rates_received),
         ("probe_replies_received", stats.probe_replies_received),
         ("stale_feedback", stats.stale_feedback),
         ("inbound_evicted", stats.inbound_evicted),

@@ -8,6 +8,8 @@ mod hpcc;
 mod hpcc_plus;
 mod inflight;
 mod pacing;
+mod rcp;
+mod rocc;
 mod timely;
 
 use crate::knob::KnobError;
@@ -27,6 +29,8 @@ pub fn registry() -> &'static [MakeScheme] {
         make::<timely::Timely>,
         make::<dctcp::Dctcp>,
         make::<dasr::Dasr>,
+        make::<rocc::Rocc>,
+        make::<rcp::Rcp>,
     ]
 }
 

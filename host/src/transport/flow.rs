@@ -250,7 +250,7 @@ impl Flow {
     /// after the last that asked was acknowledged, and that one again if it is repeated.
     fn wants_records(&self) -> bool {
         match self.telemetry {
-            TelemetryOn::Data => true,
+            TelemetryOn::Data | TelemetryOn::Notices => true,
             TelemetryOn::DataOncePerRtt => self.asked.is_none_or(|at| self.una > at || self.nxt <= at),
             TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => false,
         }

@@ -4,13 +4,14 @@ use super::slab::{Key, Slab};
 use super::{IdMap, inbound};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
-use crate::scheme::{AckEvent, FlowParams, LossEvent, LossKind, Needs, TelemetryOn};
+use crate::law::GRANT_UNIT_BPS;
+use crate::scheme::{AckEvent, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, MAX_HEAD, WeirRepr};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use weir_units::{Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// A frame that leaves: so many bytes of its head were written, so many zeros follow.
 #[derive(Debug)]
@@ -220,7 +221,7 @@ impl Outbound {
         }
     }
 
-    /// An ACK, a NACK, a CNP or the reply to a probe came in. On error nothing has changed.
+    /// An ACK, a NACK, a CNP, a rate or the reply to a probe came in. On error nothing has changed.
     pub fn feedback(
         &mut self,
         now: Time,
@@ -229,6 +230,9 @@ impl Outbound {
         events: &mut VecDeque<HostEvent>,
     ) -> Result<(), DropReason> {
         let weir = &frame.weir;
+        if weir.kind() == Kind::Rate && self.needs.telemetry != TelemetryOn::Notices {
+            return Err(DropReason::UnexpectedKind);
+        }
         let slot = *self.by_message.get(&weir.message()).ok_or(DropReason::UnknownFlow)?;
         let flow = self.flows.at_mut(slot).ok_or(DropReason::UnknownFlow)?;
         if frame.ip.source() != flow.peer() || frame.entropy_port() != flow.entropy_port() {
@@ -237,6 +241,14 @@ impl Outbound {
         if weir.kind() == Kind::Cnp {
             stats.cnps_received += 1;
             let decision = flow.sender.on_cnp(now);
+            flow.apply(decision);
+            self.reschedule(now, slot);
+            return Ok(());
+        }
+        if weir.kind() == Kind::Rate {
+            stats.rates_received += 1;
+            let rate = Bandwidth::from_bps(u64::from(weir.grant()) * GRANT_UNIT_BPS);
+            let decision = flow.sender.on_rate(&RateEvent { now, rate, point: (weir.seq(), weir.path_id()) });
             flow.apply(decision);
             self.reschedule(now, slot);
             return Ok(());
@@ -285,7 +297,7 @@ impl Outbound {
             return Ok(());
         }
         let (telemetry, path_id) = match self.needs.telemetry {
-            TelemetryOn::Nothing | TelemetryOn::Probes => (Telemetry::EMPTY, 0),
+            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Notices => (Telemetry::EMPTY, 0),
             TelemetryOn::Data | TelemetryOn::DataOncePerRtt => {
                 (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
             }

@@ -8,6 +8,7 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 pub mod frames;
+pub mod law;
 pub mod probe;
 
 use rand::{RngExt, SeedableRng};
@@ -15,9 +16,10 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_host::scheme::{Marking, SchemeConfig};
+use weir_host::law::PortLaw;
+use weir_host::scheme::{Marking, SchemeConfig, TelemetryOn};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, RecordFormat,
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, RecordFormat, WeirRepr,
     internet_checksum,
 };
 use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
@@ -64,6 +66,7 @@ struct Port {
     queued: u64,
     sent: u64,
     busy: bool,
+    law: law::State,
 }
 
 #[derive(Default)]
@@ -86,6 +89,8 @@ pub struct Net {
     ports: Vec<Port>,
     rate: Bandwidth,
     marking: Option<Marking>,
+    law: Option<PortLaw>,
+    records: bool,
     delay: Time,
     agenda: BTreeMap<(Time, u64), Event>,
     order: u64,
@@ -129,6 +134,8 @@ impl Net {
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
             marking: scheme.needs().ecn,
+            law: scheme.port_law(BASE_RTT),
+            records: scheme.needs().telemetry != TelemetryOn::Notices,
             delay: DELAY,
             agenda: BTreeMap::new(),
             order: 0,
@@ -302,8 +309,14 @@ impl Net {
         }
         let Some((from, mut frame)) = self.ports[to].queue.pop_front() else { return };
         self.ports[to].queued -= frame.len().get();
+        if let Some(law) = self.law {
+            let Port { queued, sent, .. } = self.ports[to];
+            let sent = sent + frame.len().get();
+            self.ports[to].law.pass(&law, self.rate, self.now, queued, sent);
+            frame = self.grant(from, to, frame);
+        }
         let weir = frame.view().weir;
-        if weir.flags().has(Flags::TELEMETRY) {
+        if self.records && weir.flags().has(Flags::TELEMETRY) {
             let port = if weir.kind() == Kind::Ack { from } else { to };
             frame = self.push_record(port, frame);
         }
@@ -332,6 +345,33 @@ impl Net {
             Time::ZERO
         };
         self.at(arrival + late, Event::AtHost(to, frame));
+    }
+
+    /// The fair rate reaches the sender: on ACKs that come in by the port, or by a frame of its own.
+    fn grant(&mut self, from: usize, to: usize, frame: Frame) -> Frame {
+        let view = frame.view();
+        let mut repr = FrameRepr::parse(&view);
+        match view.weir.kind() {
+            Kind::Ack | Kind::Nack => {
+                repr.weir.grant = repr.weir.grant.min(self.ports[from].law.grant().unwrap_or(u32::MAX));
+                return rebuild(&repr, view.records());
+            }
+            Kind::Data if !self.records && view.weir.flags().has(Flags::TELEMETRY) => {
+                let flow = (from, view.weir.message());
+                if let Some(grant) = self.ports[to].law.notice(flow, self.rate) {
+                    (repr.source, repr.destination) = (repr.destination, repr.source);
+                    repr.weir =
+                        WeirRepr { kind: Kind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
+                    repr.payload_len = 0;
+                    let notice = rebuild(&repr, &[]);
+                    self.ports[from].queued += notice.len().get();
+                    self.ports[from].queue.push_back((to, notice));
+                    self.serve(from);
+                }
+            }
+            _ => {}
+        }
+        frame
     }
 
     /// Whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
@@ -392,6 +432,8 @@ pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
         ("hpcc++", ("compute", "receiver")),
         ("hpcc++", ("queue", "sojourn")),
         ("dcqcn", ("variant", "simulator")),
+        ("rocc", ("feedback", "ack")),
+        ("rcp", ("start", "request")),
     ];
     let tuned = tuned.map(|(name, knob)| (format!("{name} {}={}", knob.0, knob.1), scheme(name, &[knob])));
     all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()

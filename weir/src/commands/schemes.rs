@@ -45,6 +45,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         TelemetryOn::DataOncePerRtt => "telemetry on one data packet per round trip",
         TelemetryOn::Probes => "telemetry on probes",
         TelemetryOn::Acks => "telemetry on ACKs",
+        TelemetryOn::Notices => "rates from switches",
     };
     writeln!(out, "{}", scheme.about())?;
     writeln!(out, "Wants {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;

@@ -17,18 +17,21 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_controller::client::{Program, ThriftClient, ThriftError, packets_per_second};
-use weir_controller::plan::{PlanOptions, plan};
+use weir_controller::plan::plan;
 use weir_controller::{BaseRtt, Routes, routes};
 use weir_host::HostConfig;
 use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
 use weir_proto::p4info::{self, Index, Object};
 use weir_sim::artifacts::Artifact;
+use weir_sim::assemble::{base_rtt, plan_options};
 use weir_sim::experiment::{Experiment, Scheme};
 use weir_sim::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_sim::tally::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
 use weir_sim::{Observer, Progress, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
+/// The tick of the switches' clock, BMv2's and our own on sockets.
+const TICK: Time = Time::from_us(1);
 /// IPv4 and ICMP around the payload of a ping.
 const PING_HEADERS: u64 = 28;
 /// Pings of each pair; the quickest counts.
@@ -222,10 +225,8 @@ impl Fabric<'_> {
         artifact: &Artifact,
         p4info: &Index,
     ) -> Result<(), Failure> {
-        let mut options = PlanOptions { ecn: self.experiment.ecn_for(scheme), ..PlanOptions::default() };
-        if self.experiment.spec.ack_priority {
-            options = options.feedback_first();
-        }
+        let base_rtt = base_rtt(self.experiment, self.routes);
+        let options = plan_options(self.experiment, scheme, base_rtt, TICK).map_err(Failure::input)?;
         let updates =
             plan(&self.experiment.topology, self.routes, &options, p4info).map_err(Failure::input)?;
         let p4info = p4info::parse(artifact.p4info).map_err(Failure::work)?;

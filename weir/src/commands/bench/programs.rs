@@ -48,7 +48,11 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         }
         let mut network = assemble(experiment, scheme, &routes).map_err(Failure::work)?.network;
         let switch = &mut network.switches[0].switch;
-        let flags = if needs.telemetry == TelemetryOn::Data { Flags::TELEMETRY } else { Flags::default() };
+        let flags = if matches!(needs.telemetry, TelemetryOn::Data | TelemetryOn::Notices) {
+            Flags::TELEMETRY
+        } else {
+            Flags::default()
+        };
         let data = frame(Kind::Data, flags, from, to, experiment.spec.mtu.get() as u32);
         let ack = frame(Kind::Ack, Flags::default(), to, from, 0);
         let (near, far) = ports(topology, first, from)?;

@@ -1,0 +1,64 @@
+//! What every port of a switch computes for a scheme, beside telemetry and marks: part of what the scheme
+//! wants from the network. The controller makes table entries of it, in the integers of the P4 program.
+
+use weir_units::Time;
+
+/// The unit of a rate in the grant field, of ACKs and of RATE packets: so many bit/s.
+pub const GRANT_UNIT_BPS: u64 = 1_000;
+/// The grant of an ACK that a receiver sends out for switches to lower: no limit.
+pub const NO_LIMIT: u32 = u32::MAX;
+
+/// What a port computes. Rates and queues are in proportion to the port's own rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PortLaw {
+    /// RoCC's PI controller of the queue (`p4src/controls/rocc_rate.p4`).
+    Rocc(RoccLaw),
+    /// RCP's fair rate (`p4src/controls/rcp_rate.p4`).
+    Rcp(RcpLaw),
+}
+
+/// RoCC's controller. The paper's units of rate and queue are a ten thousandth of the port's rate, and 3/2500 of what
+/// the port sends in a period (600 B at 100 Gbit/s): so the gains fit any port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoccLaw {
+    /// T: how often the rate is computed.
+    pub period: Time,
+    /// Q_ref over what the port sends in a period.
+    pub q_ref: f64,
+    /// Q_mid, likewise.
+    pub q_mid: f64,
+    /// Q_max, likewise.
+    pub q_max: f64,
+    /// Gain of the queue's distance from Q_ref, in units of rate per unit of queue.
+    pub alpha: f64,
+    /// Gain of the queue's growth.
+    pub beta: f64,
+    /// F_min over the port's rate.
+    pub floor: f64,
+}
+
+impl RoccLaw {
+    /// A unit of rate, over the port's rate.
+    pub const RATE_UNIT: f64 = 1e-4;
+    /// A unit of queue, over what the port sends in a period: 600 B of 500 KB.
+    pub const QUEUE_UNIT: f64 = 600.0 / 500_000.0;
+    /// Gains halve below each half of F_max so many times.
+    pub const LEVELS: u32 = 5;
+}
+
+/// RCP with the round-trip time of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RcpLaw {
+    /// T: how often the rate is computed.
+    pub period: Time,
+    /// d: the round-trip time.
+    pub rtt: Time,
+    /// Weight of the spare capacity.
+    pub alpha: f64,
+    /// Weight of the queue.
+    pub beta: f64,
+    /// gamma: the share of the port's rate that is given out.
+    pub target: f64,
+    /// The least rate over the port's rate.
+    pub floor: f64,
+}

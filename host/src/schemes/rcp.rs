@@ -1,0 +1,206 @@
+//! RCP (Dukkipati 2008): every port computes the rate that all its flows should have; the sender takes the least
+//! of its path, from the ACK. The law is [`RcpLaw`] (schemes.md §9).
+
+use super::pacing::{Pacing, PacingConfig, Window};
+use super::rocc::{OpenGrant, granted};
+use crate::knob::{HostsOwn, Knob, KnobOf, Or, Setting, part, word_for, word_of};
+use crate::law::{PortLaw, RcpLaw};
+use crate::scheme::{
+    AckEvent, Conduct, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
+use weir_units::{Bytes, Time};
+
+/// RCP's knobs.
+#[derive(Clone, Debug)]
+pub(super) struct Rcp {
+    period: Or<HostsOwn, Time>,
+    rtt: Or<HostsOwn, Time>,
+    alpha: f64,
+    beta: f64,
+    target: f64,
+    start: Start,
+    pacing: PacingConfig,
+}
+
+/// What a flow does before it has heard of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Sends at line rate, as all flows here.
+    Line,
+    /// Sends one packet.
+    Request,
+}
+
+const STARTS: &[(&str, Start)] = &[("line", Start::Line), ("request", Start::Request)];
+
+impl Setting for Start {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, STARTS)
+    }
+    fn write(self) -> String {
+        word_for(self, STARTS)
+    }
+}
+
+impl Default for Rcp {
+    fn default() -> Self {
+        Rcp {
+            period: Or::word(),
+            rtt: Or::word(),
+            alpha: 0.4,
+            beta: 0.4,
+            target: 0.95,
+            start: Start::Line,
+            pacing: PacingConfig::new(Window::Off),
+        }
+    }
+}
+
+/// The least rate of a port over its own. Ours, the same as a flow's; RCP's is a packet per round trip.
+const FLOOR: f64 = 0.001;
+
+impl Scheme for Rcp {
+    const NAME: &'static str = "rcp";
+    const ABOUT: &'static str =
+        "RCP: every port computes the rate of all its flows, ACKs bring the least of the path";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::new(
+                Knob {
+                    name: "period",
+                    unit: "s",
+                    default: "host",
+                    range: "host (the host's base RTT) or a time above 0",
+                    symbol: "T",
+                    source: "RCP ns-2: min(d, upd_timeslot)",
+                    help: "How often a port computes its rate.",
+                },
+                |c: &mut Rcp| &mut c.period,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "rtt",
+                    unit: "s",
+                    default: "host",
+                    range: "host (the host's base RTT) or a time above 0",
+                    symbol: "d",
+                    source: "ours: RCP's routers average what packets say",
+                    help: "The round-trip time that ports reckon with.",
+                },
+                |c: &mut Rcp| &mut c.rtt,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "alpha",
+                    unit: "-",
+                    default: "0.4",
+                    range: "0 to 10",
+                    symbol: "alpha",
+                    source: "RCP ns-2, rcp.cc; others have 0.1 to 1",
+                    help: "Weight of the capacity that is unused.",
+                },
+                0.0..=10.0,
+                |c: &mut Rcp| &mut c.alpha,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "beta",
+                    unit: "-",
+                    default: "0.4",
+                    range: "0 to 10",
+                    symbol: "beta",
+                    source: "RCP ns-2, rcp.cc; others have 0.2 to 1",
+                    help: "Weight of the queue.",
+                },
+                0.0..=10.0,
+                |c: &mut Rcp| &mut c.beta,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "gamma",
+                    unit: "-",
+                    default: "0.95",
+                    range: "0.05 to 1",
+                    symbol: "gamma",
+                    source: "RCP ns-2: PHI, 0.95",
+                    help: "The share of a port's rate that is given out.",
+                },
+                0.05..=1.0,
+                |c: &mut Rcp| &mut c.target,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "start",
+                    unit: "-",
+                    default: "line",
+                    range: "line (line rate) or request (one packet, as RCP's SYN)",
+                    symbol: "-",
+                    source: "ours; RCP has a handshake",
+                    help: "What a flow sends before it has a rate.",
+                },
+                |c: &mut Rcp| &mut c.start,
+            ),
+        ];
+        let pacing = PacingConfig::knobs("off", "RCP regulates a rate");
+        own.into_iter().chain(part(pacing, |c: &mut Rcp| &mut c.pacing)).collect()
+    }
+    fn needs(&self) -> Needs {
+        Needs {
+            program: SwitchProgram::Rcp,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: true,
+        }
+    }
+    fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
+        Some(PortLaw::Rcp(RcpLaw {
+            period: self.period.or(base_rtt),
+            rtt: self.rtt.or(base_rtt),
+            alpha: self.alpha,
+            beta: self.beta,
+            target: self.target,
+            floor: FLOOR,
+        }))
+    }
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            fair_within: Time::from_ms(1),
+            recovers_within: Time::from_ms(1),
+            peak: Bytes::from_kb(300),
+            steady: Bytes::from_kb(50),
+        }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let pacing = Pacing::new(&self.pacing, flow);
+        Box::new(RcpSender { pacing, rate: pacing.line(), asking: self.start == Start::Request })
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(OpenGrant)
+    }
+}
+
+#[derive(Debug)]
+struct RcpSender {
+    pacing: Pacing,
+    rate: f64,
+    /// No ACK has come yet, and the flow waits for it.
+    asking: bool,
+}
+
+impl Sender for RcpSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        self.asking = false;
+        if let Some(rate) = granted(ack) {
+            self.rate = self.pacing.clamp(rate);
+        }
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        let decision = self.pacing.decide(self.rate, None);
+        if self.asking { Decision { window: Bytes::new(1), ..decision } } else { decision }
+    }
+}

@@ -1,0 +1,263 @@
+//! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
+//!
+//! The controller in the switch is [`RoccLaw`]; here are its knobs, and the source's half: take a rate that is
+//! lower, or of the port that limits the flow already; double when nothing is heard (schemes.md §8).
+
+use super::pacing::{Pacing, PacingConfig, Window};
+use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
+use crate::scheme::{
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, RateEvent, Receiver,
+    Scheme, Sender, SwitchProgram, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
+use weir_units::{Bytes, Time};
+
+/// RoCC's knobs.
+#[derive(Clone, Debug)]
+pub(super) struct Rocc {
+    feedback: Way,
+    recovery: Time,
+    law: RoccLaw,
+    pacing: PacingConfig,
+}
+
+/// How a switch's rate reaches the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// RATE packets from the switch.
+    Notices,
+    /// The grant field of ACKs.
+    Acks,
+}
+
+const WAYS: &[(&str, Way)] = &[("rate", Way::Notices), ("ack", Way::Acks)];
+
+impl Setting for Way {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, WAYS)
+    }
+    fn write(self) -> String {
+        word_for(self, WAYS)
+    }
+}
+
+impl Default for Rocc {
+    fn default() -> Self {
+        Rocc {
+            feedback: Way::Notices,
+            recovery: Time::from_us(200),
+            law: RoccLaw {
+                period: Time::from_us(40),
+                q_ref: 0.6,
+                q_mid: 1.2,
+                q_max: 1.32,
+                alpha: 0.45,
+                beta: 2.25,
+                floor: FLOOR,
+            },
+            pacing: PacingConfig::new(Window::Off),
+        }
+    }
+}
+
+/// F_min over F_max: 10 of 10,000 units (RoCC).
+const FLOOR: f64 = 0.001;
+
+impl Scheme for Rocc {
+    const NAME: &'static str = "rocc";
+    const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let queue = |name, default, symbol, help| Knob {
+            name,
+            unit: "-",
+            default,
+            range: "0.01 to 100",
+            symbol,
+            source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
+            help,
+        };
+        let gain = |name, default, symbol, help| Knob {
+            name,
+            unit: "-",
+            default,
+            range: "0 to 100",
+            symbol,
+            source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
+            help,
+        };
+        let own = [
+            KnobOf::new(
+                Knob {
+                    name: "feedback",
+                    unit: "-",
+                    default: "rate",
+                    range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
+                    symbol: "-",
+                    source: "RoCC; on ACKs is ours",
+                    help: "How a port's rate reaches the source.",
+                },
+                |c: &mut Rocc| &mut c.feedback,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "recovery",
+                    unit: "s",
+                    default: "200us",
+                    range: "a time above 0",
+                    symbol: "-",
+                    source: "ours: five periods; RoCC gives none",
+                    help: "Without news for so long the rate doubles.",
+                },
+                |c: &mut Rocc| &mut c.recovery,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "period",
+                    unit: "s",
+                    default: "40us",
+                    range: "a time above 0",
+                    symbol: "T",
+                    source: "RoCC, which advises 1 to 2 round trips",
+                    help: "How often a port computes its rate.",
+                },
+                |c: &mut Rocc| &mut c.law.period,
+            ),
+            KnobOf::number(
+                queue(
+                    "q_ref",
+                    "0.6",
+                    "Qref",
+                    "Where the queue settles, over what the port sends in a period.",
+                ),
+                0.01..=100.0,
+                |c| &mut c.law.q_ref,
+            ),
+            KnobOf::number(
+                queue("q_mid", "1.2", "Qmid", "Growth in a period from which the rate is halved, likewise."),
+                0.01..=100.0,
+                |c| &mut c.law.q_mid,
+            ),
+            KnobOf::number(
+                queue("q_max", "1.32", "Qmax", "Queue from which the rate falls to its least, likewise."),
+                0.01..=100.0,
+                |c| &mut c.law.q_max,
+            ),
+            KnobOf::number(
+                gain("alpha", "0.45", "alpha", "Gain of the queue's distance from Qref."),
+                0.0..=100.0,
+                |c| &mut c.law.alpha,
+            ),
+            KnobOf::number(gain("beta", "2.25", "beta", "Gain of the queue's growth."), 0.0..=100.0, |c| {
+                &mut c.law.beta
+            }),
+        ];
+        let pacing = PacingConfig::knobs("off", "RoCC regulates a rate");
+        own.into_iter().chain(part(pacing, |c: &mut Rocc| &mut c.pacing)).collect()
+    }
+    fn needs(&self) -> Needs {
+        match self.feedback {
+            Way::Notices => Needs {
+                program: SwitchProgram::Rocc,
+                telemetry: TelemetryOn::Notices,
+                records: RecordFormat::ENTRY,
+                ecn: None,
+                grant: false,
+            },
+            Way::Acks => Needs {
+                program: SwitchProgram::Rocc,
+                telemetry: TelemetryOn::Nothing,
+                records: RecordFormat::ENTRY,
+                ecn: None,
+                grant: true,
+            },
+        }
+    }
+    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        Some(PortLaw::Rocc(self.law))
+    }
+    /// The queue settles at Qref, 300 KB; two line rates meet for a period before the law can act.
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            fair_within: Time::from_ms(8),
+            recovers_within: Time::from_ms(8),
+            peak: Bytes::from_kb(1_200),
+            steady: Bytes::from_kb(400),
+        }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let pacing = Pacing::new(&self.pacing, flow);
+        let rate = pacing.line();
+        Box::new(RoccSender { pacing, recovery: self.recovery, rate, point: None, timer: None })
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        match self.feedback {
+            Way::Notices => Box::new(PlainReceiver),
+            Way::Acks => Box::new(OpenGrant),
+        }
+    }
+}
+
+/// A receiver whose ACKs leave without a limit, for switches to lower.
+#[derive(Debug)]
+pub(super) struct OpenGrant;
+
+impl Receiver for OpenGrant {
+    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+        Feedback { grant: NO_LIMIT, ..Feedback::default() }
+    }
+}
+
+/// The rate that an ACK brought, if a port on its way set one.
+pub(super) fn granted(ack: &AckEvent<'_>) -> Option<f64> {
+    (ack.grant != 0 && ack.grant != NO_LIMIT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
+}
+
+#[derive(Debug)]
+struct RoccSender {
+    pacing: Pacing,
+    recovery: Time,
+    rate: f64,
+    /// The port that limits the flow.
+    point: Option<(u32, u16)>,
+    timer: Option<Time>,
+}
+
+impl RoccSender {
+    fn follow(&mut self, now: Time, rate: f64) {
+        self.rate = self.pacing.clamp(rate);
+        self.timer = Some(now.saturating_add(self.recovery));
+    }
+}
+
+impl Sender for RoccSender {
+    /// The ACK has the least rate of the whole path, so there is no port to tell from others.
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        if let Some(rate) = granted(ack) {
+            self.follow(ack.now, rate);
+        }
+        self.decision()
+    }
+    fn on_rate(&mut self, event: &RateEvent) -> Decision {
+        let rate = event.rate.as_bps_f64();
+        if rate <= self.rate || self.point == Some(event.point) {
+            self.follow(event.now, rate);
+            self.point = Some(event.point);
+        }
+        self.decision()
+    }
+    fn on_timer(&mut self, now: Time) -> Decision {
+        if self.rate >= self.pacing.line() {
+            self.point = None;
+            self.timer = None;
+        } else {
+            self.follow(now, 2.0 * self.rate);
+        }
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        self.pacing.decide(self.rate, self.timer)
+    }
+}

@@ -1,0 +1,84 @@
+//! The laws of ports once more, in floating point and after the papers: what the ideal switch computes.
+
+use std::collections::HashSet;
+use weir_host::law::{GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_units::{Bandwidth, Time};
+
+/// Of one port. Rates in bit/s, sizes in bytes.
+#[derive(Default)]
+pub struct State {
+    rate: Option<f64>,
+    at: Time,
+    queue: f64,
+    sent: f64,
+    told: HashSet<(usize, u32)>,
+}
+
+impl State {
+    /// A packet has left, with `queue` bytes behind it and `sent` sent in all.
+    pub fn pass(&mut self, law: &PortLaw, line: Bandwidth, now: Time, queue: u64, sent: u64) {
+        let (period, line) = match law {
+            PortLaw::Rocc(law) => (law.period, line.as_bps_f64()),
+            PortLaw::Rcp(law) => (law.period, line.as_bps_f64()),
+        };
+        let elapsed = now.saturating_sub(self.at);
+        if elapsed < period {
+            return;
+        }
+        let (queue, sent) = (queue as f64, sent as f64);
+        let mut rate = self.rate.unwrap_or(line);
+        match law {
+            PortLaw::Rocc(law) => {
+                // Idle in between: the law, period by period.
+                let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };
+                for _ in 0..periods {
+                    rate = rocc(law, line, rate, queue, self.queue);
+                    self.queue = queue;
+                }
+            }
+            PortLaw::Rcp(law) => {
+                let arrived = sent - self.sent + queue - self.queue;
+                rate = rcp(law, line, rate, arrived / elapsed.as_secs_f64() * 8.0, queue, elapsed);
+            }
+        }
+        *self = State { rate: Some(rate), at: now, queue, sent, told: HashSet::new() };
+    }
+
+    /// What ACKs of this port's data are granted.
+    pub fn grant(&self) -> Option<u32> {
+        self.rate.map(|rate| (rate / GRANT_UNIT_BPS as f64) as u32)
+    }
+
+    /// What this flow is to be told now, if anything.
+    pub fn notice(&mut self, flow: (usize, u32), line: Bandwidth) -> Option<u32> {
+        let limits = self.rate.is_some_and(|rate| rate < line.as_bps_f64());
+        (limits && self.told.insert(flow)).then(|| self.grant()).flatten()
+    }
+}
+
+/// RoCC's controller (schemes.md §8).
+pub fn rocc(law: &RoccLaw, line: f64, rate: f64, queue: f64, old: f64) -> f64 {
+    let unit = line / 8.0 * law.period.as_secs_f64() * RoccLaw::QUEUE_UNIT;
+    let sent = line / 8.0 * law.period.as_secs_f64();
+    let next = if queue >= law.q_max * sent && rate > line / 8.0 {
+        law.floor * line
+    } else if queue - old >= law.q_mid * sent && rate > line / 8.0 {
+        rate / 2.0
+    } else {
+        let mut level = 2.0;
+        while rate < line / level && level < 64.0 {
+            level *= 2.0;
+        }
+        let gain = |gain: f64, bytes: f64| gain / (level / 2.0) * bytes / unit * line * RoccLaw::RATE_UNIT;
+        rate - gain(law.alpha, queue - law.q_ref * sent) - gain(law.beta, queue - old)
+    };
+    next.clamp(law.floor * line, line)
+}
+
+/// RCP's equation (schemes.md §9), `elapsed` for T.
+pub fn rcp(law: &RcpLaw, line: f64, rate: f64, arrivals: f64, queue: f64, elapsed: Time) -> f64 {
+    let capacity = law.target * line;
+    let d = law.rtt.as_secs_f64();
+    let error = law.alpha * (capacity - arrivals) - law.beta * queue * 8.0 / d;
+    (rate * (1.0 + elapsed.as_secs_f64() / d * error / capacity)).clamp(law.floor * line, capacity)
+}

@@ -1,0 +1,79 @@
+// RoCC's feedback: a RATE packet from the switch to every source that it sees, once after each computation.
+//
+//   sender --- DATA, TELEMETRY ---> [ port p: fair rate below its maximum, this flow not told of it yet ] --->
+//          <-- RATE, grant = fair_rate[p], seq = p ------ a clone, cut to its headers
+//
+// The paper's recipients are the flows with packets in the queue. Here they are the flows whose packets leave it:
+// `told` has, per flow and port (a hash of both, 2^16 cells), the time of the computation that its source was last
+// told of. Two flows that share a cell are each told when the other was: in turns at one port, too often at two.
+//
+// The clone goes to the session of the port that the data came in by, which the controller binds to that port
+// (session = port). From there it follows the routes to the source.
+//
+// A rate of Fmax, most, limits nobody and is told to nobody.
+//
+// Contract: Notify for DATA after the port's computation; MakeNotice first of all in egress, for clones.
+#ifndef WEIR_RATE_NOTICE_P4
+#define WEIR_RATE_NOTICE_P4
+
+const bit<32> RATE_FRAME_BYTES = 66;
+const bit<16> RATE_IP_BYTES    = 52;
+const bit<16> RATE_UDP_BYTES   = 32;
+const bit<8>  FRESH_TTL        = 64;
+const bit<32> TOLD_CELLS       = 65536;
+
+register<bit<32>, bit<16>>(TOLD_CELLS) told;
+
+control Notify(in headers_t hdr, inout metadata_t meta, in target_t target, in bit<32> most) {
+    bit<16> cell;
+    bit<32> computed;
+    bit<32> last;
+    bit<32> rate;
+
+    apply {
+        fair_rate.read(rate, target.egress_port);
+        if (rate != 0 && rate < most) {
+            rate_time.read(computed, target.egress_port);
+            CRC16(cell, ({ hdr.ipv4.src_addr, hdr.weir.message, (bit<16>)target.egress_port }), TOLD_CELLS);
+            told.read(last, cell);
+            if (last != computed) {
+                told.write(cell, computed);
+                meta.notice_rate = rate;
+                meta.notice_port = target.egress_port;
+                CLONE_BACK(target);
+            }
+        }
+    }
+}
+
+control MakeNotice(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    ipv4_addr_t source;
+    mac_t       source_mac;
+    bit<16>     entropy;
+
+    apply {
+        source_mac = hdr.ethernet.src_addr;
+        hdr.ethernet.src_addr = hdr.ethernet.dst_addr;
+        hdr.ethernet.dst_addr = source_mac;
+        source = hdr.ipv4.src_addr;
+        hdr.ipv4.src_addr = hdr.ipv4.dst_addr;
+        hdr.ipv4.dst_addr = source;
+        hdr.ipv4.ttl = FRESH_TTL;
+        hdr.ipv4.ecn = ECN_NOT_ECT;
+        hdr.ipv4.total_len = RATE_IP_BYTES;
+        entropy = hdr.ports.src_port;
+        hdr.ports.src_port = hdr.ports.dst_port;
+        hdr.ports.dst_port = entropy;
+        hdr.udp.length = RATE_UDP_BYTES;
+        hdr.weir.kind = KIND_RATE;
+        hdr.weir.flags = 0;
+        hdr.weir.concurrency = 0;
+        hdr.weir.int_hops = 0;
+        hdr.weir.path_id = 0;
+        hdr.weir.seq = (bit<32>)meta.notice_port;
+        hdr.weir.grant = meta.notice_rate;
+        truncate(RATE_FRAME_BYTES);
+    }
+}
+
+#endif

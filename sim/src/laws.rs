@@ -1,0 +1,158 @@
+//! From what a scheme has ports compute to the rows of their tables, in the integers of the P4 programs.
+
+use std::collections::BTreeMap;
+use weir_controller::port_row::PortRow;
+use weir_controller::topology::Topology;
+use weir_host::law::{GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_units::{Bandwidth, Time};
+
+/// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
+const GAIN: f64 = 65_536.0;
+const INVERSE: f64 = 4_294_967_296.0;
+
+/// A law and a port that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a port of {rate} cannot compute this: {what} would be {value}, and 1 to {most} fits the switch")]
+pub struct LawError {
+    rate: Bandwidth,
+    what: &'static str,
+    value: String,
+    most: u32,
+}
+
+/// The row of each rate that the topology has, on switches whose clock has this tick.
+pub fn rows(
+    law: &PortLaw,
+    topology: &Topology,
+    tick: Time,
+) -> Result<BTreeMap<Bandwidth, PortRow>, LawError> {
+    let rates = topology.links.iter().map(|link| link.rate);
+    rates.map(|rate| Ok((rate, row(law, rate, tick)?))).collect()
+}
+
+/// The row of a port of this rate.
+pub fn row(law: &PortLaw, rate: Bandwidth, tick: Time) -> Result<PortRow, LawError> {
+    let port = Port { rate, tick };
+    match law {
+        PortLaw::Rocc(law) => rocc(law, port),
+        PortLaw::Rcp(law) => rcp(law, port),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Port {
+    rate: Bandwidth,
+    tick: Time,
+}
+
+impl Port {
+    fn bytes_per_s(self) -> f64 {
+        self.rate.as_bps_f64() / 8.0
+    }
+    /// In the unit of grants.
+    fn rate(self) -> f64 {
+        self.rate.as_bps_f64() / GRANT_UNIT_BPS as f64
+    }
+    fn ticks(self, time: Time) -> f64 {
+        time.as_secs_f64() / self.tick.as_secs_f64()
+    }
+    /// A number of the table: rounded, and neither nothing nor too large.
+    fn number(self, what: &'static str, value: f64, most: u32) -> Result<u32, LawError> {
+        let whole = value.round();
+        if (1.0..=f64::from(most)).contains(&whole) {
+            return Ok(whole as u32);
+        }
+        Err(LawError { rate: self.rate, what, value: format!("{value:.3}"), most })
+    }
+}
+
+fn rocc(law: &RoccLaw, port: Port) -> Result<PortRow, LawError> {
+    let sent = port.bytes_per_s() * law.period.as_secs_f64();
+    // kbit/s per byte, of a gain in units of rate per unit of queue.
+    let per_byte = port.rate() * RoccLaw::RATE_UNIT / (sent * RoccLaw::QUEUE_UNIT);
+    let ticks = port.ticks(law.period);
+    let number = |what, value| port.number(what, value, u32::MAX);
+    Ok(PortRow::Rocc {
+        period: number("the period in ticks", ticks)?,
+        inverse: (INVERSE / ticks).min(f64::from(u32::MAX)) as u32,
+        // A sixteenth of 2^32: alpha * qref then fits 48 bits for any gain of up to 2^20.
+        qref: port.number("Qref in bytes", law.q_ref * sent, 1 << 28)?,
+        qmid: number("Qmid in bytes", law.q_mid * sent)?,
+        qmax: number("Qmax in bytes", law.q_max * sent)?,
+        fmin: port.number("Fmin in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?,
+        fmax: number("Fmax in kbit/s", port.rate())?,
+        alpha: (law.alpha * per_byte * GAIN).round().min(f64::from(1 << 20)) as u32,
+        beta: (law.beta * per_byte * GAIN).round().min(f64::from(u32::MAX)) as u32,
+    })
+}
+
+fn rcp(law: &RcpLaw, port: Port) -> Result<PortRow, LawError> {
+    let capacity = law.target * port.bytes_per_s();
+    /// `p4src/controls/rcp_rate.p4` needs a product of at least 256 bytes, and a wrap of its gains away.
+    const MOST_INVERSE: u32 = 1 << 24;
+    const MOST_BETA: u32 = 1 << 29;
+    Ok(PortRow::Rcp {
+        period: port.number("the period in ticks", port.ticks(law.period), (1 << 24) - 1)?,
+        rmin: port.number("the least rate in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?,
+        rmax: port.number("the most in kbit/s", law.target * port.rate(), u32::MAX)?,
+        capacity: port.number("bytes per tick * 2^16", capacity * port.tick.as_secs_f64() * GAIN, 1 << 30)?,
+        alpha: (law.alpha * GAIN).round() as u32,
+        beta: (law.beta / port.ticks(law.rtt) * INVERSE).round().min(f64::from(MOST_BETA)) as u32,
+        inverse_bdp: port.number(
+            "2^32 over the bandwidth-delay product",
+            INVERSE / (capacity * law.rtt.as_secs_f64()),
+            MOST_INVERSE,
+        )?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_host::schemes::from_name_and_knobs;
+
+    const NS: Time = Time::from_ns(1);
+
+    fn law(name: &str) -> PortLaw {
+        from_name_and_knobs::<&str, &str>(name, &[]).unwrap().port_law(Time::from_us(20)).unwrap()
+    }
+
+    /// RoCC at 100 Gbit/s: 300, 600, 660 KB; 10 to 10,000 units of 10 Mbit/s; 0.45 and 2.25 units per 600 B.
+    #[test]
+    fn rocc_of_100_gbps_is_the_papers() {
+        let row = row(&law("rocc"), Bandwidth::from_gbps(100), NS).unwrap();
+        let expected = PortRow::Rocc {
+            period: 40_000,
+            inverse: 107_374,
+            qref: 300_000,
+            qmid: 600_000,
+            qmax: 660_000,
+            fmin: 100_000,
+            fmax: 100_000_000,
+            alpha: 7 * 65_536 + 32_768,
+            beta: 37 * 65_536 + 32_768,
+        };
+        assert_eq!(row, expected);
+    }
+
+    /// A model ten thousand times slower has the same queue, and microseconds.
+    #[test]
+    fn laws_fit_slow_ports() {
+        let mbps = Bandwidth::from_mbps(10);
+        let slow = from_name_and_knobs("rocc", &[("period", "400ms")]).unwrap();
+        let slow = slow.port_law(Time::from_ms(100)).unwrap();
+        let PortRow::Rocc { period, qref, fmin, fmax, alpha, .. } =
+            row(&slow, mbps, Time::from_us(1)).unwrap()
+        else {
+            panic!("RoCC's law has RoCC's row")
+        };
+        assert_eq!((period, qref, fmin, fmax, alpha), (400_000, 300_000, 10, 10_000, 49));
+        let error = row(&law("rocc"), Bandwidth::from_bps(1_000), NS).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "a port of 1Kbps cannot compute this: Qref in bytes would be 0.003, and 1 to 268435456 fits the switch"
+        );
+        assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
+        assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
+    }
+}
