@@ -50,6 +50,8 @@ pub struct Faults {
     pub reorder: f64,
     /// Marked as congested, if ECN-capable.
     pub mark: f64,
+    /// Which way packets go: other switches, with counters of their own, but the same queue.
+    pub path: u16,
 }
 
 enum Event {
@@ -106,6 +108,9 @@ pub const BASE_RTT: Time = Time::from_ns(6_500);
 pub fn addr(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
+
+/// How far the byte counters of one path's switches are ahead of another's.
+const OTHER_COUNTER: u64 = 54_321_000;
 
 impl Net {
     /// `hosts` hosts at 100 Gbit/s, 1.5 us from the switch.
@@ -327,7 +332,7 @@ impl Net {
         let free = self.now + self.rate.tx_time(len);
         self.at(free, Event::PortFree(to));
         let arrival = free + self.delay;
-        let Faults { loss, duplicate, reorder, mark } = self.faults;
+        let Faults { loss, duplicate, reorder, mark, path: _ } = self.faults;
         if self.rng.random::<f64>() < loss {
             return;
         }
@@ -393,6 +398,8 @@ impl Net {
         }
         let Port { queued, sent, .. } = self.ports[port];
         let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
+        let path = self.faults.path;
+        let sent = sent + OTHER_COUNTER * u64::from(path);
         let mut record = IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
         if view.weir.format().has(RecordFormat::SOJOURN) {
             // What is left behind will wait as long as this has waited, as long as the queue does not change.
@@ -401,12 +408,12 @@ impl Net {
         }
         let mut records = Vec::new();
         if view.weir.format().has(RecordFormat::LINK) {
-            records.extend([0, 1, 0, port as u8]);
+            records.extend([0, path as u8 + 1, 0, port as u8]);
         }
         records.extend(record.pack().to_be_bytes());
         records.extend_from_slice(view.records());
         let mut repr = FrameRepr::parse(&view);
-        repr.weir.path_id ^= 1;
+        repr.weir.path_id ^= path + 1;
         rebuild(&repr, &records)
     }
 }
