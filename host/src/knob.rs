@@ -210,6 +210,13 @@ impl Word for HostsOwn {
     const WORD: &'static str = "host";
 }
 
+/// `dequeue`: not by time, but whenever a packet leaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EveryDequeue;
+impl Word for EveryDequeue {
+    const WORD: &'static str = "dequeue";
+}
+
 /// `variant`: what the scheme's variant has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Variants;

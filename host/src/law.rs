@@ -8,9 +8,11 @@ pub const GRANT_UNIT_BPS: u64 = 1_000;
 /// The grant of an ACK that a receiver sends out for switches to lower: no limit.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// What a port computes. Rates and queues are in proportion to the port's own rate.
+/// What a port computes or keeps. Rates and queues are in proportion to the port's own rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PortLaw {
+    /// FNCC's All_INT_Table, refreshed this often (`p4src/controls/all_int_table.p4`).
+    IntRefresh(Time),
     /// RoCC's PI controller of the queue (`p4src/controls/rocc_rate.p4`).
     Rocc(RoccLaw),
     /// RCP's fair rate (`p4src/controls/rcp_rate.p4`).

@@ -9,7 +9,6 @@ use crate::link::Direction;
 use crate::network::{Chassis, NO_DIRECTION, Network};
 use crate::rng::stream_seed;
 use crate::run::RunError;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
@@ -62,10 +61,11 @@ pub fn plan_options(
     base_rtt: Time,
     tick: Time,
 ) -> Result<PlanOptions, LawError> {
-    let law = scheme.config.port_law(base_rtt);
-    let rows = law.map_or(Ok(BTreeMap::new()), |law| laws::rows(&law, &experiment.topology, tick))?;
     let mirrors = scheme.config.needs().telemetry == TelemetryOn::Notices;
-    let options = PlanOptions { ecn: experiment.ecn_for(scheme), rows, mirrors, ..PlanOptions::default() };
+    let mut options = PlanOptions { ecn: experiment.ecn_for(scheme), mirrors, ..PlanOptions::default() };
+    if let Some(law) = scheme.config.port_law(base_rtt) {
+        laws::put(&law, &experiment.topology, tick, &mut options)?;
+    }
     Ok(if experiment.spec.ack_priority { options.feedback_first() } else { options })
 }
 

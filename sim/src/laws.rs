@@ -1,6 +1,6 @@
 //! From what a scheme has ports compute to the rows of their tables, in the integers of the P4 programs.
 
-use std::collections::BTreeMap;
+use weir_controller::PlanOptions;
 use weir_controller::port_row::PortRow;
 use weir_controller::topology::Topology;
 use weir_host::law::{GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
@@ -12,30 +12,57 @@ const INVERSE: f64 = 4_294_967_296.0;
 
 /// A law and a port that do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a port of {rate} cannot compute this: {what} would be {value}, and 1 to {most} fits the switch")]
-pub struct LawError {
-    rate: Bandwidth,
-    what: &'static str,
-    value: String,
-    most: u32,
+pub enum LawError {
+    /// A number that the port's table cannot hold.
+    #[error("a port of {rate} cannot compute this: {what} would be {value}, and 1 to {most} fits the switch")]
+    Number {
+        /// The port's rate.
+        rate: Bandwidth,
+        /// The number.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The largest.
+        most: u32,
+    },
+    /// A period that the switch's clock cannot tell from its wrap.
+    #[error(
+        "refresh: {period} is not 1 to {LONGEST_REFRESH} ticks of {tick}, which is what the switch can count"
+    )]
+    Refresh {
+        /// The period.
+        period: Time,
+        /// The clock's.
+        tick: Time,
+    },
 }
 
-/// The row of each rate that the topology has, on switches whose clock has this tick.
-pub fn rows(
+/// Half of what 24 bits count: beyond it, before and after cannot be told apart.
+const LONGEST_REFRESH: u32 = 1 << 23;
+
+/// Puts a law into what the tables of switches hold, whose clock has this tick.
+pub fn put(
     law: &PortLaw,
     topology: &Topology,
     tick: Time,
-) -> Result<BTreeMap<Bandwidth, PortRow>, LawError> {
-    let rates = topology.links.iter().map(|link| link.rate);
-    rates.map(|rate| Ok((rate, row(law, rate, tick)?))).collect()
+    options: &mut PlanOptions,
+) -> Result<(), LawError> {
+    let rows = |row: &dyn Fn(Port) -> Result<PortRow, LawError>| -> Result<_, LawError> {
+        let rates = topology.links.iter().map(|link| link.rate);
+        rates.map(|rate| Ok((rate, row(Port { rate, tick })?))).collect()
+    };
+    match law {
+        PortLaw::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
+        PortLaw::Rocc(law) => options.rows = rows(&|port| rocc(law, port))?,
+        PortLaw::Rcp(law) => options.rows = rows(&|port| rcp(law, port))?,
+    }
+    Ok(())
 }
 
-/// The row of a port of this rate.
-pub fn row(law: &PortLaw, rate: Bandwidth, tick: Time) -> Result<PortRow, LawError> {
-    let port = Port { rate, tick };
-    match law {
-        PortLaw::Rocc(law) => rocc(law, port),
-        PortLaw::Rcp(law) => rcp(law, port),
+fn refresh_ticks(period: Time, tick: Time) -> Result<u32, LawError> {
+    match u32::try_from(period / tick) {
+        Ok(ticks) if (1..=LONGEST_REFRESH).contains(&ticks) => Ok(ticks),
+        _ => Err(LawError::Refresh { period, tick }),
     }
 }
 
@@ -62,7 +89,7 @@ impl Port {
         if (1.0..=f64::from(most)).contains(&whole) {
             return Ok(whole as u32);
         }
-        Err(LawError { rate: self.rate, what, value: format!("{value:.3}"), most })
+        Err(LawError::Number { rate: self.rate, what, value: format!("{value:.3}"), most })
     }
 }
 
@@ -112,6 +139,24 @@ mod tests {
     use weir_host::schemes::from_name_and_knobs;
 
     const NS: Time = Time::from_ns(1);
+
+    fn row(law: &PortLaw, rate: Bandwidth, tick: Time) -> Result<PortRow, LawError> {
+        let port = Port { rate, tick };
+        match law {
+            PortLaw::Rocc(law) => rocc(law, port),
+            PortLaw::Rcp(law) => rcp(law, port),
+            PortLaw::IntRefresh(_) => panic!("it has no row"),
+        }
+    }
+
+    #[test]
+    fn a_refresh_is_whole_ticks_that_the_clock_can_tell() {
+        assert_eq!(refresh_ticks(Time::from_us(10), NS), Ok(10_000));
+        assert_eq!(refresh_ticks(Time::from_us(10), Time::from_us(1)), Ok(10));
+        for wrong in [Time::from_ps(999), Time::from_ms(9)] {
+            assert!(refresh_ticks(wrong, NS).unwrap_err().to_string().starts_with("refresh: "));
+        }
+    }
 
     fn law(name: &str) -> PortLaw {
         from_name_and_knobs::<&str, &str>(name, &[]).unwrap().port_law(Time::from_us(20)).unwrap()

@@ -2,13 +2,15 @@
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
-use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::knob::{EveryDequeue, Knob, KnobOf, Or, Setting, part, word_for, word_of};
+use crate::law::PortLaw;
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
+use weir_units::Time;
 
 /// FNCC's knobs.
 #[derive(Clone, Debug)]
@@ -17,6 +19,7 @@ pub struct Fncc {
     lhcs: Lhcs,
     alpha: f64,
     beta: f64,
+    refresh: Or<EveryDequeue, Time>,
 }
 
 /// What happens when LHCS fires (schemes.md §3.3, ambiguity 3).
@@ -32,7 +35,13 @@ enum Lhcs {
 
 impl Default for Fncc {
     fn default() -> Self {
-        Fncc { shared: InflightConfig::default(), lhcs: Lhcs::Direct, alpha: 1.05, beta: 0.9 }
+        Fncc {
+            shared: InflightConfig::default(),
+            lhcs: Lhcs::Direct,
+            alpha: 1.05,
+            beta: 0.9,
+            refresh: Or::word(),
+        }
     }
 }
 
@@ -91,6 +100,18 @@ impl Scheme for Fncc {
                 0.01..=1.0,
                 |c| &mut c.beta,
             ),
+            KnobOf::new(
+                Knob {
+                    name: "refresh",
+                    unit: "s",
+                    default: "dequeue",
+                    range: "dequeue (whenever a packet leaves the port) or a time above 0",
+                    symbol: "-",
+                    source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",
+                    help: "How often a port's entry in the All_INT_Table is refreshed.",
+                },
+                |c| &mut c.refresh,
+            ),
         ];
         part(inflight::knobs(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
@@ -101,6 +122,12 @@ impl Scheme for Fncc {
             records: RecordFormat::ENTRY,
             ecn: None,
             grant: false,
+        }
+    }
+    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        match self.refresh {
+            Or::Word(_) => None,
+            Or::Value(period) => Some(PortLaw::IntRefresh(period)),
         }
     }
     fn conduct(&self) -> Conduct {
