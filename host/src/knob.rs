@@ -210,6 +210,13 @@ impl Word for HostsOwn {
     const WORD: &'static str = "host";
 }
 
+/// `off`: not at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Off;
+impl Word for Off {
+    const WORD: &'static str = "off";
+}
+
 /// `variant`: what the scheme's variant has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Variants;
