@@ -20,6 +20,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod compiled;
+pub mod deflect;
 pub mod hash;
 pub mod import;
 pub mod path;

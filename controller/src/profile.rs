@@ -1,4 +1,4 @@
-//! What kind of port: its rate code and when it marks.
+//! What kind of port: its rate code, when it marks, when it deflects.
 
 use crate::topology::AsText;
 use serde::{Deserialize, Serialize};
@@ -83,13 +83,7 @@ impl EcnConfig {
         if per == Bandwidth::ZERO {
             return Err(EcnError::PerZero);
         }
-        let scale = |at: Bytes| {
-            let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
-            u32::try_from(bytes).map_err(|_| {
-                let kmax = Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX));
-                EcnError::TooLarge { kmax, rate }
-            })
-        };
+        let scale = |at| scale(at, rate, per).map_err(|kmax| EcnError::TooLarge { kmax, rate });
         // kmax 0 would mean "never" to the switch, and a threshold this small means "always".
         let (kmin, kmax) = (scale(self.kmin)?, scale(self.kmax)?.max(1));
         let slope = match kmax - kmin {
@@ -97,6 +91,58 @@ impl EcnConfig {
             width => (self.pmax.get() * f64::from(u32::MAX) / f64::from(width)) as u32,
         };
         Ok(EcnRamp { kmin, kmax, slope })
+    }
+}
+
+/// A threshold for ports of rate `per`, on a port of this rate. If it does not fit the table: what it would be.
+fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
+    let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
+    u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
+}
+
+/// When a port is crowded, so that switches deflect from it (Dart's IOFD): 15 KB, below the 22.5 KB at which it marks.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeflectionConfig {
+    /// With more in its queue.
+    #[serde_as(as = "AsText")]
+    pub threshold: Bytes,
+    /// The rate that the threshold is for; it is for any rate if it is left out.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub per: Option<Bandwidth>,
+    /// After how many ticks of the switch's clock (on BMv2 microseconds) it may forget a message that it deflects and of
+    /// which nothing came; 0: never.
+    #[serde(default)]
+    pub lifetime: u64,
+}
+
+/// A deflection threshold that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ThresholdError {
+    /// Scaling by nothing.
+    #[error("deflection: per is zero")]
+    PerZero,
+    /// Too large for the table.
+    #[error("deflection: the threshold is {threshold} on a port of {rate}, at most {most} fits the switch", most = Bytes::new(u32::MAX.into()))]
+    TooLarge {
+        /// After scaling.
+        threshold: Bytes,
+        /// The port's rate.
+        rate: Bandwidth,
+    },
+}
+
+impl DeflectionConfig {
+    /// The threshold of a port of this rate, in bytes.
+    pub fn limit(&self, rate: Bandwidth) -> Result<u32, ThresholdError> {
+        let per = self.per.unwrap_or(rate);
+        if per == Bandwidth::ZERO {
+            return Err(ThresholdError::PerZero);
+        }
+        scale(self.threshold, rate, per).map_err(|threshold| ThresholdError::TooLarge { threshold, rate })
     }
 }
 
@@ -129,6 +175,20 @@ mod tests {
         assert_eq!(step.ramp(Bandwidth::from_gbps(10)).unwrap().slope, 0);
         let tiny = EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::new(1), ..dcqcn() };
         assert_eq!(tiny.ramp(Bandwidth::from_mbps(1)).unwrap().kmax, 1);
+    }
+
+    #[test]
+    fn deflection_thresholds_scale_too() {
+        let dart = DeflectionConfig {
+            threshold: Bytes::from_kb(15),
+            per: Some(Bandwidth::from_gbps(10)),
+            lifetime: 0,
+        };
+        assert_eq!(dart.limit(Bandwidth::from_gbps(100)), Ok(150_000));
+        assert_eq!(DeflectionConfig { per: None, ..dart }.limit(Bandwidth::from_gbps(100)), Ok(15_000));
+        let bad = |config: DeflectionConfig| config.limit(Bandwidth::from_gbps(100)).unwrap_err().to_string();
+        assert!(bad(DeflectionConfig { per: Some(Bandwidth::ZERO), ..dart }).contains("per is zero"));
+        assert!(bad(DeflectionConfig { threshold: Bytes::MAX, ..dart }).contains("at most"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fabric, ring};
 use std::collections::BTreeMap;
-use weir_controller::profile::EcnConfig;
+use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::{Method, routes};
 use weir_controller::topology::Topology;
 use weir_controller::{PlanError, PlanOptions, plan};
@@ -13,6 +13,7 @@ use weir_proto::p4info::{Index, Object, parse};
 use weir_proto::value::to_u64;
 
 const FNCC: &str = include_str!("../../p4src/build/fncc.p4info.txtpb");
+const DART: &str = include_str!("../../p4src/build/dart.p4info.txtpb");
 const HPCC: &str = include_str!("../../p4src/build/hpcc.p4info.txtpb");
 
 fn planned(topology: &Topology, options: &PlanOptions, index: &Index) -> BTreeMap<String, Vec<Update>> {
@@ -125,6 +126,58 @@ fn ecn_goes_to_every_port_scaled_to_its_rate() {
     );
     assert!(
         lines.contains(&profile(2, "rate_code=12 ecn_kmin=400000 ecn_kmax=1600000 ecn_slope=715 fabric=1"))
+    );
+}
+
+/// A port's candidates: at a leaf the other spines, at a spine the other leaves, never a host and never the port itself.
+/// Ports to hosts, and programs that do not deflect, get nothing.
+#[test]
+fn candidates_are_the_other_ways() {
+    let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 3, hosts_per_leaf: 1, rate: 100Gbps}");
+    let deflection: DeflectionConfig =
+        serde_yaml::from_str("{threshold: 15KB, per: 10Gbps, lifetime: 50}").unwrap();
+    let options = PlanOptions { deflection: Some(deflection), ..PlanOptions::default() };
+    let lines = |switch: &str, options: &PlanOptions, p4info: &str| -> Vec<String> {
+        let index = Index::from_text(p4info).unwrap();
+        let all = &planned(&topology, options, &index)[switch];
+        let all = all.iter().map(|u| text(&index, u));
+        all.filter(|l| l.starts_with("defl") || l.starts_with("escape")).collect()
+    };
+    let leaf = [
+        "escape_class[] escape(priority=2)",
+        "deflect_port[port=2 index=0] deflect_to(port=3 other=4)",
+        "deflect_port[port=2 index=1] deflect_to(port=4 other=3)",
+        "deflection[port=2] over(limit=150000 ports=2 ticks=50)",
+        "deflect_port[port=3 index=0] deflect_to(port=2 other=4)",
+        "deflect_port[port=3 index=1] deflect_to(port=4 other=2)",
+        "deflection[port=3] over(limit=150000 ports=2 ticks=50)",
+        "deflect_port[port=4 index=0] deflect_to(port=2 other=3)",
+        "deflect_port[port=4 index=1] deflect_to(port=3 other=2)",
+        "deflection[port=4] over(limit=150000 ports=2 ticks=50)",
+    ];
+    assert_eq!(lines("s1", &options, DART), leaf);
+    assert_eq!(lines("s4", &options, DART).len(), 1 + 3 * 3);
+    assert!(lines("s1", &PlanOptions::default(), DART).is_empty());
+    assert!(lines("s1", &options, HPCC).is_empty());
+}
+
+/// In a fat-tree an aggregation switch does not deflect up what is to go down: all cores above it lead back.
+#[test]
+fn nobody_is_deflected_to_where_it_would_come_straight_back_from() {
+    let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps}");
+    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let of = |switch: &str, port| {
+        weir_controller::deflect::candidates(&topology, &routes, topology.switch_named(switch).unwrap(), port)
+    };
+    // s1 has two hosts and two aggregation switches; s9 two edges below and two cores above; s17 is a core over four pods.
+    assert_eq!((of("s1", 1), of("s1", 3)), (vec![], vec![4]));
+    assert_eq!((of("s9", 1), of("s9", 2)), (vec![2], vec![1]));
+    assert_eq!(of("s9", 3), [1, 2, 4]);
+    assert_eq!(of("s17", 2), [1, 3, 4]);
+    let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Gbps}");
+    let only = weir_controller::routes::routes(&line, Method::Auto).unwrap();
+    assert!(
+        weir_controller::deflect::candidates(&line, &only, line.switch_named("s1").unwrap(), 2).is_empty()
     );
 }
 

@@ -217,6 +217,13 @@ impl Word for EveryDequeue {
     const WORD: &'static str = "dequeue";
 }
 
+/// `off`: not at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Off;
+impl Word for Off {
+    const WORD: &'static str = "off";
+}
+
 /// `variant`: what the scheme's variant has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Variants;

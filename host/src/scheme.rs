@@ -28,6 +28,8 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn needs(&self) -> Needs;
     /// What the ports of switches are to compute for it, on a fabric of this base round-trip time.
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
+    /// Which messages switches may deflect, and when; `None` if it works with switches that do not.
+    fn deflection(&self) -> Option<Deflection>;
     /// What to expect of it; the test harness does.
     fn conduct(&self) -> Conduct;
     /// The sender half for one flow.
@@ -43,6 +45,9 @@ pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
     fn knobs() -> Vec<KnobOf<Self>>;
     fn needs(&self) -> Needs;
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        None
+    }
+    fn deflection(&self) -> Option<Deflection> {
         None
     }
     fn conduct(&self) -> Conduct;
@@ -75,6 +80,9 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
         Scheme::port_law(self, base_rtt)
+    }
+    fn deflection(&self) -> Option<Deflection> {
+        Scheme::deflection(self)
     }
     fn conduct(&self) -> Conduct {
         Scheme::conduct(self)
@@ -134,6 +142,8 @@ pub enum SwitchProgram {
     Rocc,
     /// RCP's.
     Rcp,
+    /// Marks, and deflects short messages.
+    Dart,
 }
 
 impl SwitchProgram {
@@ -146,6 +156,7 @@ impl SwitchProgram {
             SwitchProgram::Fncc => "fncc",
             SwitchProgram::Rocc => "rocc",
             SwitchProgram::Rcp => "rcp",
+            SwitchProgram::Dart => "dart",
         }
     }
 }
@@ -207,6 +218,47 @@ impl Setting for Marking {
     fn write(self) -> String {
         let Marking { kmin, kmax, pmax, per } = self;
         if kmin == kmax { format!("{kmin}/{per}") } else { format!("{kmin}-{kmax}:{pmax}/{per}") }
+    }
+}
+
+/// What a scheme wants of switches that deflect (Dart §IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deflection {
+    /// Deflections that a packet of a short message is allowed; other packets are allowed none.
+    pub tokens: u8,
+    /// The longest message that is short.
+    pub short: Bytes,
+    /// A port with more in its queue is crowded.
+    pub threshold: QueueLimit,
+    /// When a switch may forget a message of which nothing came for so long; `None`: never.
+    pub lifetime: Option<Time>,
+}
+
+impl Deflection {
+    /// Tokens of a message's packets. One without a size is long.
+    pub fn tokens_of(&self, size: Option<Bytes>) -> u8 {
+        if size.is_some_and(|size| size <= self.short) { self.tokens } else { 0 }
+    }
+}
+
+/// A queue of a port of rate `per`, in proportion for other rates. Written `15KB/10Gbps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Bytes that wait.
+    pub queue: Bytes,
+    /// The rate the limit is for.
+    pub per: Bandwidth,
+}
+
+impl Setting for QueueLimit {
+    fn read(text: &str) -> Result<Self, String> {
+        let say = |e: ParseUnitError| e.to_string();
+        let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let limit = QueueLimit { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
+        if limit.per == Bandwidth::ZERO { Err("its rate is above 0".to_owned()) } else { Ok(limit) }
+    }
+    fn write(self) -> String {
+        format!("{}/{}", self.queue, self.per)
     }
 }
 

@@ -4,6 +4,7 @@ mod common;
 
 use common::frames::{from_peer, give, host, take};
 use common::{BASE_RTT, DELAY, Net, RATE, addr, scheme};
+use std::net::Ipv4Addr;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig};
 use weir_units::{Bytes, Time};
@@ -212,6 +213,60 @@ fn announced_senders_count_at_once() {
         seen.push(n(&mut host, t, &data(2, 1, 1000, Flags::END)));
         assert_eq!(seen, expected, "look_ahead {look_ahead}");
     }
+}
+
+/// The answer to a START of host `from` whose list is these hosts.
+fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
+    let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START | Flags::LOOKAHEAD) };
+    let mut frame = common::rebuild(&start, &[]);
+    let ids = listed.iter().map(|&host| u32::from(host) as u16);
+    let list: Vec<u8> = [listed.len() as u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
+    frame.head.extend_from_slice(&list);
+    frame.payload -= list.len() as u32;
+    host.receive(now, &frame.head, frame.payload);
+    take(host, now).unwrap().weir.concurrency
+}
+
+/// schemes.md §4.2: a list is of its own tenant's senders and counts for them alone; who really sends counts for all.
+/// Here a tenant is a /24.
+#[test]
+fn a_list_is_private_to_its_tenant() {
+    let at = |tenant, host| Ipv4Addr::new(10, 0, tenant, host);
+    let from = |source, message, seq, flags| FrameRepr { source, ..data(1, message, seq, flags) };
+    for (bits, [one, other]) in [("24", [4, 2]), ("16", [5, 5])] {
+        let mut host = host(&scheme("dasr", &[("tenant_bits", bits)]), |_| {});
+        let t = Time::from_ms(1);
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 0, Flags::START)), 1);
+        // Two of its own, itself, and one of the other tenant's.
+        let listed = [at(1, 1), at(1, 2), at(1, 3), at(2, 9)];
+        assert_eq!(announce(&mut host, t, at(1, 1), &listed), one, "{bits} bits");
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 1000, Flags::NONE)), other, "{bits} bits");
+        // One that was announced begins, and counts for everybody from then on; another is never heard of.
+        n(&mut host, t, &from(at(1, 2), 1, 0, Flags::START));
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 2000, Flags::NONE)), if bits == "24" { 3 } else { 5 });
+        assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 1000, Flags::NONE)), one);
+        // They end, but for the silent one, which the soft-state time takes out.
+        n(&mut host, t, &from(at(1, 2), 1, 1000, Flags::END));
+        assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 2000, Flags::NONE)), one - 1);
+        let later = t + Time::from_ms(2_300);
+        assert_eq!(n(&mut host, later, &from(at(1, 1), 1, 3000, Flags::NONE)), 1);
+        assert_eq!(n(&mut host, later, &from(at(1, 1), 1, 4000, Flags::END)), 1);
+        assert_eq!(n(&mut host, later, &from(at(2, 1), 1, 3000, Flags::NONE)), 1);
+    }
+}
+
+/// A tenant that announces thousands leaves room for who really sends.
+#[test]
+fn announcements_are_bounded_and_leave_room() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let mut most = 0;
+    for first in (0..3_000u32).step_by(31) {
+        let listed: Vec<_> = (first..first + 31).map(|low| Ipv4Addr::from(0x0a00_1000 + low)).collect();
+        let source = Ipv4Addr::from(0x0a00_8000 + first);
+        most = most.max(announce(&mut host, t, source, &listed));
+    }
+    assert!((1_024..1_024 + 100).contains(&most), "{most}");
+    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), most + 1);
 }
 
 /// A list that is not whole is refused with its packet.

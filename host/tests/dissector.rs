@@ -154,7 +154,7 @@ fn every_field_is_shown() {
             ("weir.flags.ecn_echo", "1"),
             ("weir.flags.lookahead", "0"),
             ("weir.flags.retransmit", "0"),
-            ("weir.flags.unused", "0x02"),
+            ("weir.flags.unused", "0x01"),
             ("weir.tokens", "5"),
             ("weir.subflow", "9"),
             ("weir.int_format", "0x7c"),
@@ -183,15 +183,16 @@ fn every_field_is_shown() {
         ],
     );
     let mut repr = frame_with_payload(1_000);
-    repr.weir.flags = Flags::END | Flags::LOOKAHEAD | Flags::RETRANSMIT;
+    repr.weir.flags = Flags::END | Flags::LOOKAHEAD | Flags::RETRANSMIT | Flags::ESCAPE;
     check(
         bytes(&repr, &[]),
         &[],
         &[
-            ("_ws.col.Info", "DATA msg=7 seq=0 len=1000 hops=0 path=0x000 [END,LOOKAHEAD,RETRANSMIT]"),
+            ("_ws.col.Info", "DATA msg=7 seq=0 len=1000 hops=0 path=0x000 [END,LOOKAHEAD,RETRANSMIT,ESCAPE]"),
             ("weir.flags.end", "1"),
             ("weir.flags.lookahead", "1"),
             ("weir.flags.retransmit", "1"),
+            ("weir.flags.escape", "1"),
             ("weir.retransmission", "1"),
             ("weir.payload_len", "1000"),
         ],

@@ -47,7 +47,8 @@ local f = {
     ecn_echo = ProtoField.bool("weir.flags.ecn_echo", "ECN_ECHO", 8, nil, 0x08),
     lookahead = ProtoField.bool("weir.flags.lookahead", "LOOKAHEAD", 8, nil, 0x10),
     retransmit = ProtoField.bool("weir.flags.retransmit", "RETRANSMIT", 8, nil, 0x20),
-    unused = ProtoField.uint8("weir.flags.unused", "Unused", base.HEX, nil, 0xc0),
+    escape = ProtoField.bool("weir.flags.escape", "ESCAPE", 8, nil, 0x40),
+    unused = ProtoField.uint8("weir.flags.unused", "Unused", base.HEX, nil, 0x80),
     tokens = ProtoField.uint8("weir.tokens", "Deflection tokens", base.DEC, nil, 0xf0),
     subflow = ProtoField.uint8("weir.subflow", "Subflow", base.DEC, nil, 0x0f),
     int_format = ProtoField.uint8("weir.int_format", "Record format", base.HEX),
@@ -130,7 +131,7 @@ end
 
 local function dissect_flags(range, tree)
     local flags = tree:add(f.flags, range)
-    for _, field in ipairs({ f.start, f.finish, f.telemetry, f.ecn_echo, f.lookahead, f.retransmit, f.unused }) do
+    for _, field in ipairs({ f.start, f.finish, f.telemetry, f.ecn_echo, f.lookahead, f.retransmit, f.escape, f.unused }) do
         flags:add(field, range)
     end
     return flags
@@ -242,7 +243,7 @@ local function dissect_paths(tvb, tree)
     end
 end
 
-local FLAG_NAMES = { "START", "END", "TELEMETRY", "ECN_ECHO", "LOOKAHEAD", "RETRANSMIT" }
+local FLAG_NAMES = { "START", "END", "TELEMETRY", "ECN_ECHO", "LOOKAHEAD", "RETRANSMIT", "ESCAPE" }
 
 local function info(tvb, kind, hops, payload_len)
     local text = string.format("%s msg=%d seq=%d", KINDS[kind], tvb(8, 4):uint(), tvb(12, 4):uint())
@@ -331,7 +332,7 @@ function weir.dissector(tvb, pinfo, root)
     if tvb(3, 1):bitfield(0, 6) ~= 0 then
         format:add_proto_expert_info(e.unused)
     end
-    if tvb(1, 1):bitfield(0, 2) ~= 0 then
+    if tvb(1, 1):bitfield(0, 1) ~= 0 then
         flags:add_proto_expert_info(e.unused)
     end
     if kind == DATA and payload_len == 0 then

@@ -35,7 +35,11 @@ const bit<4>  WEIR_VERSION = 1;
 @noWarn("unused") const bit<4> KIND_NACK      = 2;
 @noWarn("unused") const bit<4> KIND_PROBE     = 4;
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
-@noWarn("unused") const bit<8> FLAG_TELEMETRY = 0x04;
+@noWarn("unused") const bit<8> FLAG_START      = 0x01;
+@noWarn("unused") const bit<8> FLAG_END        = 0x02;
+@noWarn("unused") const bit<8> FLAG_TELEMETRY  = 0x04;
+@noWarn("unused") const bit<8> FLAG_RETRANSMIT = 0x20;
+@noWarn("unused") const bit<8> FLAG_ESCAPE     = 0x40;      // set by the switch that took the last token
 
 // INT record: the papers' 64 bits.
 @noWarn("unused") const bit<16> RECORD_BYTES = 8;
@@ -53,5 +57,6 @@ const bit<4>  WEIR_VERSION = 1;
 #define FORWARD_ENTRIES    12288
 #define MEMBER_ENTRIES     16384
 #define TREE_ROUTE_ENTRIES 16384
+#define DEFLECT_PORT_ENTRIES 4096
 
 #endif

@@ -1,4 +1,5 @@
-// Ingress of every program: admit, forward, classify, count into the queue.
+// Ingress of every program: admit, forward, classify, count into the queue. Programs that define WEIR_DEFLECTS deflect
+// between the last two.
 #ifndef WEIR_INGRESS_P4
 #define WEIR_INGRESS_P4
 
@@ -6,6 +7,9 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t t
     Admission() admission;
     Forwarding() forwarding;
     Classes() classes;
+#ifdef WEIR_DEFLECTS
+    Deflect() deflect;
+#endif
     PacketIo() packet_io;
     Enqueue() enqueue;
     Drops() drop;
@@ -18,6 +22,9 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t t
                 forwarding.apply(hdr, meta, target);
                 if (hdr.weir.isValid()) {
                     classes.apply(hdr, target);
+#ifdef WEIR_DEFLECTS
+                    deflect.apply(hdr, meta, target);
+#endif
                 }
             }
         } else {

@@ -27,6 +27,9 @@ const reason_t DROP_BAD_PORT        = 14;   // packet-out to the drop port
 const event_t EVENT_ECN_MARKED = 1;         // CE set
 const event_t EVENT_PACKET_IN  = 2;         // link probe given to the controller
 const event_t EVENT_PACKET_OUT = 3;         // frame sent for the controller
+@noWarn("unused") const event_t EVENT_DEFLECTED     = 4;    // sent another way than the tables', for a token
+@noWarn("unused") const event_t EVENT_DFT_FULL      = 5;    // START was not deflected: no entry was free
+@noWarn("unused") const event_t EVENT_DFT_RECLAIMED = 6;    // an entry that had been idle for its lifetime was taken
 
 #define DROP_REASONS 32
 #define EVENTS       32

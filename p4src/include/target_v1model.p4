@@ -12,6 +12,8 @@ typedef standard_metadata_t target_t;
 
 // Ticks since the switch started: microseconds on BMv2, nanoseconds in virtual time.
 #define TIMESTAMP(target) ((target).egress_global_timestamp[23:0])
+// The same in ingress, all of it.
+#define TIME(target) ((target).ingress_global_timestamp)
 
 // How long the packet was queued, in the same ticks.
 #define SOJOURN(target) ((target).deq_timedelta)
@@ -36,9 +38,13 @@ typedef standard_metadata_t target_t;
 
 // One 32-bit word, uniform.
 #define RANDOM_WORD(result) random(result, 32w0, 32w0xFFFF_FFFF)
+// 16 bits, uniform below a count that is not 0.
+#define RANDOM_BELOW(result, count) random(result, 16w0, (count) - 1)
 
 // State of a port. Nothing tunable is kept in a register: P4Runtime on BMv2 cannot write one.
 // (A macro, because p4c refuses a typedef of a register.)
 #define PORT_STATE(bits, name) register<bit<bits>, port_t>(PORTS) name
+// State that is not a port's: so many cells.
+#define CELLS(bits, count, name) register<bit<bits>, bit<32>>(count) name
 
 #endif

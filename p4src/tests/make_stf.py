@@ -10,6 +10,7 @@ The expected bytes come from wire.py, a second implementation; the files are wha
 import pathlib
 import sys
 
+import cases_dart
 import cases_ecn
 import cases_fncc
 import cases_hpcc
@@ -22,6 +23,7 @@ import cases_shared
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = {
     "hpcc": cases_hpcc, "hpcc_plus": cases_hpcc_plus, "fncc": cases_fncc, "ecn": cases_ecn, "rocc": cases_rocc, "rcp": cases_rcp,
+    "dart": cases_dart,
 }
 
 

@@ -7,7 +7,9 @@ REASONS = {
     "ttl_expired": 7, "short_weir": 8, "bad_version": 9, "bad_kind": 10, "no_route": 11, "no_member": 12,
     "same_port": 13, "bad_port": 14,
 }
-EVENTS = {"int_full": 0, "ecn_marked": 1, "packet_in": 2, "packet_out": 3}
+EVENTS = {
+    "int_full": 0, "ecn_marked": 1, "packet_in": 2, "packet_out": 3, "deflected": 4, "dft_full": 5, "dft_reclaimed": 6,
+}
 
 LAYOUT = """\
 # Frames are shown header by header, two blanks between:
@@ -54,6 +56,16 @@ class Stf:
             f"add port_profile profile_port:{port} profile(rate_code:{rate_code}, ecn_kmin:{kmin}, ecn_kmax:{kmax},"
             f" ecn_slope:{slope}, fabric:0)"
         )
+
+    def deflect(self, port, limit, to, lifetime=0):
+        """From `port`, when its queue is longer than `limit`, to one of the ports `to`."""
+        self.lines.append(f"add deflection port:{port} over(limit:{limit}, ports:{len(to)}, ticks:{lifetime})")
+        for index, candidate in enumerate(to):
+            other = to[(index + 1) % len(to)]
+            self.lines.append(f"add deflect_port port:{port} index:{index} deflect_to(port:{candidate}, other:{other})")
+
+    def escape(self, priority):
+        self.lines.append(f"setdefault escape_class escape(priority:{priority})")
 
     def line(self, text):
         self.lines.append(text)

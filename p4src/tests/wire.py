@@ -9,7 +9,7 @@ import zlib
 
 WEIR_PORT = 22341
 DATA, ACK, NACK, CNP, PROBE, RATE = 0, 1, 2, 3, 4, 6
-TELEMETRY = 0x04
+START, END, TELEMETRY, RETRANSMIT, ESCAPE = 0x01, 0x02, 0x04, 0x20, 0x40
 UDP, TCP, ICMP = 17, 6, 1
 NOT_ECT, CE = 0, 3
 ECT0_AND_ECT1 = (2, 1)
@@ -78,13 +78,13 @@ def udp(sport, dport, payload, length=None):
     return [("udp", struct.pack("!HHHH", sport, dport, 8 + payload if length is None else length, 0))]
 
 
-def weir(kind=DATA, flags=0, int_hops=0, path_id=0, version=1, concurrency=0, message=7, seq=0x1000, stamp=0x55, grant=0,
+def weir(kind=DATA, flags=0, tokens=0, int_hops=0, path_id=0, version=1, concurrency=0, message=7, seq=0x1000, stamp=0x55, grant=0,
          int_format=0):
     head = struct.pack(
         "!BBBBHHIIII",
         version << 4 | kind,
         flags,
-        0,
+        tokens << 4,
         int_format,
         concurrency,
         int_hops << 12 | path_id,

@@ -34,6 +34,7 @@ pub const ARTIFACTS: &[Artifact] = &[
     artifact!("ecn"),
     artifact!("rocc"),
     artifact!("rcp"),
+    artifact!("dart"),
 ];
 
 impl Artifact {

@@ -62,7 +62,12 @@ pub fn plan_options(
     tick: Time,
 ) -> Result<PlanOptions, LawError> {
     let mirrors = scheme.config.needs().telemetry == TelemetryOn::Notices;
-    let mut options = PlanOptions { ecn: experiment.ecn_for(scheme), mirrors, ..PlanOptions::default() };
+    let mut options = PlanOptions {
+        ecn: experiment.ecn_for(scheme),
+        deflection: experiment.deflection_for(scheme, tick),
+        mirrors,
+        ..PlanOptions::default()
+    };
     if let Some(law) = scheme.config.port_law(base_rtt) {
         laws::put(&law, &experiment.topology, tick, &mut options)?;
     }
@@ -120,7 +125,7 @@ fn rack_switches(
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {
         let name = &topology.switch(ix).name;
-        let config = SwitchConfig { clock, ..switch_config(experiment, ix) };
+        let config = SwitchConfig { clock, ..switch_config(experiment, scheme, ix) };
         let mut switch = Switch::new(Arc::clone(program), config, stream_seed(spec.seed, name))
             .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })?;
         let refused = |e: ControlError| RunError::Switch { name: name.clone(), why: e.to_string() };
@@ -139,7 +144,7 @@ fn rack_switches(
     Ok(racked)
 }
 
-fn switch_config(experiment: &Experiment, ix: SwitchIx) -> SwitchConfig {
+fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> SwitchConfig {
     let (topology, spec) = (&experiment.topology, &experiment.spec);
     let slowest = topology.hosts.iter().map(|h| topology.link(h.link).rate).min().unwrap_or_default();
     let pfc = spec.pfc.on().map(|pfc| {
@@ -157,7 +162,7 @@ fn switch_config(experiment: &Experiment, ix: SwitchIx) -> SwitchConfig {
     });
     SwitchConfig {
         ports: ports.collect(),
-        priorities: if spec.ack_priority { FEEDBACK_PRIORITY + 1 } else { 1 },
+        priorities: experiment.priorities(scheme),
         buffer: spec.buffer,
         pfc,
         ..SwitchConfig::new([])

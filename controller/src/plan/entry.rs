@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 
 /// The table that says where a destination is.
 pub const FORWARD: &str = "forward";
+/// The table that says when a port is crowded; programs without it do not deflect.
+pub const DEFLECTION: &str = "deflection";
 
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
 /// and parameter names stand in this file and nowhere else.
@@ -66,6 +68,33 @@ pub enum Entry {
         /// Its numbers.
         row: PortRow,
     },
+    /// When a port is crowded, so that messages are deflected from it.
+    Deflection {
+        /// The port.
+        port: u16,
+        /// With more bytes in its queue than these.
+        limit: u32,
+        /// Its entries in `deflect_port`.
+        candidates: u16,
+        /// After how many ticks without a packet a switch may forget a deflected message; 0: never.
+        lifetime: u64,
+    },
+    /// Where to instead.
+    DeflectPort {
+        /// The crowded port.
+        port: u16,
+        /// Which candidate, from 0.
+        index: u16,
+        /// The candidate,
+        to: u16,
+        /// and another one, for packets that came by the first.
+        other: u16,
+    },
+    /// The queue of packets that may not be deflected any more, the default action of a table without keys.
+    EscapeClass {
+        /// The queue.
+        priority: u8,
+    },
     /// Who the switch is, the default action of a table without keys.
     SwitchIdentity {
         /// What it XORs into `path_id`.
@@ -102,12 +131,15 @@ impl Entry {
             Entry::IntRefresh { .. } => "int_refresh",
             Entry::PortRow { row, .. } => row.table(),
             Entry::SwitchIdentity { .. } => "switch_identity",
+            Entry::Deflection { .. } => DEFLECTION,
+            Entry::DeflectPort { .. } => "deflect_port",
+            Entry::EscapeClass { .. } => "escape_class",
         }
     }
 
     /// Whether it sets the table's default action.
     pub fn is_default(&self) -> bool {
-        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
+        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } | Entry::EscapeClass { .. })
     }
 
     /// The key, by field names.
@@ -124,7 +156,9 @@ impl Entry {
             Entry::TrafficClass { kind, .. } => vec![("kind", exact(kind.into()))],
             Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
             Entry::PortRow { port, .. } => vec![("port", exact(port))],
-            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } => Vec::new(),
+            Entry::Deflection { port, .. } => vec![("port", exact(port))],
+            Entry::DeflectPort { port, index, .. } => vec![("port", exact(port)), ("index", exact(index))],
+            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } | Entry::EscapeClass { .. } => Vec::new(),
         }
     }
 
@@ -163,6 +197,20 @@ impl Entry {
                 ],
             },
             Entry::PortRow { row, .. } => row.call(),
+            Entry::Deflection { limit, candidates, lifetime, .. } => Call {
+                action: "over",
+                params: vec![
+                    ("limit", limit.into()),
+                    ("ports", candidates.into()),
+                    ("ticks", lifetime.into()),
+                ],
+            },
+            Entry::DeflectPort { to, other, .. } => {
+                Call { action: "deflect_to", params: vec![("port", to.into()), ("other", other.into())] }
+            }
+            Entry::EscapeClass { priority } => {
+                Call { action: "escape", params: vec![("priority", priority.into())] }
+            }
             Entry::SwitchIdentity { id } => {
                 Call { action: "identify", params: vec![("switch_id", id.into())] }
             }

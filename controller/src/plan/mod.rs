@@ -10,8 +10,9 @@ pub use encode::Encoder;
 pub use entry::{Call, Entry, Field};
 pub use rank::Ranks;
 
+use crate::deflect;
 use crate::port_row::PortRow;
-use crate::profile::{EcnConfig, EcnError, EcnRamp};
+use crate::profile::{DeflectionConfig, EcnConfig, EcnError, EcnRamp, ThresholdError};
 use crate::rate;
 use crate::reconcile::{BASE, Goal};
 use crate::routes::{Method, Routes, SwitchRoutes};
@@ -26,6 +27,9 @@ use weir_units::Bandwidth;
 pub const DATA_PRIORITY: u8 = 0;
 /// The queue of feedback, with [`PlanOptions::feedback_first`].
 pub const FEEDBACK_PRIORITY: u8 = 1;
+/// The queue of what was deflected as often as it may be (Dart's escape class), with [`PlanOptions::deflection`]. It is
+/// late as it is, and little.
+pub const ESCAPE_PRIORITY: u8 = 2;
 
 /// What the tables hold besides routes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +44,8 @@ pub struct PlanOptions {
     pub rows: BTreeMap<Bandwidth, PortRow>,
     /// Gives each port a clone session of its number, for programs that send packets of their own.
     pub mirrors: bool,
+    /// When ports are crowded, for programs that deflect; `None`: never. Needs switches with three priority queues.
+    pub deflection: Option<DeflectionConfig>,
 }
 
 impl PlanOptions {
@@ -119,6 +125,9 @@ pub enum PlanError {
     /// ECN thresholds that make no sense.
     #[error("{0}")]
     Ecn(#[from] EcnError),
+    /// A deflection threshold that makes no sense.
+    #[error("{0}")]
+    Deflection(#[from] ThresholdError),
 }
 
 /// The updates that fill every switch's empty tables, by switch name.
@@ -200,12 +209,42 @@ fn entries(
             entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
         }
     }
+    if let Some(config) = options.deflection.filter(|_| has(entry::DEFLECTION)) {
+        entries.extend(deflection_entries(topology, routes, ix, &config)?);
+    }
     for (port, link) in topology.switch(ix).ports() {
         let row = options.rows.get(&topology.link(link).rate).copied();
         entries.extend(row.map(|row| Entry::PortRow { port, row }));
     }
     entries.extend(route_entries(routes.of(ix)));
     check_sizes(&topology.switch(ix).name, &entries, p4info)?;
+    Ok(entries)
+}
+
+/// Candidates come before the ports that use them.
+fn deflection_entries(
+    topology: &Topology,
+    routes: &Routes,
+    ix: SwitchIx,
+    config: &DeflectionConfig,
+) -> Result<Vec<Entry>, ThresholdError> {
+    let mut entries = vec![Entry::EscapeClass { priority: ESCAPE_PRIORITY }];
+    for (port, link) in topology.switch(ix).ports() {
+        let to = deflect::candidates(topology, routes, ix, port);
+        if to.is_empty() {
+            continue;
+        }
+        let others = to.iter().cycle().skip(1);
+        entries.extend((0..).zip(to.iter().zip(others)).map(|(index, (&to, &other))| Entry::DeflectPort {
+            port,
+            index,
+            to,
+            other,
+        }));
+        let limit = config.limit(topology.link(link).rate)?;
+        let candidates = to.len() as u16;
+        entries.push(Entry::Deflection { port, limit, candidates, lifetime: config.lifetime });
+    }
     Ok(entries)
 }
 

@@ -7,6 +7,7 @@ mod fncc;
 mod hpcc;
 mod hpcc_plus;
 mod inflight;
+mod iofd;
 mod pacing;
 mod rcp;
 mod rocc;
@@ -29,6 +30,8 @@ pub fn registry() -> &'static [MakeScheme] {
         make::<timely::Timely>,
         make::<dctcp::Dctcp>,
         make::<dasr::Dasr>,
+        make::<dasr::Dart>,
+        make::<iofd::IofdOnly>,
         make::<rocc::Rocc>,
         make::<rcp::Rcp>,
     ]

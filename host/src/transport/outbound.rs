@@ -5,7 +5,7 @@ use super::{IdMap, inbound};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
 use crate::law::GRANT_UNIT_BPS;
-use crate::scheme::{AckEvent, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
+use crate::scheme::{AckEvent, Deflection, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, MAX_HEAD, WeirRepr};
@@ -35,6 +35,7 @@ pub(crate) struct Outbound {
     /// be earlier, so that an ACK need not touch it.
     timers: Deadlines,
     needs: Needs,
+    deflection: Option<Deflection>,
     params: FlowParams,
     rto: Time,
     /// The data class was paused when the NIC last asked.
@@ -50,6 +51,7 @@ impl Outbound {
             paced: Deadlines::default(),
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
+            deflection: config.scheme.deflection(),
             params: config.flow_params(resolved.payload),
             rto: resolved.rto,
             paused: false,
@@ -79,7 +81,7 @@ impl Outbound {
             weir: WeirRepr {
                 kind: Kind::Data,
                 flags: Flags::NONE,
-                tokens: 0,
+                tokens: self.deflection.map_or(0, |it| it.tokens_of(spec.size)),
                 subflow: 0,
                 format: self.needs.records,
                 concurrency: 0,

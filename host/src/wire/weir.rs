@@ -62,6 +62,9 @@ impl Flags {
     pub const LOOKAHEAD: Flags = Flags(0x10);
     /// The packet was sent before.
     pub const RETRANSMIT: Flags = Flags(0x20);
+    /// The last of its tokens is gone (Dart's IOFD): switches set it, so that those behind them know the packet from one
+    /// that never had any.
+    pub const ESCAPE: Flags = Flags(0x40);
 
     /// Whether all of `flags` are set.
     pub const fn has(self, flags: Flags) -> bool {

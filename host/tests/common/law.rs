@@ -20,6 +20,8 @@ impl State {
         let (period, line) = match law {
             PortLaw::Rocc(law) => (law.period, line.as_bps_f64()),
             PortLaw::Rcp(law) => (law.period, line.as_bps_f64()),
+            // The ideal switch's table is always fresh.
+            PortLaw::IntRefresh(_) => return,
         };
         let elapsed = now.saturating_sub(self.at);
         if elapsed < period {
@@ -28,6 +30,7 @@ impl State {
         let (queue, sent) = (queue as f64, sent as f64);
         let mut rate = self.rate.unwrap_or(line);
         match law {
+            PortLaw::IntRefresh(_) => {}
             PortLaw::Rocc(law) => {
                 // Idle in between: the law, period by period.
                 let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };

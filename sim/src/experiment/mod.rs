@@ -18,14 +18,16 @@ pub use spec::{
 use crate::rng::{mix, stream_seed};
 use serde_yaml::Value;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::profile::EcnConfig;
+use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, FEEDBACK_PRIORITY};
+use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
-use weir_host::scheme::SchemeConfig;
+use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes;
 use weir_host::wire::MAX_ANNOUNCED;
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
 const FAIRNESS_TENTHS: u64 = 3;
@@ -201,6 +203,24 @@ impl Experiment {
         Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
     }
 
+    /// When switches deflect while `scheme` runs, if they do; `tick` is of their clock.
+    pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
+        let deflection = scheme.config.deflection()?;
+        // A lifetime is a knob, and was scaled as one.
+        let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
+        let QueueLimit { queue, per } = deflection.threshold;
+        Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), lifetime })
+    }
+
+    /// Priority queues of a port while `scheme` runs.
+    pub fn priorities(&self, scheme: &Scheme) -> u8 {
+        match (scheme.config.deflection(), self.spec.ack_priority) {
+            (Some(_), _) => ESCAPE_PRIORITY + 1,
+            (None, true) => FEEDBACK_PRIORITY + 1,
+            (None, false) => DATA_PRIORITY + 1,
+        }
+    }
+
     /// Rate of the slowest host.
     pub fn host_rate(&self) -> Bandwidth {
         host_rate(&self.topology)
@@ -266,6 +286,12 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
         ));
     }
     for (i, scheme) in schemes.iter().enumerate() {
+        if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) = scheme.config.deflection() {
+            let config = DeflectionConfig { threshold: queue, per: Some(per), lifetime: 0 };
+            for link in &topology.links {
+                config.limit(link.rate).map_err(|e| wrong(&format!("schemes[{i}]"), e.to_string()))?;
+            }
+        }
         let place = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
         let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
         for link in &topology.links {
@@ -357,13 +383,28 @@ fn resolve_flows(
         }
         listed.push((from, to, flow.start, flow.stop, flow.size, announced));
     }
-    if let Some(WorkloadSpec::Permutation { size, start }) = &spec.workload {
-        let count = topology.hosts.len();
-        if count < 2 {
-            return Err(wrong("workload", "a permutation needs two hosts or more".to_owned()));
+    if spec.workload.is_some() && topology.hosts.len() < 2 {
+        return Err(wrong("workload", "it needs two hosts or more".to_owned()));
+    }
+    match &spec.workload {
+        None => {}
+        Some(WorkloadSpec::Permutation { size, start }) => {
+            for (from, to) in permutation(topology.hosts.len(), spec.seed).into_iter().enumerate() {
+                listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new()));
+            }
         }
-        for (from, to) in permutation(count, spec.seed).into_iter().enumerate() {
-            listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new()));
+        Some(WorkloadSpec::Messages { size, load, start, stop }) => {
+            let stop = stop.unwrap_or(spec.duration).min(spec.duration);
+            if *size == Bytes::ZERO || *start >= stop {
+                return Err(wrong("workload", "messages have a size, and a time to start in".to_owned()));
+            }
+            if load.get() > 1.0 {
+                return Err(wrong("workload.load", format!("{load} is more than a link carries")));
+            }
+            let stream = stream_seed(spec.seed, "messages");
+            for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
+                listed.push((from, to, at, None, Some(*size), Vec::new()));
+            }
         }
     }
     if listed.is_empty() {
@@ -412,6 +453,33 @@ fn resolve_ports(
 /// A port of the dynamic range (RFC 6335: 49152 to 65535).
 fn entropy_port(random: u64) -> u16 {
     49_152 + (random % (65_536 - 49_152)) as u16
+}
+
+/// Messages of `size` at `load` of each host's link: from whom to whom, and when.
+fn messages(
+    topology: &Topology,
+    stream: u64,
+    size: Bytes,
+    load: Ratio,
+    within: Range<Time>,
+) -> Vec<(HostIx, HostIx, Time)> {
+    let span = within.end - within.start;
+    let hosts = topology.hosts.len() as u64;
+    let mut all = Vec::new();
+    let mut drawn = 0u64;
+    let mut draw = || {
+        drawn += 1;
+        mix(stream ^ drawn)
+    };
+    for from in topology.host_ixs() {
+        let rate = topology.link(topology.host(from).link).rate;
+        let count = (rate.bytes_in(span).as_f64() * load.get() / size.as_f64()) as usize;
+        for _ in 0..count {
+            let to = (u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts;
+            all.push((from, HostIx(to as u32), within.start + Time::from_ps(draw() % span.as_ps())));
+        }
+    }
+    all
 }
 
 /// A random cyclic order of `count` hosts, as successor of each: nobody sends to itself.

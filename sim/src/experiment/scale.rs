@@ -40,7 +40,7 @@ impl Scale {
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    fn rate(self, rate: Bandwidth) -> Bandwidth {
+    pub(super) fn rate(self, rate: Bandwidth) -> Bandwidth {
         let bps = u128::from(rate.as_bps()) * u128::from(self.to.as_bps()) / u128::from(self.from.as_bps());
         Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
     }
@@ -68,7 +68,7 @@ impl Scale {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);
         }
-        times.extend(spec.workload.as_mut().map(|workload| workload.start_mut()));
+        times.extend(spec.workload.iter_mut().flat_map(|workload| workload.times_mut()));
         times.into_iter().for_each(|time| *time = self.time(*time));
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
             *ecn = self.ecn(*ecn);

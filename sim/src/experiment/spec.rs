@@ -7,7 +7,7 @@ use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{Marking, SchemeConfig};
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// One experiment file.
 #[serde_as]
@@ -188,13 +188,32 @@ pub enum WorkloadSpec {
         #[serde(default)]
         start: Time,
     },
+    /// Every host sends messages of one size to hosts drawn anew for each, at random times (a Poisson process, of
+    /// which the number of arrivals is given).
+    Messages {
+        /// Payload of each.
+        #[serde_as(as = "AsText")]
+        size: Bytes,
+        /// Payload that a host sends, over what its link could carry.
+        #[serde_as(as = "AsText")]
+        load: Ratio,
+        /// From when on.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        start: Time,
+        /// Until when; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop: Option<Time>,
+    },
 }
 
 impl WorkloadSpec {
     /// When its flows start.
-    pub(super) fn start_mut(&mut self) -> &mut Time {
+    pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         match self {
-            WorkloadSpec::Permutation { start, .. } => start,
+            WorkloadSpec::Permutation { start, .. } => vec![start],
+            WorkloadSpec::Messages { start, stop, .. } => [start].into_iter().chain(stop).collect(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weir_controller::topology::{CPU_PORT, Endpoint, Node, SwitchIx, Topology};
-use weir_sim::experiment::Experiment;
+use weir_sim::experiment::{Experiment, Scheme};
 use weir_sim::rng::stream_seed;
 use weir_units::{Bytes, Time};
 
@@ -138,8 +138,14 @@ pub struct Places {
 }
 
 impl Plan {
-    /// The fabric of an experiment. `tc_delays`: whether the links' delays are left to `tc`.
-    pub fn new(experiment: &Experiment, places: &Places, work: &Path, tc_delays: bool) -> Plan {
+    /// The fabric of an experiment for one of its schemes. `tc_delays`: whether the links' delays are left to `tc`.
+    pub fn new(
+        experiment: &Experiment,
+        scheme: &Scheme,
+        places: &Places,
+        work: &Path,
+        tc_delays: bool,
+    ) -> Plan {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
         let hosts = topology.hosts.iter().map(|host| Host {
             name: host.name.clone(),
@@ -153,7 +159,7 @@ impl Plan {
             grpc_port: grpc_port(ix),
             thrift_port: thrift_port(ix),
             cpu_port: Some(CPU_PORT),
-            priorities: if spec.ack_priority { 2 } else { 1 },
+            priorities: experiment.priorities(scheme),
             program: None,
             options: switch_options(experiment, ix),
         });

@@ -181,7 +181,7 @@ impl Fabric<'_> {
     ) -> Result<Done, Failure> {
         let (experiment, work) = (self.experiment, bridge.work().to_owned());
         let scheme = &experiment.schemes[index];
-        bridge.up(&Plan::new(experiment, &self.places, &work, self.delays == Delays::Tc))?;
+        bridge.up(&Plan::new(experiment, scheme, &self.places, &work, self.delays == Delays::Tc))?;
         let artifact = Artifact::of(scheme.config.needs().program);
         let p4info = Index::from_text(artifact.p4info).map_err(Failure::work)?;
         let controller = Controller::new(&experiment.topology)?;

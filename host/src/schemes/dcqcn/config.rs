@@ -95,7 +95,7 @@ impl Dcqcn {
     }
 }
 
-pub(in crate::schemes) fn knobs() -> Vec<KnobOf<Dcqcn>> {
+pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
     let own = vec![
         KnobOf::new(
             Knob {
@@ -245,6 +245,14 @@ pub(in crate::schemes) fn knobs() -> Vec<KnobOf<Dcqcn>> {
     ];
     let pacing = PacingConfig::knobs("off", "DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying");
     own.into_iter().chain(part(pacing, |c: &mut Dcqcn| &mut c.pacing)).collect()
+}
+
+/// The knobs where DCQCN is what is left under Dart: the paper's variant it is, and marking is Dart's.
+pub(in crate::schemes) fn knobs_below_dart() -> Vec<KnobOf<Dcqcn>> {
+    const NOT_THERE: [&str; 4] = ["variant", "decrease_timer", "clamp_target", "ecn"];
+    let mut knobs = knobs();
+    knobs.retain(|k| !NOT_THERE.contains(&k.knob.name));
+    knobs
 }
 
 const MARKING_OR_VARIANT: &str = "variant (paper 5KB-200KB:0.01/40Gbps, simulator 100KB-400KB:0.2/25Gbps), \

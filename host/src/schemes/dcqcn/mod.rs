@@ -8,7 +8,7 @@ mod config;
 mod paper;
 mod simulator;
 
-pub(super) use config::{Dcqcn, knobs};
+pub(super) use config::{Dcqcn, knobs_below_dart};
 pub(super) use paper::Reaction;
 
 use crate::scheme::{
@@ -17,7 +17,7 @@ use crate::scheme::{
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
-use config::Variant;
+use config::{Variant, knobs};
 use simulator::Simulator;
 use weir_units::{Bytes, Time};
 

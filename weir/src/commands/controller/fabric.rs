@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_controller::client::Program;
 use weir_controller::import::{Imported, import};
-use weir_controller::profile::EcnConfig;
+use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
@@ -68,7 +68,11 @@ impl FabricArgs {
             writeln!(std::io::stderr(), "warning: {name}: {warning}")?;
         }
         let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
-        let mut options = PlanOptions { ecn: file.ecn.on().copied(), ..PlanOptions::default() };
+        let mut options = PlanOptions {
+            ecn: file.ecn.on().copied(),
+            deflection: file.deflection,
+            ..PlanOptions::default()
+        };
         if file.ack_priority {
             options = options.feedback_first();
         }
@@ -140,6 +144,9 @@ struct File {
     ecn: OffOr<EcnConfig>,
     #[serde(default)]
     ack_priority: bool,
+    /// In an experiment the scheme says this.
+    #[serde(default)]
+    deflection: Option<DeflectionConfig>,
 }
 
 fn off() -> OffOr<EcnConfig> {
@@ -160,6 +167,6 @@ impl File {
     }
 
     fn of(topology: TopologySpec) -> File {
-        File { topology, routing: Method::Auto, ecn: off(), ack_priority: false }
+        File { topology, routing: Method::Auto, ecn: off(), ack_priority: false, deflection: None }
     }
 }

@@ -1,5 +1,6 @@
 //! DASR, Dart's answer to receiver congestion (arXiv 1805.11158 §III): the receiver counts its senders and
 //! tells each to send at line rate over that number. DCQCN does what is left.
+//! With IOFD, deflection of short messages in the switches (§IV), it is all of Dart.
 //!
 //! What the receiver sends, by what it sees in a window of about a round trip (§III-C, Figure 5):
 //!
@@ -10,22 +11,27 @@
 //!  marks             -                       hidden                   passed on: CNPs, DCQCN
 //! ```
 
+mod senders;
+mod state;
+
 use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
+use super::iofd::{self, Iofd, dart_marking};
 use crate::knob::{HostsOwn, Knob, KnobOf, Or, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, MARKING_RANGE, Marking, Needs, Receiver,
+    AckEvent, Conduct, DataEvent, Decision, Deflection, Feedback, FlowParams, Marking, Needs, Receiver,
     Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use senders::Senders;
+use state::{State, StateMachine};
+use weir_units::{Bytes, Time};
 
 /// DASR's knobs.
 #[derive(Clone, Debug)]
 pub(super) struct Dasr {
     look_ahead: bool,
+    tenant_bits: f64,
     soft_state: Time,
     window: Or<HostsOwn, Time>,
     line_share: f64,
@@ -35,20 +41,17 @@ pub(super) struct Dasr {
 
 impl Default for Dasr {
     fn default() -> Self {
-        let k = Bytes::new(22_500);
         Dasr {
             look_ahead: true,
+            tenant_bits: 16.0,
             soft_state: Time::from_secs(2),
             window: Or::word(),
             line_share: 0.95,
-            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
+            ecn: dart_marking(),
             dcqcn: Dcqcn::default(),
         }
     }
 }
-
-/// Knobs of DCQCN that mean nothing here: the paper's variant it is, and marking is Dart's.
-const NOT_OURS: [&str; 4] = ["variant", "decrease_timer", "clamp_target", "ecn"];
 
 impl Scheme for Dasr {
     const NAME: &'static str = "dasr";
@@ -67,6 +70,20 @@ impl Scheme for Dasr {
                     help: "Count senders that another sender announces.",
                 },
                 |c: &mut Dasr| &mut c.look_ahead,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "tenant_bits",
+                    unit: "-",
+                    default: "16",
+                    range: "16 to 32",
+                    symbol: "-",
+                    source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
+                    help: "Hosts whose addresses begin with as many equal bits are one tenant's: a list is of its \
+                           own tenant's senders and counts for them alone.",
+                },
+                16.0..=32.0,
+                |c: &mut Dasr| &mut c.tenant_bits,
             ),
             KnobOf::new(
                 Knob {
@@ -105,22 +122,9 @@ impl Scheme for Dasr {
                 0.1..=1.0,
                 |c: &mut Dasr| &mut c.line_share,
             ),
-            KnobOf::new(
-                Knob {
-                    name: "ecn",
-                    unit: "B",
-                    default: "22.5KB/10Gbps",
-                    range: MARKING_RANGE,
-                    symbol: "-",
-                    source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
-                    help: "Where switches mark, unless the experiment says.",
-                },
-                |c: &mut Dasr| &mut c.ecn,
-            ),
+            iofd::ecn_knob(|c: &mut Dasr| &mut c.ecn),
         ];
-        let below = part(dcqcn::knobs(), |c: &mut Dasr| &mut c.dcqcn);
-        let below = below.filter(|k| !NOT_OURS.contains(&k.knob.name));
-        own.into_iter().chain(below).collect()
+        own.into_iter().chain(part(dcqcn::knobs_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
     }
     fn needs(&self) -> Needs {
         Needs {
@@ -146,17 +150,12 @@ impl Scheme for Dasr {
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(DasrReceiver {
-            senders: Senders::new(self.soft_state, self.look_ahead),
-            state: StateMachine {
-                window: self.window.or(host.base_rtt),
-                line: host.nic_rate.as_bps_f64(),
-                line_share: self.line_share,
-                began: Time::ZERO,
-                bytes: 0,
-                marked: false,
-                at_line: false,
-                state: State::NoCongestion,
-            },
+            senders: Senders::new(self.soft_state, self.look_ahead.then_some(self.tenant_bits as u32)),
+            state: StateMachine::new(
+                self.window.or(host.base_rtt),
+                host.nic_rate.as_bps_f64(),
+                self.line_share,
+            ),
             notification: NotificationPoint::new(self.dcqcn.cnp_interval),
         })
     }
@@ -189,131 +188,6 @@ impl Sender for DasrSender {
     }
 }
 
-/// AUSS, the active unique senders' set (§III-B).
-#[derive(Debug)]
-struct Senders {
-    look_ahead: bool,
-    soft_state: Time,
-    active: BTreeMap<Ipv4Addr, ActiveSender>,
-    swept: Time,
-}
-
-#[derive(Debug)]
-struct ActiveSender {
-    messages: u32,
-    last: Time,
-    /// It was announced and has not sent yet: its first message is counted already.
-    expected: bool,
-}
-
-/// Senders that are counted, at most: what Dart's simulations have hosts. Forged ones cannot slow the others
-/// down further than that.
-const MAX_SENDERS: usize = 1_024;
-/// Looks for dead senders in each soft-state time.
-const SWEEPS: u64 = 8;
-
-impl Senders {
-    fn new(soft_state: Time, look_ahead: bool) -> Senders {
-        Senders { look_ahead, soft_state, active: BTreeMap::new(), swept: Time::ZERO }
-    }
-
-    /// Takes note of a packet and returns n.
-    fn count(&mut self, data: &DataEvent<'_>) -> u16 {
-        if data.now.saturating_sub(self.swept) >= self.soft_state / SWEEPS {
-            self.swept = data.now;
-            let soft_state = self.soft_state;
-            self.active.retain(|_, sender| data.now.saturating_sub(sender.last) <= soft_state);
-        }
-        if let Some(sender) = self.active.get_mut(&data.source) {
-            sender.last = data.now;
-            let expected = data.first && std::mem::take(&mut sender.expected);
-            sender.messages = sender.messages.saturating_add(u32::from(data.first && !expected));
-        } else if data.slot.is_some() && self.active.len() < MAX_SENDERS {
-            // Also one that was taken for dead and goes on with its message.
-            self.active.insert(data.source, ActiveSender { messages: 1, last: data.now, expected: false });
-        }
-        if self.look_ahead {
-            self.expect(data);
-        }
-        if data.last
-            && let Some(sender) = self.active.get_mut(&data.source)
-        {
-            sender.messages -= 1;
-            if sender.messages == 0 {
-                self.active.remove(&data.source);
-            }
-        }
-        // At most MAX_SENDERS, and at least the one that reads it.
-        (self.active.len() as u16).max(1)
-    }
-}
-
-impl Senders {
-    /// §III-D: a flow begins when it is announced. Who is counted already stays counted once.
-    fn expect(&mut self, data: &DataEvent<'_>) {
-        let network = u32::from(data.source) & 0xffff_0000;
-        for id in data.announced {
-            let sender = Ipv4Addr::from(network | u32::from(u16::from_be_bytes(*id)));
-            if self.active.len() < MAX_SENDERS {
-                let new = || ActiveSender { messages: 1, last: data.now, expected: true };
-                self.active.entry(sender).or_insert_with(new);
-            }
-        }
-    }
-}
-
-/// §III-C, Figure 5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    NoCongestion,
-    Receiver,
-    NonReceiver,
-}
-
-#[derive(Debug)]
-struct StateMachine {
-    window: Time,
-    line: f64,
-    line_share: f64,
-    began: Time,
-    bytes: u64,
-    marked: bool,
-    /// Whether the last whole window was at line rate.
-    at_line: bool,
-    state: State,
-}
-
-/// How far throughput may fall below the knob's share and still count as line rate. Ours.
-const HYSTERESIS: f64 = 0.05;
-
-impl StateMachine {
-    fn next(&mut self, data: &DataEvent<'_>) -> State {
-        let passed = data.now.saturating_sub(self.began);
-        if passed >= self.window {
-            let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
-            let least = self.line_share - if self.at_line { HYSTERESIS } else { 0.0 };
-            self.at_line = rate >= self.line * least;
-            self.state = self.congestion(self.marked);
-            (self.began, self.bytes, self.marked) = (data.now, 0, false);
-        }
-        self.bytes += data.frame.get();
-        if data.marked && !self.marked {
-            // A mark counts at once, its absence at the end of the window.
-            self.marked = true;
-            self.state = self.congestion(true);
-        }
-        self.state
-    }
-
-    fn congestion(&self, marked: bool) -> State {
-        match (marked, self.at_line) {
-            (false, _) => State::NoCongestion,
-            (true, true) => State::Receiver,
-            (true, false) => State::NonReceiver,
-        }
-    }
-}
-
 #[derive(Debug)]
 struct DasrReceiver {
     senders: Senders,
@@ -333,5 +207,38 @@ impl Receiver for DasrReceiver {
                 Feedback { concurrency: 1, cnp: self.notification.notifies(data), ..Feedback::default() }
             }
         }
+    }
+}
+
+/// All of Dart: DASR with look-ahead, and IOFD.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dart {
+    dasr: Dasr,
+    iofd: Iofd,
+}
+
+impl Scheme for Dart {
+    const NAME: &'static str = "dart";
+    const ABOUT: &'static str =
+        "Dart: DASR with look-ahead, short messages deflected in order (IOFD), DCQCN below";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let iofd = part(iofd::knobs(), |c: &mut Dart| &mut c.iofd);
+        iofd.chain(part(<Dasr as Scheme>::knobs(), |c: &mut Dart| &mut c.dasr)).collect()
+    }
+    fn needs(&self) -> Needs {
+        Needs { program: SwitchProgram::Dart, ..Scheme::needs(&self.dasr) }
+    }
+    fn deflection(&self) -> Option<Deflection> {
+        Some(self.iofd.deflection())
+    }
+    fn conduct(&self) -> Conduct {
+        Scheme::conduct(&self.dasr)
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        Scheme::sender(&self.dasr, flow)
+    }
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
+        Scheme::receiver(&self.dasr, host)
     }
 }

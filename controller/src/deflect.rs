@@ -1,0 +1,64 @@
+//! Where switches may deflect to (Dart's IOFD, `p4src/controls/deflect.p4`): the candidates of each port.
+//!
+//! A port's candidates are the other ports that lead to switches, but for those from where the only way to what is
+//! behind the port leads straight back: at a switch that goes down to a rack, the spines above it mostly have no
+//! other way to that rack.
+
+use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::topology::{HostIx, Node, SwitchIx, Topology};
+use std::net::Ipv4Addr;
+
+/// The ports that a switch may take in place of `port`, in port order. None, if it leads to a host: a deflected message
+/// would have to come back to it.
+pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
+    let behind: Vec<HostIx> = topology
+        .switch_ixs()
+        .filter(|&rack| rack != at)
+        // Switches treat all hosts of a rack alike but for its own.
+        .filter_map(|rack| topology.switch(rack).hosts.first().copied())
+        .filter(|&host| ports(routes.of(at), topology.host(host).ip).contains(&port))
+        .collect();
+    if behind.is_empty() {
+        return Vec::new();
+    }
+    let others = topology.neighbours(at).filter(|next| next.port != port);
+    let leads_on = |next: SwitchIx| {
+        behind.iter().all(|&host| {
+            topology.host(host).switch == next
+                || leads_elsewhere(topology, routes, (at, port), next, topology.host(host).ip)
+        })
+    };
+    others.filter(|next| leads_on(next.switch)).map(|next| next.port).collect()
+}
+
+/// Whether a packet for `dst` that left `at` for `next`, in place of `port`, may go on from there without coming
+/// straight back.
+fn leads_elsewhere(
+    topology: &Topology,
+    routes: &Routes,
+    (at, port): (SwitchIx, u16),
+    next: SwitchIx,
+    dst: Ipv4Addr,
+) -> bool {
+    let on = |out: u16| {
+        let peer = topology.peer(next, out).map(|(_, peer)| peer.node);
+        peer.is_some_and(|node| node != Node::Switch(at))
+    };
+    let (here, there) = (routes.of(at), routes.of(next));
+    if let Some((_, Hop::Trees { .. })) = here.lookup(dst) {
+        // The packet stays with its tree.
+        let mut trees = here.trees.iter().zip(&there.trees).filter(|(tree, _)| tree.get(&dst) == Some(&port));
+        return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out| on(out)));
+    }
+    ports(there, dst).into_iter().any(on)
+}
+
+/// All ports by which a switch may send to a host.
+fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
+    match it.lookup(dst) {
+        Some((_, Hop::Deliver { port, .. } | Hop::Via { port })) => vec![port],
+        Some((_, Hop::Spread { group, .. })) => it.groups.get(&group).cloned().unwrap_or_default(),
+        Some((_, Hop::Trees { .. })) => it.trees.iter().filter_map(|tree| tree.get(&dst).copied()).collect(),
+        None => Vec::new(),
+    }
+}

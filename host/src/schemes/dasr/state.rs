@@ -1,0 +1,67 @@
+use crate::scheme::DataEvent;
+use weir_units::Time;
+
+/// §III-C, Figure 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    NoCongestion,
+    Receiver,
+    NonReceiver,
+}
+
+#[derive(Debug)]
+pub(super) struct StateMachine {
+    window: Time,
+    line: f64,
+    line_share: f64,
+    began: Time,
+    bytes: u64,
+    marked: bool,
+    /// Whether the last whole window was at line rate.
+    at_line: bool,
+    state: State,
+}
+
+/// How far throughput may fall below the knob's share and still count as line rate. Ours.
+const HYSTERESIS: f64 = 0.05;
+
+impl StateMachine {
+    pub fn new(window: Time, line: f64, line_share: f64) -> StateMachine {
+        StateMachine {
+            window,
+            line,
+            line_share,
+            began: Time::ZERO,
+            bytes: 0,
+            marked: false,
+            at_line: false,
+            state: State::NoCongestion,
+        }
+    }
+
+    pub fn next(&mut self, data: &DataEvent<'_>) -> State {
+        let passed = data.now.saturating_sub(self.began);
+        if passed >= self.window {
+            let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
+            let least = self.line_share - if self.at_line { HYSTERESIS } else { 0.0 };
+            self.at_line = rate >= self.line * least;
+            self.state = self.congestion(self.marked);
+            (self.began, self.bytes, self.marked) = (data.now, 0, false);
+        }
+        self.bytes += data.frame.get();
+        if data.marked && !self.marked {
+            // A mark counts at once, its absence at the end of the window.
+            self.marked = true;
+            self.state = self.congestion(true);
+        }
+        self.state
+    }
+
+    fn congestion(&self, marked: bool) -> State {
+        match (marked, self.at_line) {
+            (false, _) => State::NoCongestion,
+            (true, true) => State::Receiver,
+            (true, false) => State::NonReceiver,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! IOFD, Dart's in-order flow deflection (arXiv 1805.11158 §IV): what hosts have to do with it. Switches deflect
+//! messages that have tokens; the host gives them to short messages only.
+//!
+//! The scheme of this name is IOFD alone: DCQCN sets the rates.
+
+use super::dcqcn::{self, Dcqcn, NotificationPoint};
+use crate::knob::{Knob, KnobOf, Off, Or, Setting, part};
+use crate::scheme::{
+    Conduct, Deflection, FlowParams, MARKING_RANGE, Marking, Needs, QueueLimit, Receiver, Scheme, Sender,
+    SwitchProgram, TelemetryOn,
+};
+use crate::wire::RecordFormat;
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
+
+/// IOFD's knobs, a part of the schemes that have it.
+#[derive(Clone, Debug)]
+pub(super) struct Iofd {
+    tokens: Tokens,
+    short: Bytes,
+    threshold: QueueLimit,
+    lifetime: Or<Off, Time>,
+}
+
+impl Default for Iofd {
+    fn default() -> Self {
+        Iofd {
+            tokens: Tokens(4),
+            short: Bytes::from_kb(8),
+            threshold: QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK },
+            lifetime: Or::word(),
+        }
+    }
+}
+
+/// A number that fits the 4 bits of the header.
+#[derive(Clone, Copy, Debug)]
+struct Tokens(u8);
+
+impl Setting for Tokens {
+    fn read(text: &str) -> Result<Self, String> {
+        const MOST: u8 = 15;
+        let tokens = text.parse().ok().filter(|&tokens| tokens <= MOST);
+        tokens.map(Tokens).ok_or_else(|| format!("\"{text}\" is not a number up to {MOST}"))
+    }
+    fn write(self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// What Dart's thresholds are for. Its link speed is lost; 225 KB of buffer a port, of which 22.5 KB are a tenth,
+/// is the usual setting of 10 Gbit/s.
+const DARTS_LINK: Bandwidth = Bandwidth::from_gbps(10);
+
+/// Dart's ECN threshold, a step.
+pub(super) fn dart_marking() -> Marking {
+    let k = Bytes::new(22_500);
+    Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: DARTS_LINK }
+}
+
+/// Where switches mark, for schemes with Dart's threshold.
+pub(super) fn ecn_knob<C: 'static>(field: fn(&mut C) -> &mut Marking) -> KnobOf<C> {
+    let knob = Knob {
+        name: "ecn",
+        unit: "B",
+        default: "22.5KB/10Gbps",
+        range: MARKING_RANGE,
+        symbol: "-",
+        source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
+        help: "Where switches mark, unless the experiment says.",
+    };
+    KnobOf::new(knob, field)
+}
+
+pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
+    vec![
+        KnobOf::new(
+            Knob {
+                name: "tokens",
+                unit: "times",
+                default: "4",
+                range: "0 to 15",
+                symbol: "-",
+                source: "Dart §VI: more than four deflections do not help",
+                help: "How often a packet of a short message may be deflected.",
+            },
+            |c: &mut Iofd| &mut c.tokens,
+        ),
+        KnobOf::new(
+            Knob {
+                name: "short",
+                unit: "B",
+                default: "8KB",
+                range: "a size above 0",
+                symbol: "-",
+                source: "Dart §VI: short messages have 2 to 8 KB",
+                help: "The longest message that gets tokens.",
+            },
+            |c| &mut c.short,
+        ),
+        KnobOf::new(
+            Knob {
+                name: "deflect_above",
+                unit: "B",
+                default: "15KB/10Gbps",
+                range: "size/rate",
+                symbol: "-",
+                source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
+                help: "A port with more in its queue is crowded: what would leave by it is deflected.",
+            },
+            |c| &mut c.threshold,
+        ),
+        KnobOf::new(
+            Knob {
+                name: "entry_lifetime",
+                unit: "s",
+                default: "off",
+                range: "off or a time above 0",
+                symbol: "-",
+                source: "ours: Dart relies on losslessness, where none gets lost",
+                help: "When a switch may reuse the entry of a message of which nothing came for so long.",
+            },
+            |c| &mut c.lifetime,
+        ),
+    ]
+}
+
+impl Iofd {
+    pub(super) fn deflection(&self) -> Deflection {
+        Deflection {
+            tokens: self.tokens.0,
+            short: self.short,
+            threshold: self.threshold,
+            lifetime: match self.lifetime {
+                Or::Word(_) => None,
+                Or::Value(time) => Some(time),
+            },
+        }
+    }
+}
+
+/// IOFD alone.
+#[derive(Clone, Debug)]
+pub(super) struct IofdOnly {
+    iofd: Iofd,
+    ecn: Marking,
+    dcqcn: Dcqcn,
+}
+
+impl Default for IofdOnly {
+    fn default() -> Self {
+        IofdOnly { iofd: Iofd::default(), ecn: dart_marking(), dcqcn: Dcqcn::default() }
+    }
+}
+
+impl Scheme for IofdOnly {
+    const NAME: &'static str = "iofd";
+    const ABOUT: &'static str = "IOFD (Dart) alone: short messages deflected in order, DCQCN for the rates";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let iofd = part(knobs(), |c: &mut IofdOnly| &mut c.iofd);
+        let below = part(dcqcn::knobs_below_dart(), |c: &mut IofdOnly| &mut c.dcqcn);
+        iofd.chain([ecn_knob(|c: &mut IofdOnly| &mut c.ecn)]).chain(below).collect()
+    }
+    fn needs(&self) -> Needs {
+        Needs {
+            program: SwitchProgram::Dart,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: Some(self.ecn),
+            grant: false,
+        }
+    }
+    fn deflection(&self) -> Option<Deflection> {
+        Some(self.iofd.deflection())
+    }
+    fn conduct(&self) -> Conduct {
+        Scheme::conduct(&self.dcqcn)
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        Scheme::sender(&self.dcqcn, flow)
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(NotificationPoint::new(self.dcqcn.cnp_interval))
+    }
+}

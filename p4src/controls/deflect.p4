@@ -1,0 +1,214 @@
+// IOFD, in-order flow deflection: short messages take another way when theirs is crowded, all their packets the
+// same one (Dart, section IV).
+//
+//   START, tokens left, its way crowded ---> a random candidate of `deflect_port`, remembered in the DFT until END
+//   flow in the DFT -----------------------> always the port that is remembered there
+//   anything else -------------------------> the way that Forwarding has found
+//
+//   the DFT:  dft_flow  | source, message |   whose packets ...
+//             dft_out   | tokens | port   |   ... with so many tokens go by this port; 0 = entry is free
+//             dft_seen  | time            |   when the last one did
+//
+// Each packet carries its own tokens; the host gives all packets of a message the same number, and every deflection
+// takes one. A message may pass a switch twice, deflected elsewhere or back by the port that it was deflected to.
+// Such visits differ in tokens, and only a packet's own visit counts: were the tokens not part of the key, a packet
+// would find on its first visit the entry that START made on its second, or END free on its first what others
+// need on theirs. So at every visit all packets of a message take the same port in the same queue, and none overtakes another.
+//
+// No entry is overwritten: END frees it. Only START makes one, so that a message is never parted in its middle, and a
+// START that is sent again makes none: its END may have come through before. Where packets are lost an END may be
+// lost too; an entry that was idle for longer than `lifetime` ticks may be taken by another flow (0: never).
+// A message of one packet needs no entry.
+//
+// The last token's packet is told so by the flag ESCAPE, which no switch takes away: from the next switch on it waits in the
+// priority of `escape_class`, and is deflected no more. In that priority packets only go up and then down.
+//
+// A packet that came by the port that is its way on was deflected to here. For it that port counts as crowded; where
+// there is no other it may go back, which for packets that were never deflected is a drop (same_port).
+//
+// Contract: hdr.weir is valid; runs after Forwarding and Classes and before Enqueue, with egress_spec set unless
+// meta.drop_reason says why not. Other kinds than DATA are left alone: an ACK's source and message may be
+// those of another flow. The controller chooses the candidates of a port (docs/controller.md): fabric ports, not that port
+// itself, from where the way on does not lead straight back.
+#ifndef WEIR_DEFLECT_P4
+#define WEIR_DEFLECT_P4
+
+#define DFT_ENTRIES 8
+
+CELLS(64, DFT_ENTRIES, dft_flow);
+CELLS(16, DFT_ENTRIES, dft_out);
+CELLS(48, DFT_ENTRIES, dft_seen);
+
+// dft_out: 3 bits unused, 4 of tokens, 9 of port. Tokens of an entry in use are never 0.
+#define DFT_TOKENS(entry) ((entry)[12:9])
+#define DFT_PORT(entry) ((entry)[8:0])
+#define DFT_IS(i) (DFT_TOKENS(out##i) == hdr.weir.tokens && flow##i == flow)
+#define DFT_IS_FREE(i) (out##i == 0)
+#define DFT_IS_STALE(i) (now - seen##i > lifetime)
+
+control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    bit<64> flow;
+    bit<48> now;
+    bit<64> flow0; bit<64> flow1; bit<64> flow2; bit<64> flow3; bit<64> flow4; bit<64> flow5; bit<64> flow6; bit<64> flow7;
+    bit<16> out0; bit<16> out1; bit<16> out2; bit<16> out3; bit<16> out4; bit<16> out5; bit<16> out6; bit<16> out7;
+    bit<48> seen0; bit<48> seen1; bit<48> seen2; bit<48> seen3; bit<48> seen4; bit<48> seen5; bit<48> seen6; bit<48> seen7;
+    bit<32> entry;                   // DFT_ENTRIES: none
+    bit<16> out_by;
+    bit<32> waiting;
+    bit<32> threshold;
+    bit<16> candidates;              // 0: nothing is deflected from this port
+    bit<48> lifetime;
+    bit<16> candidate;
+    port_t chosen;
+    port_t second;
+
+    // What is crowded, and where one may go instead: `candidates` ports, numbered from 0.
+    action over(bit<32> limit, bit<16> ports, bit<48> ticks) {
+        threshold = limit;
+        candidates = ports;
+        lifetime = ticks;
+    }
+
+    table deflection {
+        key = { target.egress_spec : exact @name("port"); }
+        actions = { over; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = PORTS;
+    }
+
+    // The candidate, and the one to take if the packet came by it.
+    action deflect_to(port_t port, port_t other) {
+        chosen = port;
+        second = other;
+    }
+
+    table deflect_port {
+        key = {
+            target.egress_spec : exact @name("port");
+            candidate : exact @name("index");
+        }
+        actions = { deflect_to; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = DEFLECT_PORT_ENTRIES;
+    }
+
+    action escape(bit<3> priority) { target.priority = priority; }
+
+    table escape_class {
+        actions = { escape; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 1;
+    }
+
+    action misroute() {
+        hdr.weir.tokens = hdr.weir.tokens - 1;
+        events.count(EVENT_DEFLECTED);
+    }
+
+    apply {
+        if (hdr.weir.kind == KIND_DATA && (meta.drop_reason == DROP_NONE || meta.drop_reason == DROP_SAME_PORT)) {
+            if (hdr.weir.flags & FLAG_ESCAPE != 0) {
+                meta.drop_reason = DROP_NONE;
+                escape_class.apply();
+            } else if (hdr.weir.tokens != 0) {
+                meta.drop_reason = DROP_NONE;
+                now = TIME(target);
+                entry = DFT_ENTRIES;
+                out_by = 0;
+                flow = hdr.ipv4.src_addr ++ hdr.weir.message;
+                dft_flow.read(flow0, 0); dft_out.read(out0, 0);
+                dft_flow.read(flow1, 1); dft_out.read(out1, 1);
+                dft_flow.read(flow2, 2); dft_out.read(out2, 2);
+                dft_flow.read(flow3, 3); dft_out.read(out3, 3);
+                dft_flow.read(flow4, 4); dft_out.read(out4, 4);
+                dft_flow.read(flow5, 5); dft_out.read(out5, 5);
+                dft_flow.read(flow6, 6); dft_out.read(out6, 6);
+                dft_flow.read(flow7, 7); dft_out.read(out7, 7);
+                if      (DFT_IS(0)) { entry = 0; out_by = out0; }
+                else if (DFT_IS(1)) { entry = 1; out_by = out1; }
+                else if (DFT_IS(2)) { entry = 2; out_by = out2; }
+                else if (DFT_IS(3)) { entry = 3; out_by = out3; }
+                else if (DFT_IS(4)) { entry = 4; out_by = out4; }
+                else if (DFT_IS(5)) { entry = 5; out_by = out5; }
+                else if (DFT_IS(6)) { entry = 6; out_by = out6; }
+                else if (DFT_IS(7)) { entry = 7; out_by = out7; }
+
+                if (entry != DFT_ENTRIES) {
+                    target.egress_spec = DFT_PORT(out_by);
+                    misroute();
+                    if (hdr.weir.flags & FLAG_END != 0) {
+                        dft_out.write(entry, 0);
+                    } else {
+                        dft_seen.write(entry, now);
+                    }
+                } else if (hdr.weir.flags & (FLAG_START | FLAG_RETRANSMIT) == FLAG_START) {
+                    threshold = 0;
+                    candidates = 0;
+                    lifetime = 0;
+                    deflection.apply();
+                    queue_bytes.read(waiting, target.egress_spec);
+                    if (candidates != 0 && (waiting > threshold || target.egress_spec == target.ingress_port)) {
+                        RANDOM_BELOW(candidate, candidates);
+                        chosen = target.ingress_port;
+                        second = target.ingress_port;
+                        deflect_port.apply();
+                        if (chosen == target.ingress_port) {
+                            chosen = second;
+                        }
+                        if (chosen == target.ingress_port) {
+                            // no candidate is left
+                        } else if (hdr.weir.flags & FLAG_END != 0) {
+                            target.egress_spec = chosen;
+                            misroute();
+                        } else {
+                            if      (DFT_IS_FREE(0)) { entry = 0; }
+                            else if (DFT_IS_FREE(1)) { entry = 1; }
+                            else if (DFT_IS_FREE(2)) { entry = 2; }
+                            else if (DFT_IS_FREE(3)) { entry = 3; }
+                            else if (DFT_IS_FREE(4)) { entry = 4; }
+                            else if (DFT_IS_FREE(5)) { entry = 5; }
+                            else if (DFT_IS_FREE(6)) { entry = 6; }
+                            else if (DFT_IS_FREE(7)) { entry = 7; }
+                            else if (lifetime != 0) {
+                                dft_seen.read(seen0, 0);
+                                dft_seen.read(seen1, 1);
+                                dft_seen.read(seen2, 2);
+                                dft_seen.read(seen3, 3);
+                                dft_seen.read(seen4, 4);
+                                dft_seen.read(seen5, 5);
+                                dft_seen.read(seen6, 6);
+                                dft_seen.read(seen7, 7);
+                                if      (DFT_IS_STALE(0)) { entry = 0; }
+                                else if (DFT_IS_STALE(1)) { entry = 1; }
+                                else if (DFT_IS_STALE(2)) { entry = 2; }
+                                else if (DFT_IS_STALE(3)) { entry = 3; }
+                                else if (DFT_IS_STALE(4)) { entry = 4; }
+                                else if (DFT_IS_STALE(5)) { entry = 5; }
+                                else if (DFT_IS_STALE(6)) { entry = 6; }
+                                else if (DFT_IS_STALE(7)) { entry = 7; }
+                                if (entry != DFT_ENTRIES) {
+                                    events.count(EVENT_DFT_RECLAIMED);
+                                }
+                            }
+                            if (entry == DFT_ENTRIES) {
+                                events.count(EVENT_DFT_FULL);
+                            } else {
+                                dft_flow.write(entry, flow);
+                                dft_out.write(entry, 3w0 ++ hdr.weir.tokens ++ chosen);
+                                dft_seen.write(entry, now);
+                                target.egress_spec = chosen;
+                                misroute();
+                            }
+                        }
+                    }
+                }
+                // Above, tokens were not 0.
+                if (hdr.weir.tokens == 0) {
+                    hdr.weir.flags = hdr.weir.flags | FLAG_ESCAPE;
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,11 @@
+// Dart's switch: ECN, and short messages deflected round crowded ports in order (IOFD; arXiv 1805.11158, section IV).
+//
+//   sender --- data ---> [switch: queue of the way too long?] --x--> [switch] ---> receiver
+//                            '--- the whole message by another port ---> [switch] ---^
+//
+// Deflection comes before marking: its threshold is below ECN's, and what it takes away never reaches that.
+#define WEIR_DEFLECTS
+#include "include/weir.p4"
+#include "include/ecn_egress.p4"
+
+V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), EcnEgress(), WeirComputeChecksum(), WeirDeparser()) main;

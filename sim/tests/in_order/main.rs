@@ -1,0 +1,42 @@
+//! IOFD keeps every message in order, however it deflects (Dart §IV): a smaller run of the example `in_order`.
+
+mod watch;
+
+use watch::{FABRICS, Seen, experiment, watch};
+use weir_units::Time;
+
+fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
+    watch(&experiment(topology, scheme, seed, Time::from_us(200)))
+}
+
+/// Nothing out of order, nothing lost, no entry overwritten or left; and enough was deflected for that to mean something.
+#[test]
+fn deflected_messages_stay_in_order() {
+    for (name, topology) in FABRICS {
+        for scheme in ["dart", "iofd"] {
+            let seen = run(topology, scheme, 1);
+            assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
+            assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");
+            assert!(seen.deflections > 100 && seen.most > 1, "{name} {scheme}: {seen:?}");
+        }
+    }
+}
+
+/// Tables that are full, tokens that run out: the port is crowded with two packets in its queue.
+#[test]
+fn so_they_do_when_everything_is_deflected() {
+    let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";
+    for (name, topology) in FABRICS {
+        let seen = run(topology, scheme, 2);
+        assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
+        assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+    }
+}
+
+/// The same traffic without tokens is not deflected: what the others show is IOFD's.
+#[test]
+fn without_tokens_nothing_is_deflected() {
+    let seen = run(FABRICS[0].1, "{scheme: iofd, set: {tokens: 0}}", 1);
+    assert_eq!((seen.deflections, seen.most), (0, 0));
+    assert_eq!(seen.faults(), Vec::<String>::new());
+}
