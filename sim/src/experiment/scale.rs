@@ -4,7 +4,7 @@
 //! queue, a window are then what they were, in bytes, and a fabric of 100 Gbit/s that runs at 10 Mbit/s does
 //! the same, ten thousand times slower. So software switches can carry it, and its numbers mean something.
 
-use super::{ExperimentSpec, OffOr, WorkloadSpec};
+use super::{ExperimentSpec, OffOr};
 use std::fmt;
 use weir_controller::profile::EcnConfig;
 use weir_host::schemes;
