@@ -1,6 +1,6 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
-use crate::scheme::{FlowParams, SchemeConfig, TelemetryOn};
+use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::telemetry::Clock;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
@@ -79,6 +79,11 @@ impl HostConfig {
         }
     }
 
+    /// What makes up for losses: as the transport is told, else as the scheme wants it.
+    pub fn recovery(&self) -> Recovery {
+        self.transport.recovery.unwrap_or(self.scheme.carriage().recovery)
+    }
+
     pub(crate) fn check(&self) -> Result<Resolved, ConfigError> {
         let payload = self.payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
         if self.mtu > MAX_MTU {
@@ -105,11 +110,14 @@ impl HostConfig {
             rto: transport.rto.unwrap_or_else(|| RTO_FLOOR.max(rtts(RTO_RTTS))),
             nack_interval: transport.nack_interval.unwrap_or_else(|| NACK_INTERVAL.max(rtts(NACK_RTTS))),
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
+            recovery: self.recovery(),
+            min_rto: transport.min_rto,
             active_window: transport
                 .active_window
                 .unwrap_or_else(|| rtts(ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * ACTIVE_FRAMES))),
         };
-        for (what, time) in [("rto", resolved.rto), ("ack_delay", resolved.ack_delay)] {
+        let times = [("rto", resolved.rto), ("min_rto", resolved.min_rto), ("ack_delay", resolved.ack_delay)];
+        for (what, time) in times {
             if time == Time::ZERO {
                 return Err(ConfigError::NoTime { what });
             }
@@ -117,6 +125,22 @@ impl HostConfig {
         if transport.max_inbound == 0 {
             return Err(ConfigError::NoInbound);
         }
+        let (needs, carriage) = (self.scheme.needs(), self.scheme.carriage());
+        let scheme = self.scheme.name();
+        match resolved.recovery {
+            Recovery::GoBackN if carriage.subflows > 1 => {
+                return Err(ConfigError::NoSubflows { scheme });
+            }
+            Recovery::Selective
+                if needs.telemetry != TelemetryOn::Nothing
+                    || needs.grant
+                    || needs.program != SwitchProgram::Ecn =>
+            {
+                return Err(ConfigError::NoTelemetry { scheme });
+            }
+            _ => {}
+        }
+        debug_assert!((1..=MAX_SUBFLOWS).contains(&carriage.subflows), "a knob's range");
         Ok(resolved)
     }
 }
@@ -152,6 +176,12 @@ pub const MAX_INBOUND: u32 = 65_535;
 /// Ended messages a receiver remembers. Ours: more than end within one RTO at 100 Gbit/s if they
 /// average over 12 KB; the oldest are forgotten first.
 pub const TOMBSTONES: u32 = 4_096;
+/// Shortest retransmission timeout with [`Recovery::Selective`]: what the AMP paper's ns-3 has by default, and
+/// Linux (`RttEstimator::MinRTO`).
+pub const MIN_RTO: Time = Time::from_ms(200);
+/// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
+/// thousand messages with sixty gaps each.
+pub const MAX_STRETCHES: u32 = 65_536;
 /// Control frames that may wait. Ours: two milliseconds of full frames at 100 Gbit/s, so only a
 /// long pause of the control class reaches it.
 pub const CONTROL_QUEUE: u32 = 16_384;
@@ -159,8 +189,15 @@ pub const CONTROL_QUEUE: u32 = 16_384;
 /// Timers and limits. `None` takes the default, which follows the fabric's speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportConfig {
-    /// Retransmission timeout; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
+    /// What makes up for losses; `None`: as the scheme wants it. All hosts of a network must agree.
+    pub recovery: Option<Recovery>,
+    /// Retransmission timeout; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs. With
+    /// [`Recovery::Selective`] only until a round-trip time is known.
     pub rto: Option<Time>,
+    /// Shortest retransmission timeout with [`Recovery::Selective`].
+    pub min_rto: Time,
+    /// Stretches of bytes behind gaps that a receiver keeps account of, with [`Recovery::Selective`].
+    pub max_stretches: u32,
     /// At most one NACK per this time for the same expected byte; default the larger of
     /// [`NACK_INTERVAL`] and [`NACK_RTTS`] base RTTs.
     pub nack_interval: Option<Time>,
@@ -180,7 +217,10 @@ pub struct TransportConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         TransportConfig {
+            recovery: None,
             rto: None,
+            min_rto: MIN_RTO,
+            max_stretches: MAX_STRETCHES,
             nack_interval: None,
             ack_delay: None,
             active_window: None,
@@ -195,7 +235,9 @@ impl Default for TransportConfig {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resolved {
     pub payload: u32,
+    pub recovery: Recovery,
     pub rto: Time,
+    pub min_rto: Time,
     pub nack_interval: Time,
     pub ack_delay: Time,
     pub active_window: Time,
@@ -242,4 +284,18 @@ pub enum ConfigError {
     /// No room for any flow.
     #[error("max_inbound: 0 refuses every message, use at least 1")]
     NoInbound,
+    /// Subflows need the other transport.
+    #[error(
+        "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"
+    )]
+    NoSubflows {
+        /// Which scheme.
+        scheme: &'static str,
+    },
+    /// Telemetry needs the other transport.
+    #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
+    NoTelemetry {
+        /// Which scheme.
+        scheme: &'static str,
+    },
 }

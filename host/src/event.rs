@@ -16,12 +16,29 @@ pub struct FlowSpec {
     pub peer: Ipv4Addr,
     /// Destination MAC of its DATA.
     pub peer_mac: MacAddr,
-    /// The UDP port that spreads flows over paths.
+    /// The UDP port that spreads flows over paths; of a message with subflows that of the first, from which
+    /// the others follow ([`subflow_port`]).
     pub entropy_port: u16,
     /// How much; `None` until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
     /// Its id, unique among this host's messages.
     pub message: u32,
+}
+
+/// Where the dynamic ports begin (RFC 6335), and how many there are: a power of two.
+const DYNAMIC_PORTS: u16 = 49_152;
+const PORTS: u16 = 16_384;
+/// How far the ports of consecutive subflows are apart: the golden part of [`PORTS`], odd, so that sixteen
+/// of them are different and far from each other. Neighbouring ports crowd in a CRC.
+const STRIDE: u16 = 10_125;
+
+/// The UDP port of a subflow of a message whose first subflow has the port `first`.
+pub fn subflow_port(first: u16, subflow: u8) -> u16 {
+    if subflow == 0 {
+        return first;
+    }
+    let place = first.wrapping_add(u16::from(subflow).wrapping_mul(STRIDE)) % PORTS;
+    DYNAMIC_PORTS + place
 }
 
 /// Why a message cannot be sent.
@@ -144,4 +161,25 @@ pub struct InboundView {
     pub last_seen: Time,
     /// XOR of switch ids on the way of its last DATA packet.
     pub path_id: u16,
+}
+
+/// A subflow of a message as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubflowView {
+    /// Its UDP port.
+    pub entropy_port: u16,
+    /// Whether it may send data that was not sent before.
+    pub active: bool,
+    /// Window in payload bytes.
+    pub window: Bytes,
+    /// Payload bytes in the network, as far as ACKs tell.
+    pub inflight: Bytes,
+    /// Payload bytes acknowledged.
+    pub acked: Bytes,
+    /// Packets sent more than once.
+    pub retransmits: u64,
+    /// The newest round-trip time.
+    pub rtt: Option<Time>,
+    /// XOR of switch ids on the way of the DATA packet that was acknowledged last.
+    pub data_path: Option<u16>,
 }

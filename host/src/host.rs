@@ -1,5 +1,5 @@
 use crate::config::{ConfigError, HostConfig, Resolved};
-use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, Transmit};
+use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit};
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
 use crate::wire::{FrameView, Kind, MAX_HEAD};
@@ -139,6 +139,11 @@ impl Host {
     /// A flow as it is now; `None` once it is finished.
     pub fn flow(&self, flow: FlowId) -> Option<FlowView> {
         self.outbound.view(flow.0)
+    }
+
+    /// A subflow of a message as it is now; `None` once the message is finished, and where messages have none.
+    pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowView> {
+        self.outbound.subflow(flow.0, index)
     }
 
     /// Flows that are not finished.

@@ -4,7 +4,7 @@
 //!
 //! - [`wire`]: frames as checked views and values. Knows no flow.
 //! - [`telemetry`]: what switches reported, in data-path order and plain units. Knows no scheme.
-//! - [`Host`]: one per NIC. Messages, go-back-N, window and pacing, ACKs and NACKs, N. It decides
+//! - [`Host`]: one per NIC. Messages, repeating what was lost, subflows, window and pacing, ACKs and NACKs, N. It decides
 //!   no rate.
 //! - [`scheme`]: what a congestion control scheme is; [`schemes`]: those there are. They see events
 //!   and give decisions; no frame, no timer.
@@ -29,8 +29,10 @@ pub mod wire;
 
 pub use config::{
     ACTIVE_FRAMES, ACTIVE_RTTS, CONTROL_QUEUE, ConfigError, DEFAULT_MTU, HostConfig, MAX_INBOUND,
-    NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES, TransportConfig,
+    MAX_STRETCHES, MIN_RTO, NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES, TransportConfig,
 };
-pub use event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, Transmit};
+pub use event::{
+    FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit, subflow_port,
+};
 pub use host::Host;
 pub use stats::{DropReason, Drops, HostStats};

@@ -32,8 +32,12 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn deflection(&self) -> Option<Deflection>;
     /// What to expect of it; the test harness does.
     fn conduct(&self) -> Conduct;
+    /// How its messages are carried, where the experiment does not say otherwise.
+    fn carriage(&self) -> Carriage;
     /// The sender half for one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
+    /// The sender half for one connection of [`Carriage::subflows`] subflows.
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled>;
     /// The receiver half for one host; of flows it is told what the host knows of its own.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
 }
@@ -51,7 +55,13 @@ pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
         None
     }
     fn conduct(&self) -> Conduct;
+    fn carriage(&self) -> Carriage {
+        Carriage::default()
+    }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        Box::new(Alone(self.sender(flow)))
+    }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
 }
 
@@ -87,6 +97,12 @@ impl<S: Scheme> SchemeConfig for S {
     fn conduct(&self) -> Conduct {
         Scheme::conduct(self)
     }
+    fn carriage(&self) -> Carriage {
+        Scheme::carriage(self)
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        Scheme::coupled(self, flow)
+    }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(self, flow)
     }
@@ -109,6 +125,47 @@ pub struct Conduct {
     /// What the queue stays below once they know of each other.
     pub steady: Bytes,
 }
+
+/// What makes up for packets that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
+    /// to nothing.
+    GoBackN,
+    /// As TCP does: the receiver keeps what came behind a gap, the sender fills the gap. Messages may have
+    /// several subflows.
+    Selective,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Recovery::GoBackN => "go-back-n",
+            Recovery::Selective => "selective",
+        })
+    }
+}
+
+/// How a scheme's messages are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carriage {
+    /// What makes up for losses.
+    pub recovery: Recovery,
+    /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
+    pub subflows: u8,
+    /// Whether flows start with a small window that doubles per round trip, and not at line rate.
+    pub slow_start: bool,
+}
+
+impl Default for Carriage {
+    /// As RDMA carries messages.
+    fn default() -> Self {
+        Carriage { recovery: Recovery::GoBackN, subflows: 1, slow_start: false }
+    }
+}
+
+/// Subflows of a message, at most: the header's index has 4 bits.
+pub const MAX_SUBFLOWS: u8 = 16;
 
 /// Which packets gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,7 +372,7 @@ pub struct RateEvent {
 /// How a loss was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
-    /// The receiver saw a gap.
+    /// The receiver saw a gap: it said so, or duplicate ACKs did.
     Nack,
     /// Nothing was acknowledged for a retransmission timeout.
     Timeout,
@@ -367,6 +424,75 @@ pub trait Sender: fmt::Debug + Send {
     }
     /// What holds now; before any event, how the flow starts.
     fn decision(&self) -> Decision;
+}
+
+/// Whether a subflow is making up for losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// It is not.
+    None,
+    /// Fast recovery: duplicate ACKs told of the loss.
+    Fast,
+    /// A timeout did, and what was in flight then is not acknowledged yet.
+    Timeout,
+}
+
+/// The sender half of a connection: one for all its subflows, which it sees together.
+///
+/// An event changes what its own subflow may do, and whether any may send new data.
+pub trait Coupled: fmt::Debug + Send {
+    /// Feedback arrived on a subflow.
+    fn on_ack(
+        &mut self,
+        subflow: usize,
+        repair: Repair,
+        ack: &AckEvent<'_>,
+        checks: &mut TelemetryChecks,
+    ) -> Decision;
+    /// Packets of a subflow were lost.
+    fn on_loss(&mut self, subflow: usize, loss: &LossEvent) -> Decision;
+    /// A congestion notification packet arrived on a subflow.
+    fn on_cnp(&mut self, subflow: usize, _now: Time) -> Decision {
+        self.decision(subflow)
+    }
+    /// The timer of a subflow's decision expired.
+    fn on_timer(&mut self, subflow: usize, _now: Time) -> Decision {
+        self.decision(subflow)
+    }
+    /// What holds for a subflow now; before any event, how it starts.
+    fn decision(&self, subflow: usize) -> Decision;
+    /// Whether a subflow may send data that was not sent before. At least one may.
+    fn is_active(&self, _subflow: usize) -> bool {
+        true
+    }
+}
+
+/// A scheme of one path as that of a connection with one subflow.
+#[derive(Debug)]
+pub(crate) struct Alone(pub Box<dyn Sender>);
+
+impl Coupled for Alone {
+    fn on_ack(
+        &mut self,
+        _subflow: usize,
+        _repair: Repair,
+        ack: &AckEvent<'_>,
+        checks: &mut TelemetryChecks,
+    ) -> Decision {
+        self.0.on_ack(ack, checks)
+    }
+    fn on_loss(&mut self, _subflow: usize, loss: &LossEvent) -> Decision {
+        self.0.on_loss(loss)
+    }
+    fn on_cnp(&mut self, _subflow: usize, now: Time) -> Decision {
+        self.0.on_cnp(now)
+    }
+    fn on_timer(&mut self, _subflow: usize, now: Time) -> Decision {
+        self.0.on_timer(now)
+    }
+    fn decision(&self, _subflow: usize) -> Decision {
+        self.0.decision()
+    }
 }
 
 /// A DATA packet as the receiver half sees it.

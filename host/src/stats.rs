@@ -62,6 +62,8 @@ drop_reasons! {
     AckBeyondSent = "ack_beyond_sent",
     /// DATA beyond the message's end.
     BeyondEnd = "beyond_end",
+    /// DATA behind a gap, and too many gaps are open already.
+    ReorderFull = "reorder_full",
     /// No room for another inbound flow.
     ReceiverFull = "receiver_full",
     /// A control frame for which the queue had no room.
@@ -111,6 +113,10 @@ pub struct HostStats {
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Losses that duplicate ACKs told of.
+    pub fast_retransmits: u64,
+    /// How often a message fell back from several subflows to fewer (AMP).
+    pub suppressions: u64,
     /// DATA packets taken in order.
     pub data_received: u64,
     /// Payload bytes taken in order.

@@ -91,6 +91,9 @@ def state(switch, program):
     for name in ("queue_bytes", "tx_bytes", *rates):
         for port in (0, *PORTS, 9, 255):
             yield f"register_check {name} {port} {switch.register(name, port)}"
+    if program == "dart":
+        for name, entry in itertools.product(("dft_flow", "dft_out"), range(8)):
+            yield f"register_check {name} {entry} {switch.register(name, entry)}"
 
 
 def transcript(bmv2, program, traffic, packets):

@@ -50,6 +50,14 @@ class TrafficTest(unittest.TestCase):
             self.assertTrue(all(line.startswith("register_write ") for line in states))
             self.assertFalse(any("all_int_table" in line for line in states))
 
+    def test_flows_of_dart_come_back(self):
+        packets = [frame for kind, _, *rest in stream("dart") if kind == "packet" for frame in rest]
+        # Source, message and tokens of whole DATA packets; START and END of the same.
+        data = [frame for frame in packets if len(frame) >= 66 and frame[12:15] == b"\x08\x00\x45" and frame[42] == 0x10]
+        flows = {flag: {(frame[26:30], frame[50:54], frame[44] >> 4) for frame in data if frame[43] & flag and frame[44] >> 4}
+                 for flag in (wire.START, wire.END)}
+        self.assertGreater(len(flows[wire.START] & flows[wire.END]), 20)
+
     def test_barrier_frames_are_told_from_each_other(self):
         frames = {frame for port in BARRIER_PORTS for serial in (0, 1) for frame in barrier(port, serial)}
         self.assertEqual(len(frames), 2 * 2 * len(BARRIER_PORTS))

@@ -37,6 +37,17 @@ def laws_of(program):
                 yield laws.entry("rocc_port", "pi", port, ROCC[port % 2])
         elif program == "rcp" and port != 8:
             yield laws.entry("rcp_port", "rcp", port, RCP)
+    if program == "dart":
+        # One candidate a port, so that nothing is left to chance; port 8 has none, and none is ever stale.
+        stf = Stf("")
+        stf.lines.clear()
+        for port in PORTS[:-1]:
+            stf.line(f"add deflection port:{port} over(limit:{(100, 1400, 60_000)[port % 3]}, ports:1, ticks:{(0, 2**47)[port % 2]})")
+            to, other = 1 + port % 8, 1 + (port + 3) % 8
+            if port != 7:
+                stf.line(f"add deflect_port port:{port} index:0 deflect_to(port:{to}, other:{other})")
+        stf.escape(5)
+        yield from stf.lines
 
 
 def tables(data_priority):
@@ -93,7 +104,8 @@ class Traffic:
         # packets are marked for it.
         self.data_priority = self.random.choice([0, 2])
         # Entropy ports and destinations of the flows: few enough that each comes back, in both directions.
-        self.flows = [(self.address(), self.address(), self.random.randrange(49152, 65536)) for _ in range(FLOWS)]
+        self.flows = [(self.address(), self.address(), self.random.randrange(49152, 65536))
+                      for _ in range(8 if program == "dart" else FLOWS)]
 
     def address(self):
         nets = [0x0A000000, 0x0A000000, 0x0A010000, 0x0A020000, 0x0A030000, 0x0A030000, 0x0A040500, 0x0A050000,
@@ -106,7 +118,7 @@ class Traffic:
     def steps(self, packets):
         """(`packet`, port, frame) so many times, and (`state`, statement) between them."""
         for number in range(packets):
-            if number % 20 == 0:
+            if number % (4 if self.program == "dart" else 20) == 0:
                 yield "state", self.poke()
             if self.program in COMPUTES:
                 yield "state", "time 1us"
@@ -117,6 +129,8 @@ class Traffic:
         registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program == "fncc")
         if self.program in ("rocc", "rcp"):
             registers += ["fair_rate", "rate_queue", "rate_time"]
+        if self.program == "dart" and self.random.random() < 0.02:
+            return f"register_write dft_out {self.random.randrange(8)} 0"
         name, port = self.random.choice(registers), self.random.choice(PORTS)
         if name == "all_int_table":
             value = self.random.getrandbits(36)
@@ -161,7 +175,7 @@ class Traffic:
         if chance.random() < 0.5:
             src, dst, ports = dst, src, {"sport": wire.WEIR_PORT, "dport": entropy}
         hops = chance.choice([0, 0, 0, 1, 2, 3, 7, 8, 9, 15])
-        return dict(
+        header = dict(
             src=src, dst=dst, **ports,
             kind=chance.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, chance.randrange(KINDS)]),
             flags=chance.choice([0, wire.TELEMETRY, wire.TELEMETRY, chance.getrandbits(8)]),
@@ -172,6 +186,13 @@ class Traffic:
             payload=chance.randbytes(chance.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),
             padding=chance.randbytes(chance.choice([0] * 9 + [1, 6, 40])),
         )
+        if self.program == "dart":
+            # Few messages with few tokens, so that a START, what follows it and its END are one flow's.
+            flags = [wire.START, wire.START, 0, wire.END, wire.END, wire.START | wire.END, wire.RETRANSMIT | wire.START,
+                     wire.RETRANSMIT | wire.END, wire.ESCAPE, chance.getrandbits(8)]
+            header["kind"] = chance.choice([wire.DATA, wire.DATA, header["kind"]])
+            header |= dict(message=chance.randrange(2), tokens=chance.choice([0, 1, 4, 4, 4, 15]), flags=chance.choice(flags))
+        return header
 
     def weir(self):
         return self.port(), frame_bytes(wire.weir_frame(**self.header()))

@@ -19,7 +19,7 @@ use weir_proto::p4info::Index;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::Program;
-use weir_switch::tm::{PfcConfig, PfcPort, PortConfig};
+use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
 use weir_units::Time;
 
 /// The fabric of one scheme, and what only assembling it knows.
@@ -158,7 +158,8 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
     let ports = topology.switch(ix).ports().map(|(port, link)| {
         let link = topology.link(link);
         let pfc = pfc.map(|_| PfcPort::for_link(link.rate, link.delay, slowest));
-        PortConfig { pfc, ..PortConfig::new(port) }
+        let packets = spec.queue_packets.unwrap_or(QueueLimits::NONE.packets);
+        PortConfig { pfc, limits: QueueLimits { packets, ..QueueLimits::NONE }, ..PortConfig::new(port) }
     });
     SwitchConfig {
         ports: ports.collect(),
@@ -178,11 +179,13 @@ fn build_host(
     let (topology, spec) = (&experiment.topology, &experiment.spec);
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;
-    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, Arc::clone(&scheme.config));
+    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
     config.mac = host.mac;
     config.mtu = spec.mtu;
     config.telemetry_clock = clocks(base_rtt).1;
     config.ack_every = spec.transport.ack_every;
+    config.transport.recovery = Some(experiment.recovery(scheme));
+    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
     config.data_class = DATA_PRIORITY;
     config.control_class = if spec.ack_priority { FEEDBACK_PRIORITY } else { DATA_PRIORITY };
     Host::new(config).map_err(|e| RunError::Host { name: host.name.clone(), why: e.to_string() })

@@ -379,6 +379,8 @@ impl<'e> SchemeRun<'e> {
             pauses: pauses.iter().filter(|p| p.on).count() as u64,
             deflections: counts.deflections,
             retransmits: counts.retransmits,
+            timeouts: counts.timeouts,
+            suppressions: counts.suppressions,
             fct: fct::summarise(&flows),
         };
         let interval = self.experiment.spec.observe.interval;

@@ -33,6 +33,10 @@ pub struct Counts {
     pub deflections: u64,
     /// Data packets sent again.
     pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fallbacks to one subflow.
+    pub suppressions: u64,
 }
 
 /// Reads all counters of `network`.
@@ -44,6 +48,8 @@ pub fn count(network: &Network) -> Counts {
     for nic in &network.nics {
         let stats = nic.host.stats();
         counts.retransmits += stats.retransmits;
+        counts.timeouts += stats.timeouts;
+        counts.suppressions += stats.suppressions;
         for (reason, packets) in stats.drops.iter() {
             *counts.drops.entry(format!("host_{}", reason.name())).or_default() += packets;
         }

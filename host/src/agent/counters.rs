@@ -22,6 +22,8 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("payload_sent", stats.payload_sent),
         ("retransmits", stats.retransmits),
         ("timeouts", stats.timeouts),
+        ("fast_retransmits", stats.fast_retransmits),
+        ("suppressions", stats.suppressions),
         ("data_received", stats.data_received),
         ("payload_received", stats.payload_received),
         ("duplicates", stats.duplicates),

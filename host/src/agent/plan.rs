@@ -1,6 +1,6 @@
 use super::{AgentError, Interface, StartAt};
-use crate::HostConfig;
 use crate::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT};
+use crate::{HostConfig, subflow_port};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -90,7 +90,12 @@ impl AgentConfig {
 
     /// UDP ports at which packets reach this host.
     pub(super) fn ports(&self) -> BTreeSet<u16> {
-        let own = self.flows.iter().map(|flow| flow.entropy_port);
+        let subflows = self.host.scheme.carriage().subflows;
+        let ports = |flow: &FlowPlan| {
+            let first = flow.entropy_port;
+            (0..subflows).map(move |subflow| subflow_port(first, subflow))
+        };
+        let own = self.flows.iter().flat_map(ports);
         own.chain([WEIR_PORT]).collect()
     }
 }

@@ -1,13 +1,15 @@
-//! DCTCP (SIGCOMM 2010) as a rate: the share of marked bytes per round trip says how far to slow down.
+//! DCTCP (SIGCOMM 2010): the share of marked bytes per round trip says how far to slow down.
 //!
-//! The form is the HPCC simulator's (`rdma-hw.cc:998-1050`): a message starts at line rate, without slow
-//! start, and the window is the rate times `T`.
+//! As a rate its form is the HPCC simulator's (`rdma-hw.cc:998-1050`): a message starts at line rate, without
+//! slow start, and the window is the rate times `T`. As a window it is TCP's (RFC 8257), for networks that
+//! lose packets.
 
+use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, Setting, part};
+use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, PlainReceiver,
-    Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Alone, Carriage, Conduct, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking,
+    Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -16,20 +18,42 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 /// DCTCP's knobs.
 #[derive(Clone, Debug)]
 pub(super) struct Dctcp {
+    form: Form,
     g: f64,
     increase: Increase,
     ecn: Marking,
     pacing: PacingConfig,
+    windows: WindowsConfig,
+}
+
+/// What the law regulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Rate,
+    Window,
+}
+
+const FORMS: &[(&str, Form)] = &[("rate", Form::Rate), ("window", Form::Window)];
+
+impl Setting for Form {
+    fn read(text: &str) -> Result<Self, String> {
+        word_of(text, FORMS)
+    }
+    fn write(self) -> String {
+        word_for(self, FORMS)
+    }
 }
 
 impl Default for Dctcp {
     fn default() -> Self {
         let k = Bytes::from_kb(30);
         Dctcp {
+            form: Form::Rate,
             g: 0.0625,
             increase: Increase::Packet,
             ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
             pacing: PacingConfig::new(Window::Varying),
+            windows: WindowsConfig::single(),
         }
     }
 }
@@ -77,6 +101,18 @@ impl Scheme for Dctcp {
 
     fn knobs() -> Vec<KnobOf<Self>> {
         let own = [
+            KnobOf::new(
+                Knob {
+                    name: "form",
+                    unit: "-",
+                    default: "rate",
+                    range: "rate or window (TCP's, with slow start, over a network that loses packets)",
+                    symbol: "-",
+                    source: "HPCC simulator; RFC 8257",
+                    help: "What the law regulates.",
+                },
+                |c: &mut Dctcp| &mut c.form,
+            ),
             KnobOf::number(
                 Knob {
                     name: "g",
@@ -117,7 +153,10 @@ impl Scheme for Dctcp {
         ];
         let window = "HPCC simulator: BDP times rate over line rate";
         let pacing = PacingConfig::knobs("varying", window);
-        own.into_iter().chain(part(pacing, |c: &mut Dctcp| &mut c.pacing)).collect()
+        own.into_iter()
+            .chain(part(pacing, |c: &mut Dctcp| &mut c.pacing))
+            .chain(part(WindowsConfig::window_knobs(), |c: &mut Dctcp| &mut c.windows))
+            .collect()
     }
     fn needs(&self) -> Needs {
         Needs {
@@ -130,6 +169,14 @@ impl Scheme for Dctcp {
     }
     /// The queue swings about K, 300 KB at 100 Gbit/s.
     fn conduct(&self) -> Conduct {
+        if self.form == Form::Window {
+            return Conduct {
+                fair_within: Time::from_ms(30),
+                recovers_within: Time::from_ms(1),
+                peak: Bytes::from_kb(700),
+                steady: Bytes::from_kb(400),
+            };
+        }
         Conduct {
             fair_within: Time::from_ms(4),
             recovers_within: Time::from_ms(1),
@@ -137,7 +184,22 @@ impl Scheme for Dctcp {
             steady: Bytes::from_kb(400),
         }
     }
+    fn carriage(&self) -> Carriage {
+        match self.form {
+            Form::Rate => Carriage::default(),
+            Form::Window => self.windows.carriage(),
+        }
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        match self.form {
+            Form::Rate => Box::new(Alone(self.sender(flow))),
+            Form::Window => self.windows.coupled(DctcpLaw::new(self.g), flow),
+        }
+    }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        if self.form == Form::Window {
+            return self.windows.sender(DctcpLaw::new(self.g), flow);
+        }
         let pacing = Pacing::new(&self.pacing, flow);
         Box::new(DctcpSender {
             pacing,

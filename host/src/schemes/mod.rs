@@ -8,6 +8,7 @@ mod hpcc;
 mod hpcc_plus;
 mod inflight;
 mod iofd;
+mod multipath;
 mod pacing;
 mod rcp;
 mod rocc;
@@ -34,6 +35,11 @@ pub fn registry() -> &'static [MakeScheme] {
         make::<iofd::IofdOnly>,
         make::<rocc::Rocc>,
         make::<rcp::Rcp>,
+        make::<multipath::Uncoupled>,
+        make::<multipath::Amp>,
+        make::<multipath::Xmp>,
+        make::<multipath::Dcm>,
+        make::<multipath::Mptcp>,
     ]
 }
 

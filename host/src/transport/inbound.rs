@@ -1,7 +1,7 @@
+use super::book::{Book, Known, id_of};
 use super::control::{Control, ControlQueue, Records};
-use super::lru::{Links, List};
-use super::slab::{Key, Slab};
-use super::{IdMap, unwrap_seq};
+use super::slab::Key;
+use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::scheme::{DataEvent, Feedback, Receiver, TelemetryOn};
@@ -15,15 +15,8 @@ use weir_units::{Bytes, Time};
 /// All messages on their way in.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    flows: Slab<Arriving>,
-    by_id: IdMap<u64, u32>,
-    links: Vec<Links>,
-    /// Flows heard of within the active window, and the others, both longest unheard first.
-    active: List,
-    idle: List,
-    /// Ended messages and their sizes, and the same in the order they ended.
-    ended: IdMap<u64, u64>,
-    ended_order: VecDeque<u64>,
+    /// Of ended messages their sizes.
+    book: Book<Arriving, u64>,
     /// When held ACKs are due. One that was sent meanwhile is no longer its flow's `ack_due`.
     delayed: VecDeque<(Time, Key)>,
     receiver: Box<dyn Receiver>,
@@ -33,15 +26,11 @@ pub(crate) struct Inbound {
     telemetry: TelemetryOn,
     nack_interval: Time,
     ack_delay: Time,
-    active_window: Time,
-    max_flows: usize,
-    max_ended: usize,
 }
 
 /// A message that is arriving.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Arriving {
-    id: u64,
     /// Next byte expected.
     expected: u64,
     /// Packets taken and not acknowledged.
@@ -51,9 +40,7 @@ struct Arriving {
     ack_due: Option<Time>,
     /// The expected byte that was last asked for, and when.
     nacked: Option<(u64, Time)>,
-    last_seen: Time,
     path_id: u16,
-    is_active: bool,
 }
 
 /// Where a packet stands in its message, for the scheme.
@@ -77,28 +64,15 @@ fn announced<'a>(frame: &FrameView<'a>) -> Option<&'a [[u8; 2]]> {
     ids.as_chunks().0.get(..count)
 }
 
-/// A flow is (source address, message).
-fn id_of(peer: Ipv4Addr, message: u32) -> u64 {
-    u64::from(u32::from(peer)) << 32 | u64::from(message)
-}
-
-/// The path id of the acknowledged DATA packet, as the receiver puts it in the grant field of
-/// schemes that do not use it. The ACK's own path id is that of the way back.
-pub(super) fn echoed_path(grant: u32) -> u16 {
-    (grant & 0xfff) as u16
-}
-
 impl Inbound {
     pub fn new(config: &HostConfig, resolved: &Resolved) -> Inbound {
         let needs = config.scheme.needs();
         Inbound {
-            flows: Slab::default(),
-            by_id: IdMap::default(),
-            links: Vec::new(),
-            active: List::new(),
-            idle: List::new(),
-            ended: IdMap::default(),
-            ended_order: VecDeque::new(),
+            book: Book::new(
+                resolved.active_window,
+                config.transport.max_inbound,
+                config.transport.tombstones,
+            ),
             delayed: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
             ack_every: config.ack_every,
@@ -110,33 +84,18 @@ impl Inbound {
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
-            active_window: resolved.active_window,
-            max_flows: config.transport.max_inbound as usize,
-            max_ended: config.transport.tombstones as usize,
         }
     }
 
     pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
-        let flow = self.flows.at(*self.by_id.get(&id_of(peer, message))?)?;
-        Some(InboundView {
-            received: Bytes::new(flow.expected),
-            last_seen: flow.last_seen,
-            path_id: flow.path_id,
-        })
+        let Known::Arriving(slot) = self.book.find(id_of(peer, message)) else { return None };
+        let (flow, last_seen) = (self.book.at(slot)?, self.book.last_seen(slot)?);
+        Some(InboundView { received: Bytes::new(flow.expected), last_seen, path_id: flow.path_id })
     }
 
     /// Flows active at `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
-        while let Some(slot) = self.active.oldest() {
-            let Some(flow) = self.flows.at_mut(slot) else { break };
-            if now.saturating_sub(flow.last_seen) <= self.active_window {
-                break;
-            }
-            flow.is_active = false;
-            self.active.remove(&mut self.links, slot);
-            self.idle.push(&mut self.links, slot);
-        }
-        self.active.len()
+        self.book.active(now)
     }
 
     /// A DATA packet came in.
@@ -154,15 +113,13 @@ impl Inbound {
         let announced = announced(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let id = id_of(frame.ip.source(), weir.message());
-        let (slot, first) = match self.by_id.get(&id) {
-            Some(&slot) => (slot, false),
-            None => match self.ended.get(&id) {
-                Some(&size) => return self.data_after_end(now, frame, size, control, stats),
-                None => (self.insert(now, id, stats)?, true),
-            },
+        let (slot, first) = match self.book.find(id) {
+            Known::Arriving(slot) => (slot, false),
+            Known::Ended(&size) => return self.data_after_end(now, frame, size, control, stats),
+            Known::Unknown => (self.book.insert(now, id, Arriving::default(), stats, drop)?, true),
         };
-        self.touch(now, slot);
-        let Some(expected) = self.flows.at(slot).map(|flow| flow.expected) else {
+        self.book.touch(now, slot);
+        let Some(expected) = self.book.at(slot).map(|flow| flow.expected) else {
             return Err(DropReason::ReceiverFull);
         };
         // Before the first byte: as much a repetition as anything else below what is expected.
@@ -178,7 +135,7 @@ impl Inbound {
             let cnp = Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply };
             control.push(cnp, stats);
         }
-        let Some(flow) = self.flows.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         flow.path_id = weir.path_id();
         let marked = frame.ip.ecn() == Ecn::Ce;
         stats.marked += u64::from(marked);
@@ -223,11 +180,11 @@ impl Inbound {
             if flow.ack_due.is_none() {
                 let due = now.saturating_add(self.ack_delay);
                 flow.ack_due = Some(due);
-                self.delayed.push_back((due, self.flows.key(slot)));
+                self.delayed.push_back((due, self.book.key(slot)));
             }
         }
         if ended {
-            self.end(slot, id, end);
+            self.book.end(slot, |_| end);
             let (peer, message) = (frame.ip.source(), weir.message());
             events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(end), at: now });
         }
@@ -291,6 +248,7 @@ impl Inbound {
             peer: frame.ip.source(),
             entropy_port: frame.entropy_port(),
             message: weir.message(),
+            subflow: weir.subflow(),
             seq: 0,
             stamp: weir.stamp(),
             concurrency: feedback.concurrency,
@@ -324,59 +282,6 @@ impl Inbound {
         Ok(())
     }
 
-    fn insert(&mut self, now: Time, id: u64, stats: &mut HostStats) -> Result<u32, DropReason> {
-        if self.flows.len() >= self.max_flows {
-            self.active_flows(now);
-            let oldest = self.idle.oldest().ok_or(DropReason::ReceiverFull)?;
-            self.remove(oldest);
-            stats.inbound_evicted += 1;
-        }
-        let key = self.flows.insert(Arriving {
-            id,
-            expected: 0,
-            unacked: 0,
-            held: None,
-            ack_due: None,
-            nacked: None,
-            last_seen: now,
-            path_id: 0,
-            is_active: true,
-        });
-        self.by_id.insert(id, key.slot);
-        self.active.push(&mut self.links, key.slot);
-        Ok(key.slot)
-    }
-
-    /// The flow was heard of now.
-    fn touch(&mut self, now: Time, slot: u32) {
-        let Some(flow) = self.flows.at_mut(slot) else { return };
-        flow.last_seen = now;
-        if flow.is_active && self.active.newest() == Some(slot) {
-            return;
-        }
-        let list = if flow.is_active { &mut self.active } else { &mut self.idle };
-        list.remove(&mut self.links, slot);
-        flow.is_active = true;
-        self.active.push(&mut self.links, slot);
-    }
-
-    fn remove(&mut self, slot: u32) {
-        let Some(flow) = self.flows.remove(slot) else { return };
-        let list = if flow.is_active { &mut self.active } else { &mut self.idle };
-        list.remove(&mut self.links, slot);
-        self.by_id.remove(&flow.id);
-    }
-
-    fn end(&mut self, slot: u32, id: u64, size: u64) {
-        self.remove(slot);
-        while self.ended_order.len() >= self.max_ended {
-            let Some(oldest) = self.ended_order.pop_front() else { return };
-            self.ended.remove(&oldest);
-        }
-        self.ended.insert(id, size);
-        self.ended_order.push_back(id);
-    }
-
     /// When [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.delayed.front().map(|&(due, _)| due)
@@ -388,7 +293,7 @@ impl Inbound {
             && due <= now
         {
             self.delayed.pop_front();
-            if let Some(flow) = self.flows.get_mut(key)
+            if let Some(flow) = self.book.get_mut(key)
                 && flow.ack_due == Some(due)
                 && let Some(reply) = flow.held
             {

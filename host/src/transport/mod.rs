@@ -1,5 +1,9 @@
-//! The message transport: what one host sends and what it receives, apart from each other.
+//! The message transport: what one host sends and what it receives, apart from each other; by going back to
+//! what was lost (`outbound`, `inbound`), or as TCP does, with subflows (`connection`).
 
+mod book;
+mod carrier;
+mod connection;
 mod control;
 mod deadlines;
 mod flow;
@@ -8,9 +12,9 @@ mod lru;
 mod outbound;
 mod slab;
 
+pub(crate) use carrier::{Inbound, Outbound};
 pub(crate) use control::ControlQueue;
-pub(crate) use inbound::Inbound;
-pub(crate) use outbound::{Departure, Outbound};
+pub(crate) use outbound::Departure;
 pub(crate) use slab::Key;
 
 use std::collections::HashMap;
@@ -52,6 +56,12 @@ impl Hasher for IdHasher {
 fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
     let ahead = wire.wrapping_sub(near as u32).cast_signed();
     near.checked_add_signed(i64::from(ahead))
+}
+
+/// The path id of the acknowledged DATA packet, as the receiver puts it in the grant field of
+/// schemes that do not use it. The ACK's own path id is that of the way back.
+fn echoed_path(grant: u32) -> u16 {
+    (grant & 0xfff) as u16
 }
 
 /// The most a window may hold, so that 32 bits on the wire are never ambiguous: a quarter of them

@@ -1,7 +1,7 @@
 use super::deadlines::Deadlines;
 use super::flow::{Acked, Flow, stamp};
 use super::slab::{Key, Slab};
-use super::{IdMap, inbound};
+use super::{IdMap, echoed_path};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
 use crate::law::GRANT_UNIT_BPS;
@@ -270,7 +270,7 @@ impl Outbound {
                 ecn_echo: false,
                 concurrency: weir.concurrency(),
                 grant: 0,
-                path_id: inbound::echoed_path(weir.grant()),
+                path_id: echoed_path(weir.grant()),
                 telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
             };
             let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);
@@ -291,7 +291,7 @@ impl Outbound {
         let rtt = (rtt <= now.saturating_sub(flow.start())).then_some(rtt);
         flow.rtt = rtt.or(flow.rtt);
         flow.ack_path = weir.path_id();
-        let data_path = inbound::echoed_path(weir.grant());
+        let data_path = echoed_path(weir.grant());
         flow.data_path = (!self.needs.grant).then_some(data_path);
         if flow.is_finished() {
             stats.acks_received += 1;

@@ -176,3 +176,9 @@ pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq:
     weir[12..16].copy_from_slice(&seq.to_be_bytes());
     weir[16..20].copy_from_slice(&stamp.to_be_bytes());
 }
+
+/// Rewrites the grant field in a DATA head.
+pub(crate) fn patch_grant(head: &mut [u8; HEADERS_LEN], grant: u32) {
+    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
+    weir[20..24].copy_from_slice(&grant.to_be_bytes());
+}

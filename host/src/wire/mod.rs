@@ -15,8 +15,8 @@ mod weir;
 
 pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
-pub(crate) use frame::patch_data;
 pub use frame::{Direction, FrameRepr, FrameView};
+pub(crate) use frame::{patch_data, patch_grant};
 pub use int::{INT_RECORD_LEN, IntRecord, MAX_RECORD_LEN, RecordFormat};
 pub use ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
 pub use rate::RateCode;

@@ -12,21 +12,22 @@ mod spec;
 pub use scalar::{OffOr, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
-    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, TransportSpec, WorkloadSpec,
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, TransportSpec,
+    WorkloadSpec,
 };
 
 use crate::rng::{mix, stream_seed};
 use serde_yaml::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, FEEDBACK_PRIORITY};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
-use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
+use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_host::schemes;
-use weir_host::wire::MAX_ANNOUNCED;
+use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
@@ -115,6 +116,8 @@ pub struct Experiment {
     pub topology: Topology,
     /// What to compare, in the file's order.
     pub schemes: Vec<Scheme>,
+    /// Hosts whose flows have a scheme of their own.
+    own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
     /// Flows by start time, ties in the file's order.
     pub flows: Vec<Flow>,
     /// The switch ports that `observe.ports` names.
@@ -175,6 +178,16 @@ impl Experiment {
         }
         let model = resolve(spec, "the model").map_err(|error| refuse(error.to_string()))?;
         Ok(Experiment { scale, written, ..model })
+    }
+
+    /// What `host` sends with while `scheme` runs.
+    pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
+        Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
+    }
+
+    /// What makes up for losses while `scheme` runs.
+    pub fn recovery(&self, scheme: &Scheme) -> Recovery {
+        self.spec.transport.recovery.map_or(scheme.config.carriage().recovery, Recovery::from)
     }
 
     /// Flows whose rates are kept: the first, in order of start.
@@ -299,10 +312,11 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
         }
     }
     let flows = resolve_flows(&spec, &topology, &wrong)?;
+    let own_schemes = resolve_own_schemes(&spec, &topology, &schemes, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
-    Ok(Experiment { spec, topology, schemes, flows, observed_ports, scale, written })
+    Ok(Experiment { spec, topology, schemes, own_schemes, flows, observed_ports, scale, written })
 }
 
 fn host_rate(topology: &Topology) -> Bandwidth {
@@ -333,6 +347,45 @@ fn resolve_schemes(
         resolved.push(Scheme { label: entry.label.clone(), config });
     }
     Ok(resolved)
+}
+
+/// The schemes that listed flows bring with them, by sending host.
+fn resolve_own_schemes(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    schemes: &[Scheme],
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
+    let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
+    for (i, flow) in spec.flows.iter().enumerate() {
+        let place = format!("flows[{i}].scheme");
+        let entry_of =
+            |flow: &FlowSpec| flow.scheme.as_ref().map(|entry| (entry.scheme.clone(), entry.set.clone()));
+        if spec.flows.iter().any(|other| other.from == flow.from && entry_of(other) != entry_of(flow)) {
+            let why = format!("flows of {} have different schemes, but a host sends with one", flow.from);
+            return Err(wrong(&place, why));
+        }
+        let Some(entry) = &flow.scheme else { continue };
+        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config =
+            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(&place, e.to_string()))?;
+        for beside in schemes {
+            let (own, theirs) = (config.needs(), beside.config.needs());
+            let same_recovery = spec.transport.recovery.is_some()
+                || config.carriage().recovery == beside.config.carriage().recovery;
+            if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
+                let why = format!(
+                    "{} and {} want different things of the network or of receivers, they cannot run together",
+                    entry.scheme, beside.label
+                );
+                return Err(wrong(&place, why));
+            }
+        }
+        if let Some(host) = topology.hosts.iter().position(|host| host.name == flow.from) {
+            own.insert(HostIx(host as u32), config);
+        }
+    }
+    Ok(own)
 }
 
 fn resolve_flows(
@@ -381,7 +434,11 @@ fn resolve_flows(
                 format!("a list of {} needs {bytes} bytes, at most {MAX_ANNOUNCED} fit", announced.len());
             return Err(wrong(&place("announces"), why));
         }
-        listed.push((from, to, flow.start, flow.stop, flow.size, announced));
+        if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
+            let why = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
+            return Err(wrong(&place("port"), why));
+        }
+        listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port));
     }
     if spec.workload.is_some() && topology.hosts.len() < 2 {
         return Err(wrong("workload", "it needs two hosts or more".to_owned()));
@@ -390,7 +447,7 @@ fn resolve_flows(
         None => {}
         Some(WorkloadSpec::Permutation { size, start }) => {
             for (from, to) in permutation(topology.hosts.len(), spec.seed).into_iter().enumerate() {
-                listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new()));
+                listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new(), None));
             }
         }
         Some(WorkloadSpec::Messages { size, load, start, stop }) => {
@@ -403,7 +460,21 @@ fn resolve_flows(
             }
             let stream = stream_seed(spec.seed, "messages");
             for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
-                listed.push((from, to, at, None, Some(*size), Vec::new()));
+                listed.push((from, to, at, None, Some(*size), Vec::new(), None));
+            }
+        }
+        Some(WorkloadSpec::Incast { to, senders, size, start, interval }) => {
+            let receiver = host("workload.to".to_owned(), to)?;
+            let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
+            let Some(chosen) = others.get(..*senders as usize).filter(|chosen| !chosen.is_empty()) else {
+                let why = format!("the topology has {} hosts beside {to}", others.len());
+                return Err(wrong("workload.senders", why));
+            };
+            if *size == Bytes::ZERO {
+                return Err(wrong("workload.size", "empty flows never start".to_owned()));
+            }
+            for (&from, i) in chosen.iter().zip(0..) {
+                listed.push((from, receiver, *start + *interval * i, None, Some(*size), Vec::new(), None));
             }
         }
     }
@@ -413,12 +484,12 @@ fn resolve_flows(
     let ports = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
     let mut times_seen = std::collections::BTreeMap::new();
-    for (i, (from, to, start, stop, size, announces)) in listed.into_iter().enumerate() {
+    for (i, (from, to, start, stop, size, announces, port)) in listed.into_iter().enumerate() {
         let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
         let nth: &mut u32 = times_seen.entry((from, to)).or_default();
         *nth += 1;
         let name = if *nth == 1 { format!("{a}->{b}") } else { format!("{a}->{b}#{nth}") };
-        let entropy_port = entropy_port(mix(ports ^ i as u64));
+        let entropy_port = port.unwrap_or_else(|| entropy_port(mix(ports ^ i as u64)));
         flows.push(Flow { name, from, to, start, stop, size, entropy_port, announces });
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order

@@ -64,6 +64,8 @@ impl Scale {
         let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.transport.base_rtt);
+        // Left out it would be what it is at full speed, and shorter than a round trip.
+        times.push(spec.transport.min_rto.get_or_insert(weir_host::MIN_RTO));
         for flow in &mut spec.flows {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);
@@ -73,7 +75,8 @@ impl Scale {
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
             *ecn = self.ecn(*ecn);
         }
-        for entry in &mut spec.schemes {
+        let flows = spec.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut());
+        for entry in spec.schemes.iter_mut().chain(flows) {
             // The defaults too: a scheme may have a timer of its own.
             let knobs: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             let Ok(config) = schemes::from_name_and_knobs(&entry.scheme, &knobs) else { continue };

@@ -6,7 +6,7 @@ use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
-use weir_host::scheme::{Marking, SchemeConfig};
+use weir_host::scheme::{Marking, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// One experiment file.
@@ -42,6 +42,9 @@ pub struct ExperimentSpec {
     #[serde_as(as = "AsText")]
     #[serde(default = "default_buffer")]
     pub buffer: Bytes,
+    /// Packets that a port's queue holds, of each class; absent: what the buffer holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u32>,
     /// ECN thresholds of every port; absent: those that each scheme asks for; `off` never marks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<OffOr<EcnConfig>>,
@@ -133,6 +136,32 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt: Option<Time>,
+    /// What makes up for losses; absent: as each scheme wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoverySpec>,
+    /// Shortest retransmission timeout with selective recovery; absent: 200 ms.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rto: Option<Time>,
+}
+
+/// What makes up for losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoverySpec {
+    /// `go-back-n`
+    GoBackN,
+    /// `selective`, as TCP does it
+    Selective,
+}
+
+impl From<RecoverySpec> for Recovery {
+    fn from(spec: RecoverySpec) -> Recovery {
+        match spec {
+            RecoverySpec::GoBackN => Recovery::GoBackN,
+            RecoverySpec::Selective => Recovery::Selective,
+        }
+    }
 }
 
 fn default_ack_every() -> u32 {
@@ -141,7 +170,7 @@ fn default_ack_every() -> u32 {
 
 impl Default for TransportSpec {
     fn default() -> Self {
-        TransportSpec { ack_every: default_ack_every(), base_rtt: None }
+        TransportSpec { ack_every: default_ack_every(), base_rtt: None, recovery: None, min_rto: None }
     }
 }
 
@@ -170,6 +199,13 @@ pub struct FlowSpec {
     /// look-ahead); one flow of an incast should.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announces: Vec<String>,
+    /// The UDP port of its first subflow, from which those of the others follow; absent: drawn from the seed.
+    /// It says which paths they take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// A scheme of its own, whatever the others are compared with; all flows of a host have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<SchemeEntry>,
 }
 
 /// Flows by a rule.
@@ -206,6 +242,24 @@ pub enum WorkloadSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop: Option<Time>,
     },
+    /// The first hosts but the receiver send to it, one after the other.
+    Incast {
+        /// Receiving host.
+        to: String,
+        /// How many send.
+        senders: u32,
+        /// Payload per flow.
+        #[serde_as(as = "AsText")]
+        size: Bytes,
+        /// When the first starts.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        start: Time,
+        /// Distance of their starts.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        interval: Time,
+    },
 }
 
 impl WorkloadSpec {
@@ -214,6 +268,7 @@ impl WorkloadSpec {
         match self {
             WorkloadSpec::Permutation { start, .. } => vec![start],
             WorkloadSpec::Messages { start, stop, .. } => [start].into_iter().chain(stop).collect(),
+            WorkloadSpec::Incast { start, interval, .. } => vec![start, interval],
         }
     }
 }

@@ -49,8 +49,19 @@ pub struct SchemeSummary {
     pub deflections: u64,
     /// Data packets that hosts sent again.
     pub retransmits: u64,
+    /// Retransmission timeouts, where there were any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timeouts: u64,
+    /// How often a message fell back from several subflows to one (AMP), if ever.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub suppressions: u64,
     /// Completion times of flows with a size.
     pub fct: Fct,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One egress queue over the whole run.

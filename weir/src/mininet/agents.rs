@@ -42,6 +42,7 @@ impl Agents {
         let mut agents = Agents { commands: BTreeMap::new(), results: BTreeMap::new() };
         for ix in topology.host_ixs() {
             let host = topology.host(ix);
+            let config = experiment.scheme_of(ix, scheme);
             let list = work.join(format!("{}-flows.yaml", host.name));
             fs::write(&list, serde_yaml::to_string(&entries(experiment, &host.name)).expect("plain data"))?;
             let results = work.join(format!("{}-results.json", host.name));
@@ -52,9 +53,9 @@ impl Agents {
             option("--iface", "eth0".into());
             option("--flows-from", list.display().to_string());
             option("--out", results.display().to_string());
-            option("--scheme", scheme.config.name().into());
-            for knob in scheme.config.knobs() {
-                let value = scheme.config.get(knob.name).unwrap_or_else(|| knob.default.to_owned());
+            option("--scheme", config.name().into());
+            for knob in config.knobs() {
+                let value = config.get(knob.name).unwrap_or_else(|| knob.default.to_owned());
                 option("--set", format!("{}={value}", knob.name));
             }
             option("--rate", topology.link(host.link).rate.to_string());
@@ -62,6 +63,10 @@ impl Agents {
             option("--base-rtt", base_rtt.to_string());
             option("--telemetry-clock", "us".into());
             option("--ack-every", spec.transport.ack_every.to_string());
+            option("--recovery", experiment.recovery(scheme).to_string());
+            if let Some(min_rto) = spec.transport.min_rto {
+                option("--min-rto", min_rto.to_string());
+            }
             option("--for", spec.duration.to_string());
             option("--sample", sample.to_string());
             // Dozens of agents share few cores.

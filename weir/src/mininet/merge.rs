@@ -35,7 +35,10 @@ impl<'a> Seen<'a> {
     /// The results of the scheme.
     pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
-            self.counts.retransmits += agent.transport.get("retransmits").copied().unwrap_or(0);
+            let count = |name: &str| agent.transport.get(name).copied().unwrap_or(0);
+            self.counts.retransmits += count("retransmits");
+            self.counts.timeouts += count("timeouts");
+            self.counts.suppressions += count("suppressions");
             for (reason, packets) in &agent.drops {
                 *self.counts.drops.entry(format!("host_{reason}")).or_default() += packets;
             }
@@ -55,6 +58,8 @@ impl<'a> Seen<'a> {
             pauses: 0,
             deflections: self.counts.deflections,
             retransmits: self.counts.retransmits,
+            timeouts: self.counts.timeouts,
+            suppressions: self.counts.suppressions,
             fct: fct::summarise(&records),
         };
         let trace = SchemeTrace {

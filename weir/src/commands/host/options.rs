@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_host::agent::{AgentError, Interface, SPIN, StartAt};
+use weir_host::scheme::Recovery;
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
-use weir_host::{HostConfig, schemes};
+use weir_host::{HostConfig, MIN_RTO, schemes};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// What the host is.
@@ -49,6 +50,16 @@ pub struct HostOptions {
     /// Acknowledge every so many packets
     #[arg(long, default_value_t = 1, value_name = "M")]
     ack_every: u32,
+
+    /// What makes up for losses, go-back-n or selective (as TCP does it); absent: as the scheme wants it
+    ///
+    /// Sender and receiver must agree.
+    #[arg(long, value_parser = recovery)]
+    recovery: Option<Recovery>,
+
+    /// Shortest retransmission timeout with selective recovery
+    #[arg(long, default_value_t = MIN_RTO, value_name = "TIME")]
+    min_rto: Time,
 }
 
 /// How it runs.
@@ -147,6 +158,14 @@ fn telemetry_clock(text: &str) -> Result<Clock, String> {
     }
 }
 
+fn recovery(text: &str) -> Result<Recovery, String> {
+    match text {
+        "go-back-n" => Ok(Recovery::GoBackN),
+        "selective" => Ok(Recovery::Selective),
+        _ => Err(format!("\"{text}\" is neither go-back-n nor selective")),
+    }
+}
+
 impl HostOptions {
     /// Looks the interface up.
     pub fn interface(&self) -> Result<Interface, AgentError> {
@@ -164,6 +183,8 @@ impl HostOptions {
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
         config.telemetry_clock = self.telemetry_clock;
         config.ack_every = self.ack_every;
+        config.transport.recovery = self.recovery;
+        config.transport.min_rto = self.min_rto;
         Ok(config)
     }
 }

@@ -1,0 +1,159 @@
+//! AMP (arXiv 1707.00322): one packet per round trip over all subflows, a constant cut, and only one subflow
+//! while all of them struggle.
+
+use super::uncoupled::CONDUCT;
+use super::{Law, Path, WindowsConfig, cut_to};
+use crate::knob::{Knob, KnobOf, part};
+use crate::scheme::{
+    Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Repair, Scheme, Sender,
+};
+
+/// `beta`: what part of a window a mark takes.
+pub(super) const BETA: Knob = Knob {
+    name: "beta",
+    unit: "-",
+    default: "4",
+    range: "2 to 1000",
+    symbol: "beta",
+    source: "AMP §5, XMP; at least 1 + BDP/K, so that a cut does not drain the queue (AMP §4.2)",
+    help: "A mark takes this part of a window: one in beta.",
+};
+
+/// The knobs.
+#[derive(Clone, Debug)]
+pub(in crate::schemes) struct Amp {
+    beta: f64,
+    suppress_after: u32,
+    release_after: u32,
+    ssr: bool,
+    windows: WindowsConfig,
+}
+
+impl Default for Amp {
+    fn default() -> Self {
+        Amp { beta: 4.0, suppress_after: 2, release_after: 8, ssr: true, windows: WindowsConfig::default() }
+    }
+}
+
+impl Scheme for Amp {
+    const NAME: &'static str = "amp";
+    const ABOUT: &'static str =
+        "AMP: subflows that add one packet per round trip together, and fall back to one in an incast";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Amp| &mut c.beta),
+            KnobOf::new(
+                Knob {
+                    name: "suppress_after",
+                    unit: "round trips",
+                    default: "2",
+                    range: "a count above 0",
+                    symbol: "S",
+                    source: "AMP §1: 1 to 3; the default of §5.1 is lost, its code has 10",
+                    help: "All windows at their minimum for so long: only the first subflow goes on.",
+                },
+                |c| &mut c.suppress_after,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "release_after",
+                    unit: "round trips",
+                    default: "8",
+                    range: "a count above 0",
+                    symbol: "E",
+                    source: "AMP §1: 8; its code too",
+                    help: "The first subflow without a mark for so long: the others come back.",
+                },
+                |c| &mut c.release_after,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "ssr",
+                    unit: "-",
+                    default: "on",
+                    range: "on or off",
+                    symbol: "SSR",
+                    source: "AMP §4.2",
+                    help: "Subflow suppression and release.",
+                },
+                |c| &mut c.ssr,
+            ),
+        ];
+        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Amp| &mut c.windows)).collect()
+    }
+    fn needs(&self) -> Needs {
+        self.windows.needs()
+    }
+    fn conduct(&self) -> Conduct {
+        CONDUCT
+    }
+    fn carriage(&self) -> Carriage {
+        self.windows.carriage()
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        self.windows.sender(AmpLaw::new(self), flow)
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        self.windows.coupled(AmpLaw::new(self), flow)
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct AmpLaw {
+    beta: f64,
+    suppress_after: u32,
+    release_after: u32,
+    ssr: bool,
+    suppressed: bool,
+    /// Windows of data of the first subflow in a row that called for the other state.
+    streak: u32,
+}
+
+impl AmpLaw {
+    fn new(config: &Amp) -> AmpLaw {
+        let Amp { beta, suppress_after, release_after, ssr, .. } = *config;
+        AmpLaw { beta, suppress_after, release_after, ssr, suppressed: false, streak: 0 }
+    }
+}
+
+/// Whether a window is at its minimum, which no loss has brought it to.
+fn struggles(path: &Path, min: f64) -> bool {
+    path.established && path.w.floor() == min.floor() && path.repair == Repair::None
+}
+
+/// Whether a path has been free, and its window has grown.
+fn is_free(path: &Path, min: f64) -> bool {
+    path.w.floor() > min.floor() && path.share == 0.0 && path.repair == Repair::None
+}
+
+impl Law for AmpLaw {
+    fn increase(&self, paths: &[Path], _r: usize) -> f64 {
+        let total: f64 = if self.suppressed { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
+        1.0 / total
+    }
+    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+        cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
+    }
+    /// Once per window of data of the first subflow (AMP's code, `CheckIncast`).
+    fn round(&mut self, paths: &mut [Path], r: usize, min: f64) {
+        if r != 0 || paths.len() < 2 || !self.ssr {
+            return;
+        }
+        let (change, after) = match self.suppressed {
+            false => (paths.iter().all(|path| struggles(path, min)), self.suppress_after),
+            true => (is_free(&paths[0], min), self.release_after),
+        };
+        self.streak = if change { self.streak + 1 } else { 0 };
+        if self.streak >= after {
+            self.suppressed = !self.suppressed;
+            self.streak = 0;
+        }
+    }
+    fn is_active(&self, r: usize) -> bool {
+        r == 0 || !self.suppressed
+    }
+}

@@ -1,0 +1,74 @@
+//! DCM (AMP §2.1): MPTCP's linked increase (RFC 6356) with DCTCP's cut on each subflow.
+
+use super::uncoupled::{Alphas, CONDUCT, G};
+use super::{Law, Path, WindowsConfig, cut_to};
+use crate::knob::{KnobOf, part};
+use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+
+/// The knobs.
+#[derive(Clone, Debug)]
+pub(in crate::schemes) struct Dcm {
+    g: f64,
+    windows: WindowsConfig,
+}
+
+impl Default for Dcm {
+    fn default() -> Self {
+        Dcm { g: 1.0 / 16.0, windows: WindowsConfig::default() }
+    }
+}
+
+impl Scheme for Dcm {
+    const NAME: &'static str = "dcm";
+    const ABOUT: &'static str = "DCM: subflows that grow together as MPTCP's and slow down as DCTCP flows";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [KnobOf::number(G, 0.0..=1.0, |c: &mut Dcm| &mut c.g)];
+        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Dcm| &mut c.windows)).collect()
+    }
+    fn needs(&self) -> Needs {
+        self.windows.needs()
+    }
+    fn conduct(&self) -> Conduct {
+        CONDUCT
+    }
+    fn carriage(&self) -> Carriage {
+        self.windows.carriage()
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        self.windows.sender(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        self.windows.coupled(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct DcmLaw {
+    g: f64,
+    alphas: Alphas,
+}
+
+/// RFC 6356 §3: `min(a/w_total, 1/w_r)` with `a = w_total * max(w_i/T_i^2) / (sum of w_i/T_i)^2`.
+pub(super) fn linked_increase(paths: &[Path], r: usize) -> f64 {
+    let most = paths.iter().map(|path| path.w / (path.srtt * path.srtt)).fold(0.0, f64::max);
+    let sum: f64 = paths.iter().map(|path| path.w / path.srtt).sum();
+    // a/w_total
+    let linked = most / (sum * sum);
+    linked.min(1.0 / paths[r].w)
+}
+
+impl Law for DcmLaw {
+    fn increase(&self, paths: &[Path], r: usize) -> f64 {
+        linked_increase(paths, r)
+    }
+    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+        cut_to(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
+    }
+    fn round(&mut self, paths: &mut [Path], r: usize, _min: f64) {
+        self.alphas.update(self.g, paths, r);
+    }
+}

@@ -1,0 +1,359 @@
+//! Schemes that regulate the windows of a connection's subflows together, as TCP counts them: in packets.
+//!
+//! What they share is here: slow start, the end of a window of data, what a loss does. A [`Law`] says how a
+//! window grows and how far it is cut.
+
+mod amp;
+mod dcm;
+mod mptcp;
+mod uncoupled;
+mod xmp;
+
+pub(super) use amp::Amp;
+pub(super) use dcm::Dcm;
+pub(super) use mptcp::Mptcp;
+pub(super) use uncoupled::{Dctcp as DctcpLaw, Uncoupled};
+pub(super) use xmp::Xmp;
+
+use crate::knob::{Knob, KnobOf, Setting};
+use crate::scheme::{
+    AckEvent, Carriage, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS,
+    Marking, Needs, Recovery, Repair, Sender, SwitchProgram, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
+use std::fmt;
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
+
+/// What a window is at least after a timeout, and what may be in flight in any case, in packets (RFC 5681).
+const LOSS_WINDOW: f64 = 1.0;
+/// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
+const MIN_SSTHRESH: f64 = 2.0;
+/// Share of a new round-trip time in the smoothed one (RFC 6298).
+const RTT_GAIN: f64 = 0.125;
+
+/// A number of subflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Subflows(u8);
+
+impl Setting for Subflows {
+    fn read(text: &str) -> Result<Self, String> {
+        let count = text.parse().ok().filter(|count| (1..=MAX_SUBFLOWS).contains(count));
+        count.map(Subflows).ok_or_else(|| format!("\"{text}\" is no number of subflows"))
+    }
+    fn write(self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// Knobs of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowsConfig {
+    subflows: Subflows,
+    min_window: f64,
+    initial_window: f64,
+    ecn: Marking,
+}
+
+impl Default for WindowsConfig {
+    fn default() -> Self {
+        let k = Bytes::from_kb(15);
+        WindowsConfig {
+            subflows: Subflows(4),
+            min_window: 2.0,
+            initial_window: 1.0,
+            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
+        }
+    }
+}
+
+impl WindowsConfig {
+    /// Of a message with one subflow.
+    pub fn single() -> WindowsConfig {
+        WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
+    }
+
+    pub fn knobs() -> Vec<KnobOf<WindowsConfig>> {
+        let several = [
+            KnobOf::new(
+                Knob {
+                    name: "subflows",
+                    unit: "-",
+                    default: "4",
+                    range: "1 to 16",
+                    symbol: "-",
+                    source: "AMP §5: 4, up to 8 are safe",
+                    help: "Subflows of a message, each with a UDP port of its own.",
+                },
+                |c: &mut WindowsConfig| &mut c.subflows,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "ecn",
+                    unit: "B",
+                    default: "15KB/10Gbps",
+                    range: MARKING_RANGE,
+                    symbol: "K",
+                    source: "AMP §5: 10 packets at 10 Gbit/s",
+                    help: "Where switches mark, unless the experiment says.",
+                },
+                |c| &mut c.ecn,
+            ),
+        ];
+        several.into_iter().chain(WindowsConfig::window_knobs()).collect()
+    }
+
+    /// Those of them that a message with one subflow has too.
+    pub fn window_knobs() -> Vec<KnobOf<WindowsConfig>> {
+        vec![
+            KnobOf::number(
+                Knob {
+                    name: "min_window",
+                    unit: "packets",
+                    default: "2",
+                    range: "1 to 1000",
+                    symbol: "cwnd_min",
+                    source: "AMP §3.2, §5; its code has 1",
+                    help: "A mark never makes a window smaller.",
+                },
+                1.0..=1000.0,
+                |c: &mut WindowsConfig| &mut c.min_window,
+            ),
+            KnobOf::number(
+                Knob {
+                    name: "initial_window",
+                    unit: "packets",
+                    default: "1",
+                    range: "1 to 1000",
+                    symbol: "IW",
+                    source: "AMP's code; RFC 6928 has 10",
+                    help: "Where slow start starts.",
+                },
+                1.0..=1000.0,
+                |c| &mut c.initial_window,
+            ),
+        ]
+    }
+
+    pub fn carriage(&self) -> Carriage {
+        Carriage { recovery: Recovery::Selective, subflows: self.subflows.0, slow_start: true }
+    }
+
+    pub fn needs(&self) -> Needs {
+        Needs {
+            program: SwitchProgram::Ecn,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: Some(self.ecn),
+            grant: false,
+        }
+    }
+
+    /// The sender half of a connection.
+    pub fn coupled<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Coupled> {
+        Box::new(Windows::new(self, law, self.subflows.0, flow))
+    }
+
+    /// The same of a message without subflows.
+    pub fn sender<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
+        Box::new(OnlyPath(Windows::new(self, law, 1, flow)))
+    }
+}
+
+/// The subflows of a connection, as a law sees them. Windows are in packets, times in seconds.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub w: f64,
+    pub ssthresh: f64,
+    pub srtt: f64,
+    /// Whether anything was ever acknowledged.
+    pub established: bool,
+    pub repair: Repair,
+    /// What was to be sent next at the last cut: there is no other until an ACK passes it.
+    pub cut_at: Option<u64>,
+    /// What was to be sent next when this window of data began.
+    round_ends: Option<u64>,
+    /// Bytes of it that were acknowledged, and those of them that were marked.
+    acked: u64,
+    marked: u64,
+    /// The share of marked bytes in the last one.
+    pub share: f64,
+}
+
+impl Path {
+    pub fn in_slow_start(&self) -> bool {
+        self.w < self.ssthresh
+    }
+}
+
+/// What schemes differ in.
+pub(super) trait Law: fmt::Debug + Send {
+    /// What an acknowledged packet on subflow `r` adds to its window, in packets, beyond slow start.
+    fn increase(&self, paths: &[Path], r: usize) -> f64;
+    /// The first mark in a window of data: what becomes of `r`'s window and threshold, at least `min` packets.
+    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64);
+    /// A window of data on `r` was acknowledged.
+    fn round(&mut self, _paths: &mut [Path], _r: usize, _min: f64) {}
+    /// A loss on `r` has set its window.
+    fn lost(&mut self, _paths: &[Path], _r: usize) {}
+    /// Whether windows grow between a cut and the end of its window of data.
+    fn grows_after_cut(&self) -> bool {
+        true
+    }
+    /// Whether `r` may send new data.
+    fn is_active(&self, _r: usize) -> bool {
+        true
+    }
+}
+
+/// Cuts a window to a part of it, and leaves slow start (AMP's code, `SlowDown`).
+pub(super) fn cut_to(path: &mut Path, part: f64, min: f64) {
+    path.w = (path.w * part).max(min);
+    path.ssthresh = path.w;
+}
+
+/// The windows of a connection.
+#[derive(Debug)]
+pub(super) struct Windows<L> {
+    law: L,
+    paths: Box<[Path]>,
+    min: f64,
+    full: f64,
+    nic_rate: Bandwidth,
+}
+
+impl<L: Law> Windows<L> {
+    fn new(config: &WindowsConfig, law: L, subflows: u8, flow: &FlowParams) -> Windows<L> {
+        let path = Path {
+            w: config.initial_window,
+            ssthresh: f64::INFINITY,
+            srtt: flow.base_rtt.as_secs_f64(),
+            established: false,
+            repair: Repair::None,
+            cut_at: None,
+            round_ends: None,
+            acked: 0,
+            marked: 0,
+            share: 0.0,
+        };
+        Windows {
+            law,
+            paths: vec![path; usize::from(subflows)].into(),
+            min: config.min_window,
+            full: flow.payload.as_f64(),
+            nic_rate: flow.nic_rate,
+        }
+    }
+
+    fn grow(&mut self, r: usize, ack: &AckEvent<'_>) {
+        let path = &self.paths[r];
+        let outstanding = (ack.snd_nxt.saturating_sub(ack.seq) + ack.acked.get()) as f64;
+        // A window that was not filled says nothing of the path (RFC 7661): the NIC, or the message, or other
+        // subflows were the limit.
+        let filled = outstanding + self.full > path.w.floor() * self.full;
+        let after_cut = path.cut_at.is_some() && !self.law.grows_after_cut();
+        if !filled || after_cut || path.repair == Repair::Fast {
+            return;
+        }
+        // An ACK that fills a gap acknowledges what had long left.
+        let most = if path.repair == Repair::None { f64::INFINITY } else { 1.0 };
+        let packets = (ack.acked.as_f64() / self.full).min(most);
+        let per_packet = if path.in_slow_start() { 1.0 } else { self.law.increase(&self.paths, r) };
+        self.paths[r].w += packets * per_packet;
+    }
+
+    /// Notes a window of data that ended with this ACK.
+    fn count(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
+        let path = &mut self.paths[r];
+        path.acked += ack.acked.get();
+        path.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
+        if path.round_ends.is_some_and(|end| ack.seq <= end) {
+            return false;
+        }
+        let is_first = path.round_ends.replace(ack.snd_nxt).is_none();
+        if is_first || path.acked == 0 {
+            return false;
+        }
+        path.share = path.marked as f64 / path.acked as f64;
+        (path.acked, path.marked) = (0, 0);
+        true
+    }
+}
+
+impl<L: Law> Coupled for Windows<L> {
+    /// The order is that of AMP's code: what the window of data tells, growth, cut.
+    fn on_ack(
+        &mut self,
+        r: usize,
+        repair: Repair,
+        ack: &AckEvent<'_>,
+        _checks: &mut TelemetryChecks,
+    ) -> Decision {
+        let Some(path) = self.paths.get_mut(r) else { return self.decision(0) };
+        path.repair = repair;
+        path.established |= ack.acked > Bytes::ZERO;
+        if let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO && ack.acked > Bytes::ZERO) {
+            let rtt = rtt.as_secs_f64();
+            path.srtt =
+                if path.round_ends.is_none() { rtt } else { path.srtt + RTT_GAIN * (rtt - path.srtt) };
+        }
+        path.cut_at.take_if(|at| ack.seq > *at);
+        if self.count(r, ack) {
+            self.law.round(&mut self.paths, r, self.min);
+        }
+        if ack.acked > Bytes::ZERO {
+            self.grow(r, ack);
+        }
+        if ack.ecn_echo && self.paths[r].cut_at.is_none() && repair != Repair::Fast {
+            self.law.cut(&mut self.paths, r, self.min);
+            self.paths[r].cut_at = Some(ack.snd_nxt);
+        }
+        self.decision(r)
+    }
+
+    /// RFC 5681 §3.1, §3.2, as AMP's code has it (`ReduceCWND`, `Retransmit`).
+    fn on_loss(&mut self, r: usize, loss: &LossEvent) -> Decision {
+        let Some(path) = self.paths.get_mut(r) else { return self.decision(0) };
+        let flight = (loss.snd_nxt.saturating_sub(loss.seq) as f64 / self.full).min(path.w);
+        let halved = (flight / 2.0).max(MIN_SSTHRESH);
+        match loss.kind {
+            LossKind::Nack => (path.ssthresh, path.w) = (halved, halved),
+            LossKind::Timeout => {
+                let in_recovery = path.repair == Repair::Fast;
+                path.ssthresh = if in_recovery { (path.ssthresh / 2.0).max(LOSS_WINDOW) } else { halved };
+                path.w = LOSS_WINDOW;
+                path.repair = Repair::Timeout;
+                (path.round_ends, path.cut_at) = (Some(loss.seq), Some(loss.seq));
+                (path.acked, path.marked) = (0, 0);
+            }
+        }
+        self.law.lost(&self.paths, r);
+        self.decision(r)
+    }
+
+    fn decision(&self, r: usize) -> Decision {
+        let w = self.paths.get(r).map_or(LOSS_WINDOW, |path| path.w).floor().max(LOSS_WINDOW);
+        Decision { window: Bytes::new((w * self.full) as u64), rate: self.nic_rate, timer: None }
+    }
+
+    /// The others join once the peer has answered on the first (RFC 8684 §3.2), and not in the first burst.
+    fn is_active(&self, r: usize) -> bool {
+        r == 0 || self.paths[0].established && self.law.is_active(r)
+    }
+}
+
+/// The windows of a message that has no subflows. Its transport repairs losses out of the law's sight.
+#[derive(Debug)]
+struct OnlyPath<L>(Windows<L>);
+
+impl<L: Law> Sender for OnlyPath<L> {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
+        self.0.on_ack(0, Repair::None, ack, checks)
+    }
+    fn on_loss(&mut self, loss: &LossEvent) -> Decision {
+        self.0.on_loss(0, loss)
+    }
+    fn decision(&self) -> Decision {
+        self.0.decision(0)
+    }
+}

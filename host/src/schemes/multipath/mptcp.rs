@@ -1,0 +1,80 @@
+//! MPTCP's linked increase (RFC 6356) with a constant cut on marks, as AMP §4.1 compares it with DCM, or with
+//! losses alone.
+
+use super::amp::BETA;
+use super::dcm::linked_increase;
+use super::uncoupled::CONDUCT;
+use super::{Law, Path, WindowsConfig, cut_to};
+use crate::knob::{Knob, KnobOf, part};
+use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+
+/// The knobs.
+#[derive(Clone, Debug)]
+pub(in crate::schemes) struct Mptcp {
+    marks: bool,
+    beta: f64,
+    windows: WindowsConfig,
+}
+
+impl Default for Mptcp {
+    fn default() -> Self {
+        Mptcp { marks: true, beta: 4.0, windows: WindowsConfig::default() }
+    }
+}
+
+impl Scheme for Mptcp {
+    const NAME: &'static str = "mptcp";
+    const ABOUT: &'static str = "MPTCP: linked increase of subflows, a constant cut on marks, half on losses";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::new(
+                Knob {
+                    name: "marks",
+                    unit: "-",
+                    default: "on",
+                    range: "on or off",
+                    symbol: "-",
+                    source: "AMP §4.1 (3); MPTCP itself, RFC 6356, knows losses only",
+                    help: "Whether packets are ECN-capable and marks cut windows.",
+                },
+                |c: &mut Mptcp| &mut c.marks,
+            ),
+            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Mptcp| &mut c.beta),
+        ];
+        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Mptcp| &mut c.windows)).collect()
+    }
+    fn needs(&self) -> Needs {
+        let needs = self.windows.needs();
+        Needs { ecn: needs.ecn.filter(|_| self.marks), ..needs }
+    }
+    fn conduct(&self) -> Conduct {
+        CONDUCT
+    }
+    fn carriage(&self) -> Carriage {
+        self.windows.carriage()
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        self.windows.sender(MptcpLaw { beta: self.beta }, flow)
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        self.windows.coupled(MptcpLaw { beta: self.beta }, flow)
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct MptcpLaw {
+    beta: f64,
+}
+
+impl Law for MptcpLaw {
+    fn increase(&self, paths: &[Path], r: usize) -> f64 {
+        linked_increase(paths, r)
+    }
+    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+        cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
+    }
+}

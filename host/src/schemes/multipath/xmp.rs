@@ -1,0 +1,138 @@
+//! XMP (Cao et al., CoNEXT 2013), as AMP §2.2 and its code have it: rates per round decide how fast each
+//! subflow grows.
+
+use super::amp::BETA;
+use super::uncoupled::CONDUCT;
+use super::{Law, Path, WindowsConfig};
+use crate::knob::{Knob, KnobOf, part};
+use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+
+/// The knobs.
+#[derive(Clone, Debug)]
+pub(in crate::schemes) struct Xmp {
+    beta: f64,
+    gamma: f64,
+    windows: WindowsConfig,
+}
+
+impl Default for Xmp {
+    fn default() -> Self {
+        Xmp { beta: 4.0, gamma: 1.0, windows: WindowsConfig::default() }
+    }
+}
+
+impl Scheme for Xmp {
+    const NAME: &'static str = "xmp";
+    const ABOUT: &'static str =
+        "XMP: subflows that grow by their share of the rate and slow down by a constant";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let own = [
+            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Xmp| &mut c.beta),
+            KnobOf::number(
+                Knob {
+                    name: "gamma",
+                    unit: "packets",
+                    default: "1",
+                    range: "0.01 to 100",
+                    symbol: "gamma",
+                    source: "XMP as in AMP's code",
+                    help: "What all subflows add together in a round trip.",
+                },
+                0.01..=100.0,
+                |c| &mut c.gamma,
+            ),
+        ];
+        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Xmp| &mut c.windows)).collect()
+    }
+    fn needs(&self) -> Needs {
+        self.windows.needs()
+    }
+    fn conduct(&self) -> Conduct {
+        CONDUCT
+    }
+    fn carriage(&self) -> Carriage {
+        self.windows.carriage()
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        self.windows.sender(XmpLaw::new(self), flow)
+    }
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+        self.windows.coupled(XmpLaw::new(self), flow)
+    }
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
+}
+
+#[derive(Debug)]
+struct XmpLaw {
+    beta: f64,
+    gamma: f64,
+    subflows: Vec<Subflow>,
+}
+
+/// What a round of a subflow leaves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Subflow {
+    /// `x_r`, packets per second; none before its first round.
+    rate: Option<f64>,
+    /// The window before the cut, while that round lasts.
+    before_cut: f64,
+    /// The part of a packet that growth has come to.
+    grown: f64,
+}
+
+impl XmpLaw {
+    fn new(config: &Xmp) -> XmpLaw {
+        XmpLaw { beta: config.beta, gamma: config.gamma, subflows: Vec::new() }
+    }
+    fn subflow(&mut self, paths: &[Path], r: usize) -> &mut Subflow {
+        self.subflows.resize(paths.len(), Subflow::default());
+        &mut self.subflows[r]
+    }
+    /// `delta_r = (T_r x_r) / (T_min * sum of x_i)`.
+    fn delta(&self, paths: &[Path], r: usize) -> f64 {
+        let known = || self.subflows.iter().zip(paths).filter_map(|(s, path)| Some((s.rate?, path.srtt)));
+        let sum: f64 = known().map(|(rate, _)| rate).sum();
+        let t_min = known().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
+        let rate = self.subflows[r].rate.unwrap_or(0.0);
+        if sum > 0.0 { paths[r].srtt * rate / (t_min * sum) } else { 0.0 }
+    }
+}
+
+impl Law for XmpLaw {
+    /// Windows grow once per round.
+    fn increase(&self, _paths: &[Path], _r: usize) -> f64 {
+        0.0
+    }
+    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+        self.subflow(paths, r).before_cut = paths[r].w.floor();
+        let path = &mut paths[r];
+        if !path.in_slow_start() {
+            let w = path.w.floor();
+            path.w = (w - (w / self.beta).floor().max(1.0)).max(min);
+        }
+        path.ssthresh = path.ssthresh.min(path.w);
+    }
+    fn round(&mut self, paths: &mut [Path], r: usize, _min: f64) {
+        let path = &paths[r];
+        let (is_cut, srtt, w) = (path.cut_at.is_some(), path.srtt, path.w.floor());
+        let subflow = self.subflow(paths, r);
+        subflow.rate = Some(if is_cut { subflow.before_cut } else { w } / srtt);
+        let delta = self.delta(paths, r);
+        let path = &mut paths[r];
+        if !is_cut && !path.in_slow_start() {
+            let subflow = &mut self.subflows[r];
+            subflow.grown += delta * self.gamma;
+            path.w += subflow.grown.floor();
+            subflow.grown = subflow.grown.fract();
+        }
+    }
+    fn lost(&mut self, paths: &[Path], r: usize) {
+        self.subflow(paths, r).rate = Some(paths[r].w / paths[r].srtt);
+    }
+    fn grows_after_cut(&self) -> bool {
+        false
+    }
+}

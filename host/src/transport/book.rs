@@ -1,0 +1,159 @@
+use super::IdMap;
+use super::lru::{Links, List};
+use super::slab::{Key, Slab};
+use crate::stats::{DropReason, HostStats};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use weir_units::Time;
+
+/// A receiver's messages: those that are arriving, each with a `T`, and of those that have ended an `E`.
+///
+/// It knows who was heard of within the active window, and makes room by forgetting who was not.
+#[derive(Debug)]
+pub(super) struct Book<T, E> {
+    entries: Slab<Entry<T>>,
+    by_id: IdMap<u64, u32>,
+    links: Vec<Links>,
+    /// Messages heard of within the active window, and the others, both longest unheard first.
+    active: List,
+    idle: List,
+    /// Ended messages, and the same in the order they ended.
+    ended: IdMap<u64, E>,
+    ended_order: VecDeque<u64>,
+    active_window: Time,
+    max_entries: usize,
+    max_ended: usize,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    id: u64,
+    last_seen: Time,
+    is_active: bool,
+    value: T,
+}
+
+/// What the book knows of a message.
+pub(super) enum Known<'a, E> {
+    /// It is arriving.
+    Arriving(u32),
+    /// It has ended.
+    Ended(&'a E),
+    /// Nothing.
+    Unknown,
+}
+
+/// A message is (source address, message id).
+pub(super) fn id_of(peer: Ipv4Addr, message: u32) -> u64 {
+    u64::from(u32::from(peer)) << 32 | u64::from(message)
+}
+
+impl<T, E> Book<T, E> {
+    pub fn new(active_window: Time, max_entries: u32, max_ended: u32) -> Book<T, E> {
+        Book {
+            entries: Slab::default(),
+            by_id: IdMap::default(),
+            links: Vec::new(),
+            active: List::new(),
+            idle: List::new(),
+            ended: IdMap::default(),
+            ended_order: VecDeque::new(),
+            active_window,
+            max_entries: max_entries as usize,
+            max_ended: max_ended as usize,
+        }
+    }
+
+    pub fn find(&self, id: u64) -> Known<'_, E> {
+        match self.by_id.get(&id) {
+            Some(&slot) => Known::Arriving(slot),
+            None => self.ended.get(&id).map_or(Known::Unknown, Known::Ended),
+        }
+    }
+
+    pub fn at(&self, slot: u32) -> Option<&T> {
+        self.entries.at(slot).map(|entry| &entry.value)
+    }
+    pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.entries.at_mut(slot).map(|entry| &mut entry.value)
+    }
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.entries.get_mut(key).map(|entry| &mut entry.value)
+    }
+    pub fn key(&self, slot: u32) -> Key {
+        self.entries.key(slot)
+    }
+    pub fn last_seen(&self, slot: u32) -> Option<Time> {
+        self.entries.at(slot).map(|entry| entry.last_seen)
+    }
+
+    /// Messages active at `now`.
+    pub fn active(&mut self, now: Time) -> usize {
+        while let Some(slot) = self.active.oldest() {
+            let Some(entry) = self.entries.at_mut(slot) else { break };
+            if now.saturating_sub(entry.last_seen) <= self.active_window {
+                break;
+            }
+            entry.is_active = false;
+            self.active.remove(&mut self.links, slot);
+            self.idle.push(&mut self.links, slot);
+        }
+        self.active.len()
+    }
+
+    /// Takes in a message that is not known; `forgotten` gets the one that made room, if one had to.
+    pub fn insert(
+        &mut self,
+        now: Time,
+        id: u64,
+        value: T,
+        stats: &mut HostStats,
+        forgotten: impl FnOnce(T),
+    ) -> Result<u32, DropReason> {
+        if self.entries.len() >= self.max_entries {
+            self.active(now);
+            let oldest = self.idle.oldest().ok_or(DropReason::ReceiverFull)?;
+            if let Some(value) = self.remove(oldest) {
+                forgotten(value);
+            }
+            stats.inbound_evicted += 1;
+        }
+        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, value });
+        self.by_id.insert(id, key.slot);
+        self.active.push(&mut self.links, key.slot);
+        Ok(key.slot)
+    }
+
+    /// The message was heard of now.
+    pub fn touch(&mut self, now: Time, slot: u32) {
+        let Some(entry) = self.entries.at_mut(slot) else { return };
+        entry.last_seen = now;
+        if entry.is_active && self.active.newest() == Some(slot) {
+            return;
+        }
+        let list = if entry.is_active { &mut self.active } else { &mut self.idle };
+        list.remove(&mut self.links, slot);
+        entry.is_active = true;
+        self.active.push(&mut self.links, slot);
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<T> {
+        let entry = self.entries.remove(slot)?;
+        let list = if entry.is_active { &mut self.active } else { &mut self.idle };
+        list.remove(&mut self.links, slot);
+        self.by_id.remove(&entry.id);
+        Some(entry.value)
+    }
+
+    /// The message has ended; what is to be remembered of it is made from what it was.
+    pub fn end(&mut self, slot: u32, remember: impl FnOnce(T) -> E) {
+        let Some(id) = self.entries.at(slot).map(|entry| entry.id) else { return };
+        let Some(value) = self.remove(slot) else { return };
+        while self.ended_order.len() >= self.max_ended {
+            let Some(oldest) = self.ended_order.pop_front() else { return };
+            self.ended.remove(&oldest);
+        }
+        self.ended.insert(id, remember(value));
+        self.ended_order.push_back(id);
+    }
+}

@@ -1,0 +1,87 @@
+/// Which bytes of a sequence space have arrived: all before one place, and some stretches behind it.
+/// No payload is kept.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    done: u64,
+    /// Behind `done`, in order, neither touching nor overlapping.
+    ahead: Vec<(u64, u64)>,
+}
+
+impl Intervals {
+    /// The first byte that has not arrived.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Stretches behind the first gap.
+    pub fn ahead(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// The end of the last byte that has arrived.
+    pub fn end(&self) -> u64 {
+        self.ahead.last().map_or(self.done, |&(_, end)| end)
+    }
+
+    /// Whether `start..end` would be one stretch more.
+    pub fn needs_room(&self, start: u64, end: u64) -> bool {
+        let after = self.ahead.partition_point(|&(_, to)| to < start);
+        start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)
+    }
+
+    /// Takes `start..end` in and returns how many of these bytes are new.
+    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
+        let (mut from, mut to) = (start.max(self.done), end);
+        if to <= from {
+            return 0;
+        }
+        let first = self.ahead.partition_point(|&(_, end)| end < from);
+        let last = self.ahead.partition_point(|&(start, _)| start <= to);
+        let mut known = 0;
+        for &(start, end) in &self.ahead[first..last] {
+            known += end.min(to).saturating_sub(start.max(from));
+        }
+        let new = to - from - known;
+        if let Some(&(start, _)) = self.ahead[first..last].first() {
+            from = from.min(start);
+        }
+        if let Some(&(_, end)) = self.ahead[first..last].last() {
+            to = to.max(end);
+        }
+        if from <= self.done {
+            self.done = to;
+            self.ahead.drain(..last);
+        } else {
+            self.ahead.splice(first..last, [(from, to)]);
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Against a set of bytes.
+        #[test]
+        fn agree_with_a_set(steps in prop::collection::vec((0u64..60, 0u64..15), 0..60)) {
+            let mut intervals = Intervals::default();
+            let mut model = BTreeSet::new();
+            for (start, len) in steps {
+                let (needs, ahead) = (intervals.needs_room(start, start + len), intervals.ahead());
+                let new = (start..start + len).filter(|&byte| model.insert(byte)).count() as u64;
+                prop_assert_eq!(intervals.insert(start, start + len), new);
+                let done = (0..).find(|byte| !model.contains(byte)).unwrap_or(0);
+                prop_assert_eq!(intervals.done(), done);
+                prop_assert_eq!(intervals.end(), model.last().map_or(0, |last| last + 1));
+                let stretches = model.range(done..).filter(|&&byte| !model.contains(&(byte - 1)));
+                prop_assert_eq!(intervals.ahead(), stretches.count());
+                prop_assert!(needs || len == 0 || intervals.ahead() <= ahead);
+                prop_assert!(!needs || len == 0 || intervals.ahead() == ahead + 1);
+            }
+        }
+    }
+}

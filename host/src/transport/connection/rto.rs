@@ -1,0 +1,77 @@
+use crate::config::RTO_MAX_DOUBLINGS;
+use weir_units::Time;
+
+/// The retransmission timeout of one subflow (RFC 6298).
+#[derive(Debug)]
+pub(super) struct Rto {
+    min: Time,
+    /// Before the first round-trip time is known.
+    initial: Time,
+    /// SRTT and RTTVAR.
+    known: Option<(Time, Time)>,
+    /// Timeouts in a row.
+    timeouts: u32,
+}
+
+impl Rto {
+    pub fn new(min: Time, initial: Time) -> Rto {
+        Rto { min, initial, known: None, timeouts: 0 }
+    }
+
+    /// Takes a round-trip time in: alpha = 1/8, beta = 1/4 (§2.3).
+    pub fn sample(&mut self, rtt: Time) {
+        let known = match self.known {
+            None => (rtt, rtt / 2),
+            Some((srtt, var)) => {
+                let off = srtt.max(rtt).saturating_sub(srtt.min(rtt));
+                ((srtt * 7).saturating_add(rtt) / 8, (var * 3).saturating_add(off) / 4)
+            }
+        };
+        self.known = Some(known);
+    }
+
+    /// Something was acknowledged.
+    pub fn progress(&mut self) {
+        self.timeouts = 0;
+    }
+
+    /// A timeout: the next one is twice as far (§5.5).
+    pub fn back_off(&mut self) {
+        self.timeouts += 1;
+    }
+
+    /// How long to wait.
+    pub fn get(&self) -> Time {
+        let base = match self.known {
+            None => self.initial.max(self.min),
+            Some((srtt, var)) => srtt.saturating_add(var * 4).max(self.min),
+        };
+        Time::from_ps(base.as_ps().saturating_mul(1 << self.timeouts.min(RTO_MAX_DOUBLINGS)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_rfc_6298() {
+        let us = Time::from_us;
+        let mut rto = Rto::new(us(10), us(1_000));
+        assert_eq!(rto.get(), us(1_000));
+        rto.sample(us(100));
+        assert_eq!(rto.get(), us(100 + 4 * 50));
+        rto.sample(us(180));
+        // SRTT 110 us; RTTVAR 3/4 * 50 + 1/4 * 80 = 57.5 us.
+        assert_eq!(rto.get(), us(110 + 4 * 57) + us(2));
+        rto.back_off();
+        rto.back_off();
+        assert_eq!(rto.get(), us(4 * 340));
+        rto.progress();
+        assert_eq!(rto.get(), us(340));
+        for _ in 0..200 {
+            rto.sample(us(1));
+        }
+        assert_eq!(rto.get(), us(10));
+    }
+}
