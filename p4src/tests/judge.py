@@ -36,16 +36,23 @@ CHUNK = 10_000
 BARRIER_S = 10
 RECORD = 8
 TIME_DIGITS = slice(1, 7)
+SOJOURN_DIGITS = slice(12, 16)
+LINK_IDS = 4
+SOJOURN = 0x02
 
 
 def masked(program, sent, frame):
-    """What is expected, as STF writes it: the frame but for the time of the record that was added to what was sent."""
+    """What is expected, as STF writes it: the frame but for the times in the record that was added to what was sent."""
     text = frame.hex()
-    if len(frame) == len(sent) + RECORD and frame[12:14] == b"\x08\x00":
-        # Ethernet, IPv4 with its options, UDP, the Weir header, then the newest record.
-        at = 2 * (14 + 4 * (frame[14] & 15) + 8 + 24)
+    ids = len(frame) - len(sent) - RECORD
+    if ids in (0, LINK_IDS) and frame[12:14] == b"\x08\x00":
+        # Ethernet, IPv4 with its options, UDP, the Weir header, ids if they were asked for, then the newest record.
+        header = 14 + 4 * (frame[14] & 15) + 8
+        at = 2 * (header + 24 + ids)
         record = text[at : at + 2 * RECORD]
         stamped = record[: TIME_DIGITS.start] + "*" * 6 + record[TIME_DIGITS.stop :]
+        if program == "hpcc_plus" and frame[header + 3] & SOJOURN:
+            stamped = stamped[: SOJOURN_DIGITS.start] + "*" * 4
         text = text[:at] + stamped + text[at + 2 * RECORD :]
     return text
 

@@ -179,6 +179,7 @@ class Traffic:
             src=src, dst=dst, **ports,
             kind=chance.choice([wire.DATA, wire.DATA, wire.ACK, wire.ACK, chance.randrange(KINDS)]),
             flags=chance.choice([0, wire.TELEMETRY, wire.TELEMETRY, chance.getrandbits(8)]),
+            int_format=chance.choice([0, 1, 1, 3, chance.getrandbits(8)]) if self.program == "hpcc_plus" else 0,
             int_hops=hops, records=chance.randbytes(8 * hops).hex(), path_id=chance.getrandbits(12),
             concurrency=chance.getrandbits(16), message=chance.choice([1, 2, chance.getrandbits(32)]), seq=chance.getrandbits(32),
             stamp=chance.getrandbits(32), grant=chance.getrandbits(32),
