@@ -47,6 +47,7 @@ const RUNS: &[harness::Test] = &[
         "a_fat_tree_carries_a_permutation_on_symmetric_paths",
         a_fat_tree_carries_a_permutation_on_symmetric_paths,
     ),
+    ("every_scheme_carries_its_messages", every_scheme_carries_its_messages),
     ("an_interrupt_keeps_results_and_leaves_nothing", an_interrupt_keeps_results_and_leaves_nothing),
     ("whichever_side_is_killed_nothing_stays", whichever_side_is_killed_nothing_stays),
     ("a_failed_step_is_named_and_leaves_nothing", a_failed_step_is_named_and_leaves_nothing),
@@ -219,6 +220,25 @@ fn a_fat_tree_carries_a_permutation_on_symmetric_paths() {
         let it = &summary["schemes"][scheme];
         assert_eq!((&it["fct"]["count"], &it["fct"]["unfinished"]), (&16.into(), &0.into()), "{scheme}");
         assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
+    }
+}
+
+/// All of `weir schemes`, over raw sockets and through their programs: two messages each, to the end.
+fn every_scheme_carries_its_messages() {
+    let place = Place::new("schemes");
+    let listed = place.weir(&["schemes"]).output().expect("it ends");
+    let listed = text(&listed.stdout);
+    let schemes: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let done = place.run("every-scheme", &["--rate", "10Mbps"]);
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+    place.wait_until_nothing_is_left();
+    let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
+    let ran = summary["schemes"].as_object().expect("schemes").len();
+    assert_eq!(ran, schemes.len(), "experiments/every-scheme.yaml is to have all of {schemes:?}");
+    for scheme in schemes {
+        let fct = &summary["schemes"][scheme]["fct"];
+        assert_eq!((&fct["count"], &fct["unfinished"]), (&2.into(), &0.into()), "{scheme}");
+        assert_eq!(fabric["schemes"][scheme]["pairs"], 6, "{scheme}");
     }
 }
 
