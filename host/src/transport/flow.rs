@@ -73,6 +73,9 @@ struct Credits {
     ask: bool,
 }
 
+/// Credits that may come out of order, or be lost in a row. Ours: half a millisecond of them at 100 Gbit/s, which is how
+/// long one that is forged can make others seem old.
+const NEAR_CREDITS: u32 = 4_096;
 /// Credits a flow holds at most. Ours: several times what a switch lets pass at once.
 const MOST_CREDITS: usize = 64;
 
@@ -182,14 +185,19 @@ impl Flow {
             && self.credits.as_ref().is_none_or(|credits| credits.ask || !credits.held.is_empty())
     }
 
-    /// A credit came in; one that is not newer than the last is worth nothing, nor is one that finds nothing to send.
+    /// A credit came in. One that is a little older than the newest came before, and is worth nothing, nor is one that
+    /// finds nothing to send. A number far off is a forger's, or all between were lost: it is worth a packet, and says
+    /// nothing of the others.
     pub fn take_credit(&mut self, number: u32) -> bool {
         let (size, nxt) = (self.size, self.nxt);
         let Some(credits) = &mut self.credits else { return false };
-        if credits.last.is_some_and(|last| number.wrapping_sub(last).cast_signed() <= 0) {
-            return false;
+        let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
+        if ahead.unsigned_abs() < NEAR_CREDITS {
+            if ahead <= 0 {
+                return false;
+            }
+            credits.last = Some(number);
         }
-        credits.last = Some(number);
         let wanted = nxt < size && credits.held.len() < MOST_CREDITS;
         if wanted {
             credits.held.push_back(number);
@@ -388,6 +396,7 @@ impl Flow {
         self.arm(now, rto);
         if back_off && let Some(credits) = &mut self.credits {
             credits.ask = true;
+            credits.last = None;
         }
     }
 
