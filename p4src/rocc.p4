@@ -5,10 +5,10 @@
 //
 // (Taheri et al., RoCC, CoNEXT 2020.) The paper's feedback is the RATE packet; that on ACKs is ours.
 #define PROGRAM_METADATA @field_list(1) bit<32> notice_rate; @field_list(1) port_t notice_port;
+#define PROGRAM_CONTROLS "../controls/rate_notice.p4"
+#define PROGRAM_INGRESS Notify
 #include "include/weir.p4"
-#include "controls/fair_rate.p4"
 #include "controls/rocc_rate.p4"
-#include "controls/rate_notice.p4"
 
 control RoccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     MakeNotice() make_notice;
@@ -16,11 +16,9 @@ control RoccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     Dequeue() dequeue;
     SwitchIdentity() switch_identity;
     RoccRate() rocc_rate;
-    Notify() notify;
     RateGrant() rate_grant;
     Depart() depart;
     Ecn() ecn;
-    bit<32> most;
 
     apply {
         port_profile.apply(meta, target.egress_port);
@@ -28,17 +26,12 @@ control RoccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         if (IS_CLONE(target)) {
             make_notice.apply(hdr, meta, target);
             meta.enqueued_bytes = RATE_FRAME_BYTES;
-            most = 0;
         } else {
-            rocc_rate.apply(meta, target, most);
+            rocc_rate.apply(meta, target);
         }
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
-            if (hdr.weir.kind == KIND_DATA && (hdr.weir.flags & FLAG_TELEMETRY) != 0) {
-                notify.apply(hdr, meta, target, most);
-            } else {
-                rate_grant.apply(hdr, target);
-            }
+            rate_grant.apply(hdr, target);
         }
         depart.apply(meta, target);
         if (hdr.ipv4.isValid()) {

@@ -44,6 +44,13 @@ pub enum PortRow {
         /// 2^32 over gamma*C*d in bytes.
         inverse_bdp: u32,
     },
+    /// Of `credit_port`, in 1/256 ticks.
+    Credits {
+        /// Between two credits.
+        interval: u32,
+        /// How early a credit may be.
+        burst: u32,
+    },
 }
 
 impl PortRow {
@@ -51,6 +58,7 @@ impl PortRow {
         match self {
             PortRow::Rocc { .. } => "rocc_port",
             PortRow::Rcp { .. } => "rcp_port",
+            PortRow::Credits { .. } => "credit_port",
         }
     }
 
@@ -82,6 +90,9 @@ impl PortRow {
                     ("inverse_bdp", inverse_bdp.into()),
                 ],
             ),
+            PortRow::Credits { interval, burst } => {
+                ("shape", vec![("interval", interval.into()), ("burst", burst.into())])
+            }
         };
         Call { action, params }
     }

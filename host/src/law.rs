@@ -17,6 +17,21 @@ pub enum PortLaw {
     Rocc(RoccLaw),
     /// RCP's fair rate (`p4src/controls/rcp_rate.p4`).
     Rcp(RcpLaw),
+    /// ExpressPass' limit of credits (`p4src/controls/credit_shaper.p4`). Senders of such a scheme send one packet per
+    /// credit, and ask for credits first.
+    Credits(CreditLaw),
+}
+
+/// Bytes of a credit: a frame's headers.
+pub const CREDIT_BYTES: u64 = 66;
+
+/// Of the credits that come to a port those beyond a rate are dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CreditLaw {
+    /// The credits' part of the port's rate.
+    pub share: f64,
+    /// So many may pass at once.
+    pub burst: u32,
 }
 
 /// RoCC's controller. The paper's units of rate and queue are a ten thousandth of the port's rate, and 3/2500 of what

@@ -201,6 +201,8 @@ pub enum SwitchProgram {
     Rcp,
     /// Marks, and deflects short messages.
     Dart,
+    /// ExpressPass' credits.
+    Xpass,
 }
 
 impl SwitchProgram {
@@ -214,6 +216,7 @@ impl SwitchProgram {
             SwitchProgram::Rocc => "rocc",
             SwitchProgram::Rcp => "rcp",
             SwitchProgram::Dart => "dart",
+            SwitchProgram::Xpass => "xpass",
         }
     }
 }
@@ -520,6 +523,8 @@ pub struct DataEvent<'a> {
     /// The low 16 bits of the addresses of those that it announces (Dart's look-ahead); in order and
     /// for the first time.
     pub announced: &'a [[u8; 2]],
+    /// The number of the credit that it was sent for, where there are credits.
+    pub credit: u32,
     /// XOR of switch ids on its way.
     pub path_id: u16,
     /// What the switches reported in it, first hop after the sender first.
@@ -541,10 +546,23 @@ pub struct Feedback {
     pub hide_mark: bool,
 }
 
+/// A credit that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// Its number; `None` if it is lost at the host already.
+    pub number: Option<u32>,
+    /// When the flow's next one is due.
+    pub next: Time,
+}
+
 /// The receiver half: one per host.
 pub trait Receiver: fmt::Debug + Send {
     /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
     fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback;
+    /// The flow in this slot is due for a credit; it `begins` with its request. `None`: there are no credits.
+    fn credit(&mut self, _now: Time, _slot: u32, _begins: bool) -> Option<Credit> {
+        None
+    }
 }
 
 /// The receiver half of schemes that add nothing to what the transport echoes.

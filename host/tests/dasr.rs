@@ -147,6 +147,19 @@ fn the_three_states() {
     assert_eq!(feed.run(0.92, marked, 2).0, 1);
 }
 
+/// With `drain` the receiver counts one more than there are while it is its own congestion, and no longer.
+#[test]
+fn a_queue_at_the_receiver_is_drained_on_request() {
+    let mut host = host(&scheme("dasr", &[("drain", "on")]), |_| {});
+    let t = Time::from_ms(1);
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    let mut feed = Feed { host, now: t, seq: 0 };
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 3), (2, false, 0));
+    assert_eq!(feed.run(1.0, Ecn::Ce, 3), (3, false, 0));
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 2), (2, false, 0));
+    assert_eq!(feed.run(0.5, Ecn::Ce, 4).0, 1);
+}
+
 /// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
 /// arrival, exactly at half the line.
 #[test]

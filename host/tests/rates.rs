@@ -72,6 +72,9 @@ fn rocc_follows_the_port_that_limits_it() {
         give(&mut host, us(at), &notice(kbps, port, path), &[]);
         assert_eq!(rate(&host, flow), gbps(expected), "at {at} us");
     }
+    // Without grants an ACK's field echoes the path of the data; here switch 1.
+    let echo = from_peer(Kind::Ack, 7, frame.payload_len);
+    give(&mut host, us(7), &FrameRepr { weir: WeirRepr { grant: 1, ..echo.weir }, ..echo }, &[]);
     for (at, expected) in [(205, 30), (206, 60), (406, 100), (606, 100)] {
         while host.next_wakeup().is_some_and(|due| due <= us(at)) {
             host.wakeup(us(at));

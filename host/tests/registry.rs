@@ -396,6 +396,7 @@ fn schemes_are_made_by_name() {
     assert_eq!(
         error.to_string(),
         "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr, dart, iofd, rocc, rcp, \
+         expresspass, \
          uncoupled, amp, xmp, dcm, mptcp"
     );
     let error = from_name_and_knobs("hpcc", &[("lhcs", "off")]).unwrap_err();

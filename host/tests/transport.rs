@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{BASE_RTT, DELAY, Faults, Net, RATE, all_schemes, all_ways, scheme};
+use common::{BASE_RTT, DELAY, Faults, Net, RATE, all_schemes, all_ways, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
@@ -23,7 +23,9 @@ fn a_flow_alone_runs_at_line_rate() {
         let ideal = RATE.tx_time(Bytes::new(wire)) + DELAY * 4;
         let fct = net.fcts()[0];
         assert!(fct >= ideal, "{}: {fct} is faster than the link's {ideal}", scheme.name());
-        assert!(fct < ideal * 110 / 100, "{}: {fct} against an ideal {ideal}", scheme.name());
+        // Credits take a round trip to come, and leave room for themselves and for ACKs.
+        let slack = if is_credited(&scheme) { 115 } else { 110 };
+        assert!(fct < ideal * slack / 100, "{}: {fct} against an ideal {ideal}", scheme.name());
         assert_eq!(net.hosts[0].stats().retransmits, 0);
         assert_eq!(net.hosts[0].stats().drops.total() + net.hosts[1].stats().drops.total(), 0);
         assert_eq!(net.hosts[1].stats().payload_received, size.get());
@@ -129,6 +131,9 @@ fn clocks_wrap_in_the_middle_of_a_flow() {
         for step in 1..=40 {
             net.run_until(Time::from_ns((1 << 32) - 200_000 + step * 10_000));
             let view = net.flow(0, flow);
+            if is_credited(&scheme) && step < 3 {
+                continue; // a round trip later than others
+            }
             let rtt = view.rtt.expect("ACKs came");
             assert!(rtt >= DELAY * 4 && rtt < DELAY * 12, "{}: {rtt} at {}", scheme.name(), net.now);
             assert!(
@@ -233,7 +238,9 @@ fn the_window_holds_without_acks() {
         net.run_until(Time::from_us(100));
         let view = net.flow(0, flow);
         let payload = net.hosts[0].config().payload().unwrap();
-        if view.window == RATE.bytes_in(BASE_RTT) || scheme.carriage().slow_start {
+        if is_credited(&scheme) {
+            assert_eq!(view.sent, Bytes::ZERO, "credits wait with the ACKs");
+        } else if view.window == RATE.bytes_in(BASE_RTT) || scheme.carriage().slow_start {
             assert!(view.inflight >= view.window && view.inflight < view.window + payload);
         } else {
             // A scheme without a window: the NIC was never idle.

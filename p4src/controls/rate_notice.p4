@@ -1,20 +1,21 @@
 // RoCC's feedback: a RATE packet from the switch to every source that it sees, once after each computation.
 //
-//   sender --- DATA, TELEMETRY ---> [ port p: fair rate below its maximum, this flow not told of it yet ] --->
+//   sender --- DATA, TELEMETRY ---> [ on its way to port p: this flow was not told of p's rate yet ] --->
 //          <-- RATE, grant = fair_rate[p], seq = p ------ a clone, cut to its headers
 //
-// The paper's recipients are the flows with packets in the queue. Here they are the flows whose packets leave it:
+// The paper's recipients are the flows with packets in the queue. Here they are those of which a packet joins it, so that
+// what they are told does not wait behind it:
 // `told` has, per flow and port (a hash of both, 2^16 cells), the time of the computation that its source was last
 // told of. Two flows that share a cell are each told when the other was: in turns at one port, too often at two.
 //
 // The clone goes to the session of the port that the data came in by, which the controller binds to that port
 // (session = port). From there it follows the routes to the source.
 //
-// A rate of Fmax, most, limits nobody and is told to nobody.
-//
-// Contract: Notify for DATA after the port's computation; MakeNotice first of all in egress, for clones.
+// Contract: Notify last in ingress, for a packet that goes to one port; MakeNotice in egress, for clones.
 #ifndef WEIR_RATE_NOTICE_P4
 #define WEIR_RATE_NOTICE_P4
+
+#include "fair_rate.p4"
 
 const bit<32> RATE_FRAME_BYTES = 66;
 const bit<16> RATE_IP_BYTES    = 52;
@@ -24,23 +25,25 @@ const bit<32> TOLD_CELLS       = 65536;
 
 register<bit<32>, bit<16>>(TOLD_CELLS) told;
 
-control Notify(in headers_t hdr, inout metadata_t meta, in target_t target, in bit<32> most) {
+control Notify(in headers_t hdr, inout metadata_t meta, in target_t target) {
     bit<16> cell;
     bit<32> computed;
     bit<32> last;
     bit<32> rate;
 
     apply {
-        fair_rate.read(rate, target.egress_port);
-        if (rate != 0 && rate < most) {
-            rate_time.read(computed, target.egress_port);
-            CRC16(cell, ({ hdr.ipv4.src_addr, hdr.weir.message, (bit<16>)target.egress_port }), TOLD_CELLS);
-            told.read(last, cell);
-            if (last != computed) {
-                told.write(cell, computed);
-                meta.notice_rate = rate;
-                meta.notice_port = target.egress_port;
-                CLONE_BACK(target);
+        if (hdr.weir.isValid() && hdr.weir.kind == KIND_DATA && (hdr.weir.flags & FLAG_TELEMETRY) != 0) {
+            fair_rate.read(rate, target.egress_spec);
+            if (rate != 0) {
+                rate_time.read(computed, target.egress_spec);
+                CRC16(cell, ({ hdr.ipv4.src_addr, hdr.weir.message, (bit<16>)target.egress_spec }), TOLD_CELLS);
+                told.read(last, cell);
+                if (last != computed) {
+                    told.write(cell, computed);
+                    meta.notice_rate = rate;
+                    meta.notice_port = target.egress_spec;
+                    CLONE_BACK(target);
+                }
             }
         }
     }

@@ -15,18 +15,19 @@
 // Units: bytes, kbit/s; gains are kbit/s per byte times 2^16. Numbers are unsigned: what raises the rate is
 // summed apart from what lowers it.
 //
-// Contract: after Dequeue (meta.queue_bytes). A port without an entry computes nothing. most is Fmax, or 0.
+// Contract: after Dequeue (meta.queue_bytes). A port without an entry computes nothing.
 #ifndef WEIR_ROCC_RATE_P4
 #define WEIR_ROCC_RATE_P4
 
 const bit<64> MOST_PERIODS = 0xFFFF;
 
-control RoccRate(in metadata_t meta, in target_t target, out bit<32> most) {
+control RoccRate(in metadata_t meta, in target_t target) {
     bit<32> every;                   // the entry's numbers
     bit<32> periods_per_tick;
     bit<32> steep;
     bit<32> full;
     bit<32> least;
+    bit<32> most;
     bit<48> up_per_period;
     bit<32> alpha;
     bit<32> beta;

@@ -34,6 +34,7 @@ const bit<4>  WEIR_VERSION = 1;
 @noWarn("unused") const bit<4> KIND_ACK       = 1;
 @noWarn("unused") const bit<4> KIND_NACK      = 2;
 @noWarn("unused") const bit<4> KIND_PROBE     = 4;
+@noWarn("unused") const bit<4> KIND_PROBE_REPLY = 5;
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
 @noWarn("unused") const bit<8> FLAG_START      = 0x01;
 @noWarn("unused") const bit<8> FLAG_END        = 0x02;

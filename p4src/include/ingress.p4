@@ -13,6 +13,9 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t t
     PacketIo() packet_io;
     Enqueue() enqueue;
     Drops() drop;
+#ifdef PROGRAM_INGRESS
+    PROGRAM_INGRESS() program_ingress;       // what only one program does, with a packet that was admitted
+#endif
 
     apply {
         meta.enqueued_bytes = target.packet_length;
@@ -32,6 +35,9 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t t
         }
         if (meta.drop_reason == DROP_NONE) {
             enqueue.apply(meta, target);
+#ifdef PROGRAM_INGRESS
+            program_ingress.apply(hdr, meta, target);
+#endif
         } else {
             drop.apply(meta, target);
         }

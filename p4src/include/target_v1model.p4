@@ -20,11 +20,11 @@ typedef standard_metadata_t target_t;
 // The same clock in 32 bits, for state that lasts longer than a packet's flight.
 #define TICKS(target) ((target).egress_global_timestamp[31:0])
 
-// A copy of the packet that egress has just done with, back by the port it came in by: the clone session of that
-// number. Keeps the metadata of field list 1. In egress of the copy the instance type is 2 (simple_switch.h,
-// PKT_INSTANCE_TYPE_EGRESS_CLONE).
-#define CLONE_BACK(target) clone_preserving_field_list(CloneType.E2E, (bit<32>)(target).ingress_port, 1)
-#define IS_CLONE(target) ((target).instance_type == 2)
+// In ingress: a copy of the packet as it came, back by the port it came in by, which is the clone session of that
+// number. Keeps the metadata of field list 1. In egress of the copy the instance type is 1 (simple_switch.h,
+// PKT_INSTANCE_TYPE_INGRESS_CLONE).
+#define CLONE_BACK(target) clone_preserving_field_list(CloneType.I2E, (bit<32>)(target).ingress_port, 1)
+#define IS_CLONE(target) ((target).instance_type == 1)
 
 // deq_qdepth counts the packets of this packet's own priority queue after it was taken out
 // (BMv2, simple_switch.cpp: the size is read after the pop). Under strict priority a packet of the

@@ -20,6 +20,9 @@
 #ifdef WEIR_DEFLECTS
 #include "../controls/deflect.p4"
 #endif
+#ifdef PROGRAM_CONTROLS
+#include PROGRAM_CONTROLS            // of its ingress
+#endif
 #include "ingress.p4"
 
 #endif

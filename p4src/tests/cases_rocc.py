@@ -129,12 +129,10 @@ counts it.""",
     stf.register("rate_time", 2, 78)
     stf.register("fair_rate", 2, 6_000_000)
     data(told=6_000_000, **want)
-    stf.note("records and marks of the data do not travel; a rate of Fmax limits nobody")
+    stf.note("records and marks of the data do not travel; Fmax is told too")
     stf.register("rate_time", 2, 79)
-    data(told=6_000_000, int_hops=1, records="7000001000020003", concurrency=9, ecn=CE, **want)
-    stf.register("rate_time", 2, 80)
     stf.register("fair_rate", 2, LINE)
-    data(**want)
+    data(told=LINE, int_hops=1, records="7000001000020003", concurrency=9, ecn=CE, **want)
     return stf
 
 

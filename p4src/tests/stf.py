@@ -5,7 +5,7 @@ import wire
 REASONS = {
     "parse_error": 1, "not_ip": 2, "bad_ip_header": 3, "ip_options": 4, "bad_ip_length": 5, "bad_ip_checksum": 6,
     "ttl_expired": 7, "short_weir": 8, "bad_version": 9, "bad_kind": 10, "no_route": 11, "no_member": 12,
-    "same_port": 13, "bad_port": 14,
+    "same_port": 13, "bad_port": 14, "credit_limit": 15,
 }
 EVENTS = {
     "int_full": 0, "ecn_marked": 1, "packet_in": 2, "packet_out": 3, "deflected": 4, "dft_full": 5, "dft_reclaimed": 6,

@@ -35,6 +35,7 @@ pub const ARTIFACTS: &[Artifact] = &[
     artifact!("rocc"),
     artifact!("rcp"),
     artifact!("dart"),
+    artifact!("xpass"),
 ];
 
 impl Artifact {

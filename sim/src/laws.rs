@@ -3,7 +3,7 @@
 use weir_controller::PlanOptions;
 use weir_controller::port_row::PortRow;
 use weir_controller::topology::Topology;
-use weir_host::law::{GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_host::law::{CreditLaw, GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
 use weir_units::{Bandwidth, Time};
 
 /// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
@@ -55,6 +55,7 @@ pub fn put(
         PortLaw::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
         PortLaw::Rocc(law) => options.rows = rows(&|port| rocc(law, port))?,
         PortLaw::Rcp(law) => options.rows = rows(&|port| rcp(law, port))?,
+        PortLaw::Credits(law) => options.rows = rows(&|port| credits(law, port))?,
     }
     Ok(())
 }
@@ -133,6 +134,16 @@ fn rcp(law: &RcpLaw, port: Port) -> Result<PortRow, LawError> {
     })
 }
 
+fn credits(law: &CreditLaw, port: Port) -> Result<PortRow, LawError> {
+    /// The program counts in parts of a tick.
+    const PARTS: f64 = 256.0;
+    let interval = PARTS * port.ticks(law.interval(port.rate));
+    Ok(PortRow::Credits {
+        interval: port.number("ticks between credits * 256", interval, u32::MAX)?,
+        burst: (interval * f64::from(law.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +156,7 @@ mod tests {
         match law {
             PortLaw::Rocc(law) => rocc(law, port),
             PortLaw::Rcp(law) => rcp(law, port),
+            PortLaw::Credits(law) => credits(law, port),
             PortLaw::IntRefresh(_) => panic!("it has no row"),
         }
     }
@@ -199,5 +211,10 @@ mod tests {
         );
         assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
         assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
+        // 66 B at 4 % of 100 Gbit/s: a credit in 132 ns, and of 400 Gbit/s in 33.
+        for (gbps, interval) in [(100, 33_792), (400, 8_448)] {
+            let row = row(&law("expresspass"), Bandwidth::from_gbps(gbps), NS).unwrap();
+            assert_eq!(row, PortRow::Credits { interval, burst: 7 * interval });
+        }
     }
 }

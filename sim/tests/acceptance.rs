@@ -172,3 +172,44 @@ fn every_scheme_runs_in_virtual_time() {
     assert!(slows("fncc") < slows("hpcc") && slows("hpcc") < slows("dcqcn"));
     assert!((slows("dcqcn") - 346.0).abs() < 20.0, "{}", slows("dcqcn"));
 }
+
+/// Dart Fig. 9 and 15: the second sender has exactly its half within a round trip, and the first has the line again
+/// within two of its end. DCQCN is far from it by then.
+#[test]
+fn dart_gives_a_second_sender_its_half_in_one_round_trip() {
+    let results = results("dart-fig15.yaml", &["schemes=[dart, dcqcn]"]);
+    // Four links of 1.5 us, a full frame there, an ACK back.
+    const ROUND_TRIP_US: usize = 7;
+    let rates = |scheme: &str, us: usize| -> Vec<u64> {
+        results.traces[scheme].rates.iter().map(|flow| flow.rate[us - 1].as_bps()).collect()
+    };
+    let (line, half) = (100_000_000_000, 50_000_000_000);
+    assert_eq!(rates("dart", 300 + ROUND_TRIP_US), [half, half]);
+    assert_eq!(rates("dart", 599), [half, half]);
+    assert_eq!(rates("dart", 600 + 2 * ROUND_TRIP_US)[0], line);
+    assert_eq!(rates("dcqcn", 300 + ROUND_TRIP_US), [line, line]);
+    assert!(rates("dcqcn", 599)[0] != half);
+}
+
+/// Dart §IV: where long flows collide in the fabric, the tail of 8 KB messages is shorter with deflection than by ECMP
+/// alone, under Dart and without DASR; nothing is lost or repeated.
+#[test]
+fn deflection_shortens_the_tail_of_short_messages() {
+    let both = |scheme| format!("{scheme}, {{scheme: {scheme}, label: {scheme}-ecmp, set: {{tokens: 0}}}}");
+    let low = "{scheme: dart, label: dart-5KB, set: {deflect_above: 5KB/10Gbps}}";
+    let schemes = format!("schemes=[{}, {}, {low}]", both("dart"), both("iofd"));
+    let results = results("iofd-leaf-spine.yaml", &[&schemes]);
+    let of = |label: &str| &results.summary.schemes[label];
+    for (with, without) in [("dart", "dart-ecmp"), ("dart-5KB", "dart-ecmp"), ("iofd", "iofd-ecmp")] {
+        assert!(
+            of(with).deflections > 100 && of(without).deflections == 0,
+            "{with}: {}",
+            of(with).deflections
+        );
+        let p99 = |label| of(label).fct.slowdown.expect("messages").p99;
+        assert!(p99(with) < p99(without), "{with} {}, {without} {}", p99(with), p99(without));
+        for label in [with, without] {
+            assert_eq!((of(label).retransmits, of(label).drops.len()), (0, 0), "{label}");
+        }
+    }
+}

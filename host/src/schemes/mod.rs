@@ -3,6 +3,7 @@
 mod dasr;
 mod dcqcn;
 mod dctcp;
+mod expresspass;
 mod fncc;
 mod hpcc;
 mod hpcc_plus;
@@ -35,6 +36,7 @@ pub fn registry() -> &'static [MakeScheme] {
         make::<iofd::IofdOnly>,
         make::<rocc::Rocc>,
         make::<rcp::Rcp>,
+        make::<expresspass::ExpressPass>,
         make::<multipath::Uncoupled>,
         make::<multipath::Amp>,
         make::<multipath::Xmp>,

@@ -2,7 +2,8 @@ use super::MAX_WINDOW;
 use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
 use crate::event::{FlowSpec, FlowView, OpenError};
 use crate::scheme::{Decision, Sender, TelemetryOn};
-use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, MAX_ANNOUNCED, patch_data};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, MAX_ANNOUNCED, patch_data, patch_grant};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -57,7 +58,26 @@ pub(super) struct Flow {
     asked: Option<u64>,
     /// The last probe: its number, when it left, whether its reply came.
     probe: Option<(u32, Time, bool)>,
+    /// Where a packet needs a credit.
+    credits: Option<Credits>,
 }
+
+/// Credits that were not used yet.
+#[derive(Debug, Default)]
+struct Credits {
+    /// Their numbers.
+    held: VecDeque<u32>,
+    /// The newest.
+    last: Option<u32>,
+    /// None has been asked for, or what was asked for did not come.
+    ask: bool,
+}
+
+/// Credits that may come out of order, or be lost in a row. Ours: half a millisecond of them at 100 Gbit/s, which is how
+/// long one that is forged can make others seem old.
+const NEAR_CREDITS: u32 = 4_096;
+/// Credits a flow holds at most. Ours: several times what a switch lets pass at once.
+const MOST_CREDITS: usize = 64;
 
 /// The size of a flow that was not stopped yet.
 const ENDLESS: u64 = u64::MAX;
@@ -79,6 +99,7 @@ impl Flow {
         repr: FrameRepr,
         resolved: &Resolved,
         telemetry: TelemetryOn,
+        credited: bool,
         sender: Box<dyn Sender>,
     ) -> Flow {
         let mut head = [0; HEADERS_LEN];
@@ -113,6 +134,7 @@ impl Flow {
             telemetry,
             asked: None,
             probe: None,
+            credits: credited.then(|| Credits { ask: true, ..Credits::default() }),
             sender,
         };
         flow.apply(flow.sender.decision());
@@ -158,7 +180,34 @@ impl Flow {
     /// Whether there is something to send and the window lets it: it is tested before the packet,
     /// on payload bytes (schemes.md §1.4), so inflight may exceed it by less than one packet.
     pub fn has_room(&self) -> bool {
-        self.nxt < self.size && self.nxt - self.una < self.window
+        self.nxt < self.size
+            && self.nxt - self.una < self.window
+            && self.credits.as_ref().is_none_or(|credits| credits.ask || !credits.held.is_empty())
+    }
+
+    /// A credit came in. One that is a little older than the newest came before, and is worth nothing, nor is one that
+    /// finds nothing to send. A number far off is a forger's, or all between were lost: it is worth a packet, and says
+    /// nothing of the others.
+    pub fn take_credit(&mut self, number: u32) -> bool {
+        let (size, nxt) = (self.size, self.nxt);
+        let Some(credits) = &mut self.credits else { return false };
+        let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
+        if ahead.unsigned_abs() < NEAR_CREDITS {
+            if ahead <= 0 {
+                return false;
+            }
+            credits.last = Some(number);
+        }
+        let wanted = nxt < size && credits.held.len() < MOST_CREDITS;
+        if wanted {
+            credits.held.push_back(number);
+        }
+        wanted
+    }
+
+    /// Whether packets need credits.
+    pub fn is_credited(&self) -> bool {
+        self.credits.is_some()
     }
 
     /// Takes over what the scheme decided. A new rate holds for the packet before it as well, as in
@@ -211,6 +260,9 @@ impl Flow {
         }
         self.max = self.max.max(self.nxt);
         patch_data(out, flags, seq, stamp(now));
+        if let Some(number) = self.credits.as_mut().and_then(|credits| credits.held.pop_front()) {
+            patch_grant(out, number);
+        }
         self.paced_from = now;
         self.last_frame = HEADERS_LEN as u32 + payload;
         self.pace();
@@ -258,13 +310,22 @@ impl Flow {
 
     /// Whether a probe is due: a base round trip after the last, once its reply has come or will not.
     pub fn asks(&self, now: Time, base_rtt: Time, rto: Time) -> bool {
+        if let Some(credits) = &self.credits {
+            return credits.ask && credits.held.is_empty();
+        }
         let since = |at: Time| now.saturating_sub(at);
         self.telemetry == TelemetryOn::Probes
             && self.probe.is_none_or(|(_, at, replied)| since(at) >= if replied { base_rtt } else { rto })
     }
 
     /// Writes a probe: a packet like any other of the flow, without payload.
-    pub fn emit_probe(&mut self, now: Time, out: &mut [u8; HEADERS_LEN]) {
+    pub fn emit_probe(&mut self, now: Time, rto: Time, out: &mut [u8; HEADERS_LEN]) {
+        if let Some(credits) = &mut self.credits {
+            credits.ask = false;
+            if self.rto_at.is_none() {
+                self.arm(now, rto);
+            }
+        }
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
         repr.weir.kind = Kind::Probe;
         repr.emit(&[], out);
@@ -303,7 +364,7 @@ impl Flow {
         self.nxt = self.nxt.max(seq);
         if new > 0 {
             self.timeouts = 0;
-            if self.una == self.nxt {
+            if self.una == self.nxt && (self.credits.is_none() || self.nxt == self.size) {
                 self.rto_at = None;
             } else {
                 self.arm(now, rto);
@@ -333,6 +394,10 @@ impl Flow {
     pub fn wait_again(&mut self, now: Time, rto: Time, back_off: bool) {
         self.timeouts += u32::from(back_off);
         self.arm(now, rto);
+        if back_off && let Some(credits) = &mut self.credits {
+            credits.ask = true;
+            credits.last = None;
+        }
     }
 
     /// Whether the scheme's timer expired; it does so once.

@@ -1,10 +1,12 @@
 use super::book::{Book, Known, id_of};
 use super::control::{Control, ControlQueue, Records};
+use super::deadlines::Deadlines;
 use super::slab::Key;
 use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
-use crate::scheme::{DataEvent, Feedback, Receiver, TelemetryOn};
+use crate::law::PortLaw;
+use crate::scheme::{Credit, DataEvent, Feedback, Receiver, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_ANNOUNCED};
@@ -26,6 +28,10 @@ pub(crate) struct Inbound {
     telemetry: TelemetryOn,
     nack_interval: Time,
     ack_delay: Time,
+    /// When messages are due for a credit, by slot, where packets need credits.
+    credits: Deadlines,
+    credited: bool,
+    active_window: Time,
 }
 
 /// A message that is arriving.
@@ -41,6 +47,8 @@ struct Arriving {
     /// The expected byte that was last asked for, and when.
     nacked: Option<(u64, Time)>,
     path_id: u16,
+    /// What a credit for it looks like, once it has asked for credits.
+    credit: Option<Control>,
 }
 
 /// Where a packet stands in its message, for the scheme.
@@ -84,6 +92,9 @@ impl Inbound {
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
+            credits: Deadlines::default(),
+            credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
+            active_window: resolved.active_window,
         }
     }
 
@@ -184,6 +195,7 @@ impl Inbound {
             }
         }
         if ended {
+            self.credits.remove(slot);
             self.book.end(slot, |_| end);
             let (peer, message) = (frame.ip.source(), weir.message());
             events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(end), at: now });
@@ -210,6 +222,7 @@ impl Inbound {
             last,
             active_flows,
             announced,
+            credit: frame.weir.grant(),
             path_id: frame.weir.path_id(),
             telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
         };
@@ -227,12 +240,62 @@ impl Inbound {
         if frame.payload_len() > 0 {
             return Err(DropReason::LengthMismatch);
         }
+        if self.credited {
+            return self.request(now, frame, control, stats);
+        }
         let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
         let reply = self.reply(frame, &Feedback { concurrency, ..Feedback::default() });
         let grant = u32::from(frame.weir.path_id());
         let seq = frame.weir.seq();
         control.push(Control { kind: Kind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply }, stats);
         Ok(())
+    }
+
+    /// A sender asks for credits: its message begins, goes on where credits were lost, or has ended unheard of.
+    fn request(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) -> Result<(), DropReason> {
+        let reply = self.reply(frame, &Feedback::default());
+        let id = id_of(frame.ip.source(), frame.weir.message());
+        let slot = match self.book.find(id) {
+            Known::Arriving(slot) => slot,
+            Known::Ended(&size) => {
+                control.push(Control { seq: size as u32, ..reply }, stats);
+                return Ok(());
+            }
+            Known::Unknown => self.book.insert(now, id, Arriving::default(), stats, drop)?,
+        };
+        self.book.touch(now, slot);
+        let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
+        let begins = flow.credit.replace(credit).is_none() || self.credits.get(slot).is_none();
+        if begins {
+            self.grant_credit(now, slot, true, control, stats);
+        }
+        Ok(())
+    }
+
+    /// Sends a message its next credit, and notes when the one after it is due.
+    fn grant_credit(
+        &mut self,
+        now: Time,
+        slot: u32,
+        begins: bool,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) {
+        // A sender that has been silent for so long asks again.
+        let heard = self.book.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
+        let Some(form) = self.book.at(slot).and_then(|flow| flow.credit).filter(|_| heard) else { return };
+        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins) else { return };
+        self.credits.set(slot, next);
+        if let Some(seq) = number {
+            control.push(Control { seq, ..form }, stats);
+        }
     }
 
     /// An ACK of this packet; the caller says up to where.
@@ -284,11 +347,18 @@ impl Inbound {
 
     /// When [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.delayed.front().map(|&(due, _)| due)
+        let delayed = self.delayed.front().map(|&(due, _)| due);
+        match (delayed, self.credits.next()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
-    /// Sends the ACKs that waited long enough.
+    /// Sends the ACKs that waited long enough, and the credits that are due.
     pub fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
+        while let Some(slot) = self.credits.pop_due(now) {
+            self.grant_credit(now, slot, false, control, stats);
+        }
         while let Some(&(due, key)) = self.delayed.front()
             && due <= now
         {

@@ -4,7 +4,7 @@ use super::slab::{Key, Slab};
 use super::{IdMap, echoed_path};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
-use crate::law::GRANT_UNIT_BPS;
+use crate::law::{GRANT_UNIT_BPS, PortLaw};
 use crate::scheme::{AckEvent, Deflection, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
@@ -36,6 +36,7 @@ pub(crate) struct Outbound {
     timers: Deadlines,
     needs: Needs,
     deflection: Option<Deflection>,
+    credited: bool,
     params: FlowParams,
     rto: Time,
     /// The data class was paused when the NIC last asked.
@@ -52,6 +53,7 @@ impl Outbound {
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
             deflection: config.scheme.deflection(),
+            credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
             params: config.flow_params(resolved.payload),
             rto: resolved.rto,
             paused: false,
@@ -95,7 +97,15 @@ impl Outbound {
             payload_len: resolved.payload,
         };
         let sender = config.scheme.sender(&self.params);
-        let key = self.flows.insert(Flow::new(now, spec, repr, resolved, self.needs.telemetry, sender));
+        let key = self.flows.insert(Flow::new(
+            now,
+            spec,
+            repr,
+            resolved,
+            self.needs.telemetry,
+            self.credited,
+            sender,
+        ));
         self.by_message.insert(spec.message, key.slot);
         self.reschedule(now, key.slot);
         Ok(key)
@@ -174,7 +184,7 @@ impl Outbound {
                 continue;
             }
             if flow.asks(now, self.params.base_rtt, self.rto) {
-                flow.emit_probe(now, out);
+                flow.emit_probe(now, self.rto, out);
                 stats.probes_sent += 1;
                 self.reschedule(now, key.slot);
                 return Some(Departure { key, head_len: HEADERS_LEN, payload: 0 });
@@ -235,6 +245,12 @@ impl Outbound {
         if weir.kind() == Kind::Rate && self.needs.telemetry != TelemetryOn::Notices {
             return Err(DropReason::UnexpectedKind);
         }
+        if self.credited && weir.kind() == Kind::ProbeReply && !self.by_message.contains_key(&weir.message())
+        {
+            // The last credits of a message find it finished.
+            stats.stale_feedback += 1;
+            return Ok(());
+        }
         let slot = *self.by_message.get(&weir.message()).ok_or(DropReason::UnknownFlow)?;
         let flow = self.flows.at_mut(slot).ok_or(DropReason::UnknownFlow)?;
         if frame.ip.source() != flow.peer() || frame.entropy_port() != flow.entropy_port() {
@@ -252,6 +268,14 @@ impl Outbound {
             let rate = Bandwidth::from_bps(u64::from(weir.grant()) * GRANT_UNIT_BPS);
             let decision = flow.sender.on_rate(&RateEvent { now, rate, point: (weir.seq(), weir.path_id()) });
             flow.apply(decision);
+            self.reschedule(now, slot);
+            return Ok(());
+        }
+        if weir.kind() == Kind::ProbeReply && flow.is_credited() {
+            match flow.take_credit(weir.seq()) {
+                true => stats.probe_replies_received += 1,
+                false => stats.stale_feedback += 1,
+            }
             self.reschedule(now, slot);
             return Ok(());
         }
@@ -315,7 +339,7 @@ impl Outbound {
             rtt,
             ecn_echo: weir.flags().has(Flags::ECN_ECHO),
             concurrency: weir.concurrency(),
-            grant: weir.grant(),
+            grant: if self.needs.grant { weir.grant() } else { 0 },
             path_id,
             telemetry: &telemetry,
         };

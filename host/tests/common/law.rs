@@ -22,6 +22,8 @@ impl State {
             PortLaw::Rcp(law) => (law.period, line.as_bps_f64()),
             // The ideal switch's table is always fresh.
             PortLaw::IntRefresh(_) => return,
+            // Credits are scarce at receivers only, round one switch; hosts limit those themselves.
+            PortLaw::Credits(_) => return,
         };
         let elapsed = now.saturating_sub(self.at);
         if elapsed < period {
@@ -43,6 +45,7 @@ impl State {
                 let arrived = sent - self.sent + queue - self.queue;
                 rate = rcp(law, line, rate, arrived / elapsed.as_secs_f64() * 8.0, queue, elapsed);
             }
+            PortLaw::Credits(_) => {}
         }
         *self = State { rate: Some(rate), at: now, queue, sent, told: HashSet::new() };
     }
@@ -53,9 +56,9 @@ impl State {
     }
 
     /// What this flow is to be told now, if anything.
-    pub fn notice(&mut self, flow: (usize, u32), line: Bandwidth) -> Option<u32> {
-        let limits = self.rate.is_some_and(|rate| rate < line.as_bps_f64());
-        (limits && self.told.insert(flow)).then(|| self.grant()).flatten()
+    pub fn notice(&mut self, flow: (usize, u32)) -> Option<u32> {
+        let grant = self.grant()?;
+        self.told.insert(flow).then_some(grant)
     }
 }
 

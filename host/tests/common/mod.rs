@@ -248,6 +248,7 @@ impl Net {
             }
             Event::AtSwitch(from, frame) => {
                 let to = usize::from(frame.view().ip.destination().octets()[3]) - 1;
+                self.notice(from, to, &frame);
                 let port = &mut self.ports[to];
                 port.queued += frame.len().get();
                 self.peak[to] = self.peak[to].max(port.queued);
@@ -324,7 +325,7 @@ impl Net {
             let Port { queued, sent, .. } = self.ports[to];
             let sent = sent + frame.len().get();
             self.ports[to].law.pass(&law, self.rate, self.now, queued, sent);
-            frame = self.grant(from, to, frame);
+            frame = self.grant(from, frame);
         }
         let weir = frame.view().weir;
         if self.records && weir.flags().has(Flags::TELEMETRY) {
@@ -358,31 +359,32 @@ impl Net {
         self.at(arrival + late, Event::AtHost(to, frame));
     }
 
-    /// The fair rate reaches the sender: on ACKs that come in by the port, or by a frame of its own.
-    fn grant(&mut self, from: usize, to: usize, frame: Frame) -> Frame {
+    /// The fair rate reaches the sender on ACKs that come in by the port.
+    fn grant(&mut self, from: usize, frame: Frame) -> Frame {
         let view = frame.view();
-        let mut repr = FrameRepr::parse(&view);
-        match view.weir.kind() {
-            Kind::Ack | Kind::Nack => {
-                repr.weir.grant = repr.weir.grant.min(self.ports[from].law.grant().unwrap_or(u32::MAX));
-                return rebuild(&repr, view.records());
-            }
-            Kind::Data if !self.records && view.weir.flags().has(Flags::TELEMETRY) => {
-                let flow = (from, view.weir.message());
-                if let Some(grant) = self.ports[to].law.notice(flow, self.rate) {
-                    (repr.source, repr.destination) = (repr.destination, repr.source);
-                    repr.weir =
-                        WeirRepr { kind: Kind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
-                    repr.payload_len = 0;
-                    let notice = rebuild(&repr, &[]);
-                    self.ports[from].queued += notice.len().get();
-                    self.ports[from].queue.push_back((to, notice));
-                    self.serve(from);
-                }
-            }
-            _ => {}
+        if !matches!(view.weir.kind(), Kind::Ack | Kind::Nack) {
+            return frame;
         }
-        frame
+        let mut repr = FrameRepr::parse(&view);
+        repr.weir.grant = repr.weir.grant.min(self.ports[from].law.grant().unwrap_or(u32::MAX));
+        rebuild(&repr, view.records())
+    }
+
+    /// Or by a frame of its own, when DATA that asks joins the port's queue.
+    fn notice(&mut self, from: usize, to: usize, frame: &Frame) {
+        let view = frame.view();
+        if self.records || view.weir.kind() != Kind::Data || !view.weir.flags().has(Flags::TELEMETRY) {
+            return;
+        }
+        let Some(grant) = self.ports[to].law.notice((from, view.weir.message())) else { return };
+        let mut repr = FrameRepr::parse(&view);
+        (repr.source, repr.destination) = (repr.destination, repr.source);
+        repr.weir = WeirRepr { kind: Kind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
+        repr.payload_len = 0;
+        let notice = rebuild(&repr, &[]);
+        self.ports[from].queued += notice.len().get();
+        self.ports[from].queue.push_back((to, notice));
+        self.serve(from);
     }
 
     /// Whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
@@ -451,6 +453,11 @@ pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     ];
     let tuned = tuned.map(|(name, knob)| (format!("{name} {}={}", knob.0, knob.1), scheme(name, &[knob])));
     all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
+}
+
+/// Whether a sender waits for the receiver's credits.
+pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
+    matches!(scheme.port_law(BASE_RTT), Some(PortLaw::Credits(_)))
 }
 
 /// One scheme, tuned.

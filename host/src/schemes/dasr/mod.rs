@@ -35,6 +35,7 @@ pub(super) struct Dasr {
     soft_state: Time,
     window: Or<HostsOwn, Time>,
     line_share: f64,
+    drain: bool,
     ecn: Marking,
     dcqcn: Dcqcn,
 }
@@ -47,6 +48,7 @@ impl Default for Dasr {
             soft_state: Time::from_secs(2),
             window: Or::word(),
             line_share: 0.95,
+            drain: false,
             ecn: dart_marking(),
             dcqcn: Dcqcn::default(),
         }
@@ -122,6 +124,18 @@ impl Scheme for Dasr {
                 0.1..=1.0,
                 |c: &mut Dasr| &mut c.line_share,
             ),
+            KnobOf::new(
+                Knob {
+                    name: "drain",
+                    unit: "-",
+                    default: "off",
+                    range: "on or off",
+                    symbol: "-",
+                    source: "ours: Dart's shares add up to the line, so that what has queued stays",
+                    help: "In Receiver Congestion count one sender more than there are, until the marks end.",
+                },
+                |c: &mut Dasr| &mut c.drain,
+            ),
             iofd::ecn_knob(|c: &mut Dasr| &mut c.ecn),
         ];
         own.into_iter().chain(part(dcqcn::knobs_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
@@ -156,6 +170,7 @@ impl Scheme for Dasr {
                 host.nic_rate.as_bps_f64(),
                 self.line_share,
             ),
+            drain: self.drain,
             notification: NotificationPoint::new(self.dcqcn.cnp_interval),
         })
     }
@@ -192,6 +207,7 @@ impl Sender for DasrSender {
 struct DasrReceiver {
     senders: Senders,
     state: StateMachine,
+    drain: bool,
     notification: NotificationPoint,
 }
 
@@ -200,8 +216,10 @@ impl Receiver for DasrReceiver {
         let senders = self.senders.count(data);
         self.notification.begin(data);
         match self.state.next(data) {
-            State::NoCongestion | State::Receiver => {
-                Feedback { concurrency: senders, hide_mark: true, ..Feedback::default() }
+            State::NoCongestion => Feedback { concurrency: senders, hide_mark: true, ..Feedback::default() },
+            State::Receiver => {
+                let concurrency = senders + u16::from(self.drain);
+                Feedback { concurrency, hide_mark: true, ..Feedback::default() }
             }
             State::NonReceiver => {
                 Feedback { concurrency: 1, cnp: self.notification.notifies(data), ..Feedback::default() }

@@ -218,6 +218,7 @@ impl Inbound {
             last,
             active_flows,
             announced: &[],
+            credit: 0,
             path_id: frame.weir.path_id(),
             telemetry: &Telemetry::EMPTY,
         };

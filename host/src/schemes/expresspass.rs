@@ -1,0 +1,319 @@
+//! ExpressPass (SIGCOMM 2017): the receiver sends credits, a sender sends one packet for each, and switches drop the
+//! credits that there would be no room for data for. The receiver paces credits per flow, and learns from those
+//! that were lost.
+//!
+//! The feedback is that of the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
+
+use super::pacing::{Pacing, PacingConfig, Window};
+use crate::knob::{Knob, KnobOf};
+use crate::law::{CREDIT_BYTES, CreditLaw, PortLaw};
+use crate::scheme::{
+    AckEvent, Conduct, Credit, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    SwitchProgram, TelemetryOn,
+};
+use crate::telemetry::TelemetryChecks;
+use crate::wire::RecordFormat;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// ExpressPass' knobs.
+#[derive(Clone, Debug)]
+pub(super) struct ExpressPass {
+    share: f64,
+    burst: u32,
+    start: f64,
+    weight: f64,
+    least_weight: f64,
+    target_loss: f64,
+    jitter: f64,
+}
+
+impl Default for ExpressPass {
+    fn default() -> Self {
+        ExpressPass {
+            share: 0.04,
+            burst: 8,
+            start: 0.5,
+            weight: 0.5,
+            least_weight: 0.01,
+            target_loss: 0.125,
+            jitter: 0.1,
+        }
+    }
+}
+
+/// The most that the weight grows to, and by how much at a time (`xpass.cc`).
+const MOST_WEIGHT: f64 = 0.5;
+const WEIGHT_STEP: f64 = 0.05;
+
+impl Scheme for ExpressPass {
+    const NAME: &'static str = "expresspass";
+    const ABOUT: &'static str =
+        "ExpressPass: receivers send credits, switches drop those there is no room for";
+
+    fn knobs() -> Vec<KnobOf<Self>> {
+        let knob = |name, default, range, symbol, source, help| Knob {
+            name,
+            unit: "-",
+            default,
+            range,
+            symbol,
+            source,
+            help,
+        };
+        let script = "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others";
+        vec![
+            KnobOf::number(
+                knob(
+                    "credit_share",
+                    "0.04",
+                    "0.001 to 0.5",
+                    "-",
+                    "ExpressPass: 84 B of 84 + 1,538; here 66 B of 1,518 and twice 66, for the ACK",
+                    "Part of a link's rate that credits may take.",
+                ),
+                0.001..=0.5,
+                |c: &mut ExpressPass| &mut c.share,
+            ),
+            KnobOf::new(
+                Knob {
+                    unit: "credits",
+                    ..knob(
+                        "burst",
+                        "8",
+                        "a count above 0",
+                        "-",
+                        "ExpressPass: a credit queue of 8",
+                        "So many credits may leave a port at once.",
+                    )
+                },
+                |c| &mut c.burst,
+            ),
+            KnobOf::number(
+                knob(
+                    "start",
+                    "0.5",
+                    "0.001 to 1",
+                    "alpha",
+                    script,
+                    "A flow's first credit rate, of the most.",
+                ),
+                0.001..=1.0,
+                |c| &mut c.start,
+            ),
+            KnobOf::number(
+                knob(
+                    "weight",
+                    "0.5",
+                    "0.001 to 0.5",
+                    "w_init",
+                    script,
+                    "Weight of the most in an increase, at first.",
+                ),
+                0.001..=MOST_WEIGHT,
+                |c| &mut c.weight,
+            ),
+            KnobOf::number(
+                knob(
+                    "least_weight",
+                    "0.01",
+                    "0.001 to 0.5",
+                    "w_min",
+                    "ExpressPass",
+                    "The least that weight halves to.",
+                ),
+                0.001..=MOST_WEIGHT,
+                |c| &mut c.least_weight,
+            ),
+            KnobOf::number(
+                knob(
+                    "target_loss",
+                    "0.125",
+                    "0 to 0.9",
+                    "-",
+                    "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
+                    "Loss of credits that is no congestion, for a slow flow; none for one at the most.",
+                ),
+                0.0..=0.9,
+                |c| &mut c.target_loss,
+            ),
+            KnobOf::number(
+                knob(
+                    "jitter",
+                    "0.1",
+                    "0 to 0.5",
+                    "-",
+                    "ours; ExpressPass advises jitter and gives none",
+                    "The gap between credits varies by this part, so that flows lose alike.",
+                ),
+                0.0..=0.5,
+                |c| &mut c.jitter,
+            ),
+        ]
+    }
+    fn needs(&self) -> Needs {
+        Needs {
+            program: SwitchProgram::Xpass,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: false,
+        }
+    }
+    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        Some(PortLaw::Credits(CreditLaw { share: self.share, burst: self.burst }))
+    }
+    fn conduct(&self) -> Conduct {
+        Conduct {
+            fair_within: Time::from_ms(2),
+            recovers_within: Time::from_ms(1),
+            peak: Bytes::from_kb(100),
+            steady: Bytes::from_kb(50),
+        }
+    }
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        Box::new(CreditedSender(Pacing::new(&PacingConfig::new(Window::Off), flow)))
+    }
+    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
+        let interval = CreditLaw { share: self.share, burst: self.burst }.interval(host.nic_rate);
+        Box::new(Crediting {
+            config: self.clone(),
+            interval,
+            rtt: host.base_rtt,
+            next_slot: Time::ZERO,
+            flows: Vec::new(),
+        })
+    }
+}
+
+/// Line rate: credits are all that holds it back.
+#[derive(Debug)]
+struct CreditedSender(Pacing);
+
+impl Sender for CreditedSender {
+    fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        self.decision()
+    }
+    fn decision(&self) -> Decision {
+        self.0.decide(self.0.line(), None)
+    }
+}
+
+/// The receiver of all flows of a host.
+#[derive(Debug)]
+struct Crediting {
+    config: ExpressPass,
+    /// Between credits at the most.
+    interval: Time,
+    rtt: Time,
+    /// When the host's own link has room for the next credit: it is shaped like a switch's.
+    next_slot: Time,
+    /// By the transport's slots.
+    flows: Vec<Flow>,
+}
+
+/// Credits of one flow. Rates are over the most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    rate: f64,
+    weight: f64,
+    /// The last change was no decrease.
+    rising: bool,
+    /// The next credit's number, and the highest that brought data.
+    next: u32,
+    heard: u32,
+    /// Since the last update: credits that should have brought data, and those that did not.
+    total: u32,
+    lost: u32,
+    updated: Time,
+}
+
+impl Crediting {
+    fn feedback(&mut self, now: Time, slot: usize) {
+        let ExpressPass { target_loss, least_weight, .. } = self.config;
+        let Some(flow) = self.flows.get_mut(slot) else { return };
+        let elapsed = now.saturating_sub(flow.updated);
+        if elapsed < self.rtt || flow.total == 0 {
+            return;
+        }
+        let target = (1.0 - flow.rate) * target_loss;
+        if f64::from(flow.lost) > target * f64::from(flow.total) {
+            let brought =
+                f64::from(flow.total - flow.lost) * self.interval.as_secs_f64() / elapsed.as_secs_f64();
+            flow.rate = flow.rate.min(brought * (1.0 + target));
+            flow.weight = least_weight.max(flow.weight / 2.0);
+            flow.rising = false;
+        } else {
+            if flow.rising {
+                flow.weight = MOST_WEIGHT.min(flow.weight + WEIGHT_STEP);
+            }
+            flow.rising = true;
+            flow.rate = flow.weight + (1.0 - flow.weight) * flow.rate;
+        }
+        // At least a credit per round trip.
+        let least = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
+        flow.rate = flow.rate.max(least.min(1.0)).min(1.0);
+        (flow.total, flow.lost, flow.updated) = (0, 0, now);
+    }
+}
+
+/// Between -1 and 1, another number for another credit: MurmurHash3's finalizer.
+fn spread(seed: u64) -> f64 {
+    let mut x = seed;
+    for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
+        x = (x ^ x >> 33).wrapping_mul(factor);
+    }
+    (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+impl Receiver for Crediting {
+    fn credit(&mut self, now: Time, slot: u32, begins: bool) -> Option<Credit> {
+        let at = slot as usize;
+        if self.flows.len() <= at {
+            self.flows.resize(at + 1, Flow::default());
+        }
+        if begins {
+            let ExpressPass { start: rate, weight, .. } = self.config;
+            // Numbers go on, so that a sender that asks again does not take new credits for old ones.
+            let next = self.flows[at].next.wrapping_add(1);
+            let heard = next.wrapping_sub(1);
+            self.flows[at] = Flow { rate, weight, next, heard, updated: now, ..Flow::default() };
+        }
+        let flow = &mut self.flows[at];
+        let number = flow.next;
+        flow.next = flow.next.wrapping_add(1);
+        let vary = 1.0 + self.config.jitter * spread(now.as_ps() ^ u64::from(number) << 32 ^ u64::from(slot));
+        let gap =
+            Time::from_ps((self.interval.as_ps() as f64 / flow.rate * vary) as u64).max(Time::from_ps(1));
+        // The bucket of the host's own port.
+        let burst = self.interval * u64::from(self.config.burst.saturating_sub(1));
+        let sent = self.next_slot <= now.saturating_add(burst);
+        if sent {
+            self.next_slot = self.next_slot.max(now).saturating_add(self.interval);
+        }
+        Some(Credit { number: sent.then_some(number), next: now.saturating_add(gap) })
+    }
+
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+        if let Some(slot) = data.slot.map(|slot| slot as usize)
+            && let Some(flow) = self.flows.get_mut(slot)
+        {
+            // Not beyond what was sent, nor what was heard before: a forged number changes nothing.
+            let ahead = data.credit.wrapping_sub(flow.heard);
+            if ahead > 0 && ahead < flow.next.wrapping_sub(flow.heard) {
+                flow.total = flow.total.saturating_add(ahead);
+                flow.lost = flow.lost.saturating_add(ahead - 1);
+                flow.heard = data.credit;
+                self.feedback(data.now, slot);
+            }
+        }
+        Feedback::default()
+    }
+}
+
+impl CreditLaw {
+    /// The time between credits at the most.
+    pub fn interval(&self, line: Bandwidth) -> Time {
+        Time::from_ps((CREDIT_BYTES as f64 * 8e12 / (self.share * line.as_bps_f64())) as u64)
+            .max(Time::from_ps(1))
+    }
+}

@@ -1,0 +1,90 @@
+//! What AMP's paper shows, on the experiment files as they are shipped, shorter.
+
+use std::path::Path;
+use weir_sim::experiment::Experiment;
+use weir_sim::results::{Results, SchemeSummary, SchemeTrace};
+use weir_sim::run;
+
+fn results(name: &str, overrides: &[&str]) -> Results {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments").join(name);
+    let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+    let experiment = Experiment::load(&file, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
+    run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn scheme<'a>(results: &'a Results, label: &str) -> (&'a SchemeSummary, &'a SchemeTrace) {
+    (&results.summary.schemes[label], &results.traces[label])
+}
+
+/// Mean completion time in ms; all flows finished.
+fn mean_fct(trace: &SchemeTrace) -> f64 {
+    let all: Vec<f64> = trace.flows.iter().map(|f| f.fct.expect("finished").as_us_f64() / 1_000.0).collect();
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// Figures 2 and 8: AMP is within a factor of two of DCTCP, XMP and DCM wait for timeouts.
+#[test]
+fn amp_survives_an_incast() {
+    for senders in [20, 40] {
+        let results = results("amp-incast.yaml", &[&format!("workload.senders={senders}")]);
+        let (dctcp, amp) = (scheme(&results, "dctcp"), scheme(&results, "amp"));
+        assert!(mean_fct(amp.1) < 2.0 * mean_fct(dctcp.1), "{senders}: {} ms", mean_fct(amp.1));
+        assert_eq!((amp.0.timeouts, amp.0.drops.len()), (0, 0), "{senders}");
+        assert!(amp.0.suppressions >= senders / 2);
+        for label in ["xmp", "dcm"] {
+            let (summary, trace) = scheme(&results, label);
+            assert!(summary.timeouts > 0 && summary.drops["tail_drop"] > 0, "{label} {senders}");
+            assert!(mean_fct(trace) > 10.0 * mean_fct(dctcp.1), "{label} {senders}: {} ms", mean_fct(trace));
+        }
+    }
+}
+
+/// Figures 4 and 9: subflows that are never below two packets take the shares of DCTCP flows; AMP's do not, for its
+/// suppression.
+#[test]
+fn amp_is_fair_to_single_paths() {
+    for multipath in [1, 2, 4] {
+        let file = format!("amp-fair-{multipath}.yaml");
+        let results = results(&file, &["duration=40ms", "observe.fairness_window=30ms"]);
+        let jain = |label: &str| scheme(&results, label).0.jain.expect("many flows");
+        assert!(jain("amp") > 0.9, "{multipath}: {}", jain("amp"));
+        for label in ["amp-no-ssr", "xmp", "dcm"] {
+            assert!(jain(label) < 0.75, "{label} {multipath}: {}", jain(label));
+        }
+    }
+}
+
+/// Figures 6 and 11: AMP leaves a crowded path sooner than DCM, by its other subflow on the other path.
+#[test]
+fn amp_shifts_sooner_than_dcm() {
+    let results = results("amp-shift.yaml", &[]);
+    let shifted = |label: &str| {
+        let trace = scheme(&results, label).1;
+        let joined = trace.rates.iter().find(|series| series.flow == "h3->h6").expect("it is watched");
+        let from = 400; // 40 ms, in samples of 100 us
+        let windows: Vec<f64> = joined.goodput[from..]
+            .windows(5)
+            .map(|five| five.iter().map(|rate| rate.as_bps_f64()).sum::<f64>() / 5.0)
+            .collect();
+        windows.iter().position(|&bps| bps > 8e9).expect("it gets the path")
+    };
+    let (amp, dcm) = (shifted("amp"), shifted("dcm"));
+    assert!(amp < 20 && dcm > amp * 3 / 2, "AMP {amp}, DCM {dcm} tenths of a millisecond");
+    // Both paths are used, each by one subflow: with one path the connection could not keep its rate.
+    let (_, trace) = scheme(&results, "amp");
+    let connection = trace.flows.iter().find(|flow| flow.flow == "h1->h4").expect("it ran");
+    let rate = connection.acked.as_f64() * 8.0 / trace.end.as_secs_f64();
+    assert!(rate > 9e9, "{rate}");
+}
+
+/// The same seed, the same run; and the schemes of one path run over the lossy transport when told so.
+#[test]
+fn the_lossy_transport_repeats_and_carries_any_scheme() {
+    let run = || results("amp-incast.yaml", &["workload.senders=20", "duration=1s"]).summary.digest;
+    assert_eq!(run(), run());
+    let rates = ["workload.senders=8", "transport.recovery=selective", "schemes=[dctcp, dcqcn, timely]"];
+    let results = results("amp-incast.yaml", &rates);
+    for (label, summary) in &results.summary.schemes {
+        assert_eq!((summary.fct.count, summary.fct.unfinished), (8, 0), "{label}");
+    }
+}
