@@ -49,7 +49,7 @@ impl Speed {
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
-    let costs = programs::costs(&quickstart()?)?;
+    let costs = programs::costs(&every_scheme()?)?;
     let memory = peak_memory_bytes();
     if args.json {
         return print_json(&speeds, &costs, memory, console);
@@ -59,6 +59,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn quickstart() -> Result<Experiment, Failure> {
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[], None).map_err(Failure::work)
+}
+
+/// The same fabric for all that is in the registry, and so for every program.
+fn every_scheme() -> Result<Experiment, Failure> {
+    let names: Vec<_> = weir_host::schemes::registry().iter().map(|make| make().name()).collect();
+    let schemes = format!("schemes=[{}]", names.join(", "));
+    Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[schemes], None).map_err(Failure::work)
 }
 
 fn schemes() -> Result<Vec<String>, Failure> {

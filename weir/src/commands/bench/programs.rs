@@ -53,8 +53,12 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         } else {
             Flags::default()
         };
-        let data = frame(Kind::Data, flags, from, to, experiment.spec.mtu.get() as u32);
-        let ack = frame(Kind::Ack, Flags::default(), to, from, 0);
+        let mtu = experiment.spec.mtu.get() as u32;
+        // Of a message that may be deflected: its packets are looked for in the table of those that are.
+        let tokens = scheme.config.deflection().map_or(0, |it| it.tokens);
+        let data =
+            frame(Kind::Data, WeirRepr { flags, tokens, format: needs.records, ..EMPTY }, from, to, mtu);
+        let ack = frame(Kind::Ack, EMPTY, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             let ns = cost(switch, &frame?, port_in, port_out)?;
@@ -67,24 +71,26 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
 /// A head as a host writes it, and the length of its payload.
 type Frame = (Vec<u8>, u32);
 
-fn frame(kind: Kind, flags: Flags, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
+const EMPTY: WeirRepr = WeirRepr {
+    kind: Kind::Data,
+    flags: Flags::NONE,
+    tokens: 0,
+    subflow: 0,
+    format: RecordFormat::ENTRY,
+    concurrency: 1,
+    int_hops: 0,
+    path_id: 0,
+    message: 1,
+    seq: 0,
+    stamp: 0,
+    grant: 0,
+};
+
+fn frame(kind: Kind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
     let records = if kind == Kind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };
     let mut head = vec![0; weir_host::wire::MAX_HEAD];
     let payload_len = mtu.saturating_sub(weir_host::wire::HEADERS_LEN as u32);
-    let weir = WeirRepr {
-        kind,
-        flags,
-        tokens: 0,
-        subflow: 0,
-        format: RecordFormat::ENTRY,
-        concurrency: 1,
-        int_hops: 0,
-        path_id: 0,
-        message: 1,
-        seq: 0,
-        stamp: 0,
-        grant: 0,
-    };
+    let weir = WeirRepr { kind, ..weir };
     let repr = FrameRepr {
         source_mac: from.mac,
         destination_mac: to.mac,
