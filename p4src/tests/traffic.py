@@ -131,7 +131,8 @@ class Traffic:
         """A queue, a count or an entry of the All_INT_Table is now this. Time bits are left 0: they show nowhere."""
         registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program == "fncc")
         if self.program in ("rocc", "rcp"):
-            registers += ["fair_rate", "rate_queue", "rate_time"]
+            # A time ahead of the clock would be an age ago; where time stands still there is none to set.
+            registers += ["fair_rate", "rate_queue"] + ["rate_time"] * (self.program in COMPUTES)
         if self.program == "dart" and self.random.random() < 0.02:
             return f"register_write dft_out {self.random.randrange(8)} 0"
         if self.program == "xpass":

@@ -346,6 +346,10 @@ mod tests {
         }
         keys.extend(expected_keys(&example.replace("observe: {", "observe: {bogus: 1, ")));
         keys.extend(expected_keys(&example.replace("{from: h1,", "{bogus: 1, from: h1,")));
+        for kind in ["permutation", "messages", "incast"] {
+            let workload = format!("{example}\nworkload: {{kind: {kind}, bogus: 1}}\n");
+            keys.extend(expected_keys(&workload));
+        }
         for kind in ["dumbbell", "star", "leaf-spine", "fat-tree", "custom"] {
             keys.extend(expected_keys(&topology(kind)));
         }
