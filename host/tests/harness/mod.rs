@@ -9,11 +9,21 @@ use std::process::ExitCode;
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests whose names contain the first argument that is no option. `missing` says why none
-/// can run here.
+/// Runs the tests whose names contain the first argument that is no option, but not those that contain what
+/// `--skip` names. `missing` says why none can run here.
 pub fn run(tests: &[Test], missing: Option<String>) -> ExitCode {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let chosen: Vec<_> = tests.iter().filter(|(name, _)| name.contains(&filter)).collect();
+    let (mut filter, mut skipped) = (None, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--skip" => skipped.extend(arguments.next()),
+            option if option.starts_with('-') => {}
+            _ => filter = filter.or(Some(argument)),
+        }
+    }
+    let filter = filter.unwrap_or_default();
+    let is_chosen = |name: &str| name.contains(&filter) && !skipped.iter().any(|it| name.contains(it));
+    let chosen: Vec<_> = tests.iter().filter(|(name, _)| is_chosen(name)).collect();
     println!("\nrunning {} tests", chosen.len());
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for (name, test) in &chosen {
