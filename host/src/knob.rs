@@ -236,15 +236,20 @@ pub(crate) fn share(text: &str, word: &str) -> Option<u32> {
     text.strip_prefix(word)?.strip_prefix('/')?.parse().ok().filter(|&n| n > 0)
 }
 
-/// Reads one of a few words.
-pub(crate) fn word_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| *word == text);
-    found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its settings"))
+/// A kind of value that has a few settings, each with its word.
+pub(crate) trait OneOf: Copy + PartialEq + 'static {
+    const WORDS: &'static [(&'static str, Self)];
 }
 
-/// Writes what [`word_of`] reads.
-pub(crate) fn word_for<T: Copy + PartialEq>(value: T, words: &[(&str, T)]) -> String {
-    words.iter().find(|(_, v)| *v == value).map_or_else(String::new, |(word, _)| (*word).to_owned())
+impl<T: OneOf> Setting for T {
+    fn read(text: &str) -> Result<Self, String> {
+        let found = T::WORDS.iter().find(|(word, _)| *word == text);
+        found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its settings"))
+    }
+    fn write(self) -> String {
+        let found = T::WORDS.iter().find(|(_, value)| *value == self);
+        found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+    }
 }
 
 /// Reads a number between two limits.

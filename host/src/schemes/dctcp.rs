@@ -6,7 +6,7 @@
 
 use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::knob::{Knob, KnobOf, OneOf, Setting, part};
 use crate::scheme::{
     AckEvent, Alone, Carriage, Conduct, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking,
     Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
@@ -33,15 +33,8 @@ enum Form {
     Window,
 }
 
-const FORMS: &[(&str, Form)] = &[("rate", Form::Rate), ("window", Form::Window)];
-
-impl Setting for Form {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, FORMS)
-    }
-    fn write(self) -> String {
-        word_for(self, FORMS)
-    }
+impl OneOf for Form {
+    const WORDS: &'static [(&'static str, Self)] = &[("rate", Form::Rate), ("window", Form::Window)];
 }
 
 impl Default for Dctcp {

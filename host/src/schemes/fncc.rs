@@ -2,7 +2,7 @@
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
-use crate::knob::{EveryDequeue, Knob, KnobOf, Or, Setting, part, word_for, word_of};
+use crate::knob::{EveryDequeue, Knob, KnobOf, OneOf, Or, part};
 use crate::law::PortLaw;
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
@@ -45,15 +45,9 @@ impl Default for Fncc {
     }
 }
 
-const LHCS: &[(&str, Lhcs)] = &[("off", Lhcs::Off), ("direct", Lhcs::Direct), ("literal", Lhcs::Literal)];
-
-impl Setting for Lhcs {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, LHCS)
-    }
-    fn write(self) -> String {
-        word_for(self, LHCS)
-    }
+impl OneOf for Lhcs {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("off", Lhcs::Off), ("direct", Lhcs::Direct), ("literal", Lhcs::Literal)];
 }
 
 impl Scheme for Fncc {

@@ -4,7 +4,7 @@
 //! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::knob::{Knob, KnobOf, OneOf, part};
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
@@ -30,16 +30,9 @@ enum Telemeter {
     Probe,
 }
 
-const TELEMETERS: &[(&str, Telemeter)] =
-    &[("packet", Telemeter::Packet), ("rtt", Telemeter::Rtt), ("probe", Telemeter::Probe)];
-
-impl Setting for Telemeter {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, TELEMETERS)
-    }
-    fn write(self) -> String {
-        word_for(self, TELEMETERS)
-    }
+impl OneOf for Telemeter {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("packet", Telemeter::Packet), ("rtt", Telemeter::Rtt), ("probe", Telemeter::Probe)];
 }
 
 /// Who computes the window.
@@ -49,15 +42,9 @@ enum Computes {
     Receiver,
 }
 
-const COMPUTES: &[(&str, Computes)] = &[("sender", Computes::Sender), ("receiver", Computes::Receiver)];
-
-impl Setting for Computes {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, COMPUTES)
-    }
-    fn write(self) -> String {
-        word_for(self, COMPUTES)
-    }
+impl OneOf for Computes {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("sender", Computes::Sender), ("receiver", Computes::Receiver)];
 }
 
 /// What of a queue is reported.
@@ -67,15 +54,9 @@ enum Queued {
     Sojourn,
 }
 
-const QUEUED: &[(&str, Queued)] = &[("length", Queued::Length), ("sojourn", Queued::Sojourn)];
-
-impl Setting for Queued {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, QUEUED)
-    }
-    fn write(self) -> String {
-        word_for(self, QUEUED)
-    }
+impl OneOf for Queued {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("length", Queued::Length), ("sojourn", Queued::Sojourn)];
 }
 
 impl Default for HpccPlus {

@@ -1,6 +1,6 @@
 //! What schemes share that regulate a rate: its limits, and the window that goes with it.
 
-use crate::knob::{Knob, KnobOf, RateOf, Setting, word_for, word_of};
+use crate::knob::{Knob, KnobOf, OneOf, RateOf};
 use crate::scheme::{Decision, FlowParams};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -33,16 +33,9 @@ pub(super) enum Window {
     Varying,
 }
 
-const WINDOWS: &[(&str, Window)] =
-    &[("off", Window::Off), ("fixed", Window::Fixed), ("varying", Window::Varying)];
-
-impl Setting for Window {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, WINDOWS)
-    }
-    fn write(self) -> String {
-        word_for(self, WINDOWS)
-    }
+impl OneOf for Window {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("off", Window::Off), ("fixed", Window::Fixed), ("varying", Window::Varying)];
 }
 
 impl PacingConfig {

@@ -3,7 +3,7 @@
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use super::rocc::{OpenGrant, granted};
-use crate::knob::{HostsOwn, Knob, KnobOf, Or, Setting, part, word_for, word_of};
+use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, part};
 use crate::law::{PortLaw, RcpLaw};
 use crate::scheme::{
     AckEvent, Conduct, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
@@ -33,15 +33,8 @@ enum Start {
     Request,
 }
 
-const STARTS: &[(&str, Start)] = &[("line", Start::Line), ("request", Start::Request)];
-
-impl Setting for Start {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, STARTS)
-    }
-    fn write(self) -> String {
-        word_for(self, STARTS)
-    }
+impl OneOf for Start {
+    const WORDS: &'static [(&'static str, Self)] = &[("line", Start::Line), ("request", Start::Request)];
 }
 
 impl Default for Rcp {

@@ -4,7 +4,7 @@
 //! lower, or of the port that limits the flow already; double when nothing is heard (schemes.md §8).
 
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, Setting, part, word_for, word_of};
+use crate::knob::{Knob, KnobOf, OneOf, part};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
 use crate::scheme::{
     AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, RateEvent, Receiver,
@@ -32,15 +32,8 @@ enum Way {
     Acks,
 }
 
-const WAYS: &[(&str, Way)] = &[("rate", Way::Notices), ("ack", Way::Acks)];
-
-impl Setting for Way {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, WAYS)
-    }
-    fn write(self) -> String {
-        word_for(self, WAYS)
-    }
+impl OneOf for Way {
+    const WORDS: &'static [(&'static str, Self)] = &[("rate", Way::Notices), ("ack", Way::Acks)];
 }
 
 impl Default for Rocc {

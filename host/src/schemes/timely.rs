@@ -4,7 +4,7 @@
 //! and `simulator` (HPCC's), which have none.
 
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{HostsOwn, Knob, KnobOf, Or, RateOf, Setting, Variants, part, word_for, word_of};
+use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, RateOf, Setting, Variants, part};
 use crate::scheme::{
     AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram,
     TelemetryOn,
@@ -36,16 +36,9 @@ enum Variant {
     Simulator,
 }
 
-const VARIANTS: &[(&str, Variant)] =
-    &[("patched", Variant::Patched), ("paper", Variant::Paper), ("simulator", Variant::Simulator)];
-
-impl Setting for Variant {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, VARIANTS)
-    }
-    fn write(self) -> String {
-        word_for(self, VARIANTS)
-    }
+impl OneOf for Variant {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("patched", Variant::Patched), ("paper", Variant::Paper), ("simulator", Variant::Simulator)];
 }
 
 /// A number from 0 to 1.

@@ -9,6 +9,7 @@ mod deadlines;
 mod flow;
 mod inbound;
 mod lru;
+mod opening;
 mod outbound;
 mod slab;
 

@@ -1,14 +1,14 @@
 use super::deadlines::Deadlines;
 use super::flow::{Acked, Flow, stamp};
 use super::slab::{Key, Slab};
-use super::{IdMap, echoed_path};
+use super::{IdMap, echoed_path, opening};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
 use crate::law::{GRANT_UNIT_BPS, PortLaw};
 use crate::scheme::{AckEvent, Deflection, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
-use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, MAX_HEAD, WeirRepr};
+use crate::wire::{Flags, FrameView, HEADERS_LEN, Kind, MAX_HEAD};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -67,35 +67,9 @@ impl Outbound {
         config: &HostConfig,
         resolved: &Resolved,
     ) -> Result<Key, OpenError> {
-        if self.by_message.contains_key(&spec.message) {
-            return Err(OpenError::MessageInUse { message: spec.message });
-        }
-        if spec.size == Some(Bytes::ZERO) {
-            return Err(OpenError::Empty { message: spec.message });
-        }
-        let repr = FrameRepr {
-            source_mac: config.mac,
-            destination_mac: spec.peer_mac,
-            source: config.addr,
-            destination: spec.peer,
-            ecn: if self.needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct },
-            entropy_port: spec.entropy_port,
-            weir: WeirRepr {
-                kind: Kind::Data,
-                flags: Flags::NONE,
-                tokens: self.deflection.map_or(0, |it| it.tokens_of(spec.size)),
-                subflow: 0,
-                format: self.needs.records,
-                concurrency: 0,
-                int_hops: 0,
-                path_id: 0,
-                message: spec.message,
-                seq: 0,
-                stamp: 0,
-                grant: 0,
-            },
-            payload_len: resolved.payload,
-        };
+        opening::check(spec, &self.by_message)?;
+        let tokens = self.deflection.map_or(0, |it| it.tokens_of(spec.size));
+        let repr = opening::data_repr(config, spec, &self.needs, tokens, resolved.payload);
         let sender = config.scheme.sender(&self.params);
         let key = self.flows.insert(Flow::new(
             now,

@@ -1,5 +1,5 @@
 use super::super::pacing::{PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, Or, RateOf, Setting, Variants, part, word_for, word_of};
+use crate::knob::{Knob, KnobOf, OneOf, Or, RateOf, Variants, part};
 use crate::scheme::Marking;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
@@ -27,15 +27,9 @@ pub(super) enum Variant {
     Simulator,
 }
 
-const VARIANTS: &[(&str, Variant)] = &[("paper", Variant::Paper), ("simulator", Variant::Simulator)];
-
-impl Setting for Variant {
-    fn read(text: &str) -> Result<Self, String> {
-        word_of(text, VARIANTS)
-    }
-    fn write(self) -> String {
-        word_for(self, VARIANTS)
-    }
+impl OneOf for Variant {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("paper", Variant::Paper), ("simulator", Variant::Simulator)];
 }
 
 impl Default for Dcqcn {

@@ -8,8 +8,8 @@ use crate::telemetry::Telemetry;
 use crate::transport::deadlines::Deadlines;
 use crate::transport::flow::stamp;
 use crate::transport::slab::{Key, Slab};
-use crate::transport::{Departure, IdMap, echoed_path};
-use crate::wire::{Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, MAX_HEAD, RecordFormat, WeirRepr};
+use crate::transport::{Departure, IdMap, echoed_path, opening};
+use crate::wire::{Flags, FrameView, HEADERS_LEN, Kind, MAX_HEAD};
 use std::collections::VecDeque;
 use weir_units::{Bytes, Time};
 
@@ -64,35 +64,8 @@ impl Outbound {
         config: &HostConfig,
         resolved: &Resolved,
     ) -> Result<Key, OpenError> {
-        if self.by_message.contains_key(&spec.message) {
-            return Err(OpenError::MessageInUse { message: spec.message });
-        }
-        if spec.size == Some(Bytes::ZERO) {
-            return Err(OpenError::Empty { message: spec.message });
-        }
-        let repr = FrameRepr {
-            source_mac: config.mac,
-            destination_mac: spec.peer_mac,
-            source: config.addr,
-            destination: spec.peer,
-            ecn: if self.needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct },
-            entropy_port: spec.entropy_port,
-            weir: WeirRepr {
-                kind: Kind::Data,
-                flags: Flags::NONE,
-                tokens: 0,
-                subflow: 0,
-                format: RecordFormat::ENTRY,
-                concurrency: 0,
-                int_hops: 0,
-                path_id: 0,
-                message: spec.message,
-                seq: 0,
-                stamp: 0,
-                grant: 0,
-            },
-            payload_len: resolved.payload,
-        };
+        opening::check(spec, &self.by_message)?;
+        let repr = opening::data_repr(config, spec, &self.needs, 0, resolved.payload);
         let control = config.scheme.coupled(&self.params);
         let connection = Connection::new(now, spec, repr, resolved, self.subflows, control);
         let key = self.connections.insert(connection);

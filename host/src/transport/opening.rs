@@ -1,0 +1,52 @@
+//! What every message begins with, by whichever transport.
+
+use super::IdMap;
+use crate::config::HostConfig;
+use crate::event::{FlowSpec, OpenError};
+use crate::scheme::Needs;
+use crate::wire::{Ecn, Flags, FrameRepr, Kind, WeirRepr};
+use weir_units::Bytes;
+
+/// Whether the message may begin beside those that are on their way.
+pub(super) fn check(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(), OpenError> {
+    if by_message.contains_key(&spec.message) {
+        return Err(OpenError::MessageInUse { message: spec.message });
+    }
+    if spec.size == Some(Bytes::ZERO) {
+        return Err(OpenError::Empty { message: spec.message });
+    }
+    Ok(())
+}
+
+/// How its full DATA packets look, with so many deflections each.
+pub(super) fn data_repr(
+    config: &HostConfig,
+    spec: &FlowSpec,
+    needs: &Needs,
+    tokens: u8,
+    payload_len: u32,
+) -> FrameRepr {
+    FrameRepr {
+        source_mac: config.mac,
+        destination_mac: spec.peer_mac,
+        source: config.addr,
+        destination: spec.peer,
+        ecn: if needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct },
+        entropy_port: spec.entropy_port,
+        weir: WeirRepr {
+            kind: Kind::Data,
+            flags: Flags::NONE,
+            tokens,
+            subflow: 0,
+            format: needs.records,
+            concurrency: 0,
+            int_hops: 0,
+            path_id: 0,
+            message: spec.message,
+            seq: 0,
+            stamp: 0,
+            grant: 0,
+        },
+        payload_len,
+    }
+}
