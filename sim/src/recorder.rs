@@ -109,8 +109,8 @@ impl Recorder {
     }
 
     /// The series kept.
-    pub fn into_series(self) -> (Vec<PortSeries>, Vec<RateSeries>) {
-        (self.port_series, self.rate_series)
+    pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
+        (self.port_series.clone(), self.rate_series.clone())
     }
 
     /// Queue and utilisation of every port that sent something, over a run that ended at `end`.

@@ -7,10 +7,9 @@ use crate::fct;
 use crate::network::Network;
 use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
-use crate::results::{FlowRecord, PauseRecord, Results, SchemeSummary, SchemeTrace, Summary};
+use crate::results::{FlowRecord, Heading, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
 use crate::tally;
-use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Instant;
 use weir_controller::{Routes, routes};
@@ -78,6 +77,15 @@ pub struct Progress<'a> {
 pub trait Observer {
     /// Called every so often.
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
+
+    /// Whether it wants to keep what scheme number `index` has come to by now; asked as often, and at the
+    /// scheme's end.
+    fn keeps(&mut self, _index: usize) -> bool {
+        false
+    }
+
+    /// Keeps it.
+    fn keep(&mut self, _part: Part) {}
 }
 
 /// Watches nothing.
@@ -96,40 +104,22 @@ pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Resul
         return Err(RunError::TooLarge(names));
     }
     let routes = routes(&experiment.topology, spec.routing).map_err(|e| RunError::Routes(e.to_string()))?;
-    let mut schemes = BTreeMap::new();
-    let mut traces = BTreeMap::new();
-    let mut digest = Sha256::new();
-    let (mut virtual_s, mut packet_hops, mut partial) = (0.0, 0, false);
+    let (mut parts, mut partial) = (Vec::new(), false);
     for (index, scheme) in experiment.schemes.iter().enumerate() {
         let mut run = SchemeRun::new(experiment, scheme, &routes)?;
-        let broken = run.go((index, experiment.schemes.len()), observer);
-        virtual_s += run.now.as_secs_f64();
-        packet_hops += run.network().packet_hops;
-        digest.update(scheme.label.as_bytes());
-        digest.update(run.network().fingerprint.to_le_bytes());
-        let (summary, trace) = run.finish();
-        digest.update(serde_json::to_vec(&summary).expect("plain data serialises"));
-        schemes.insert(scheme.label.clone(), summary);
-        traces.insert(scheme.label.clone(), trace);
-        if broken.is_break() {
-            partial = true;
+        partial = run.go((index, experiment.schemes.len()), observer).is_break();
+        let part = run.part(index);
+        if observer.keeps(index) {
+            observer.keep(part.clone());
+        }
+        parts.push(part);
+        if partial {
             break;
         }
     }
-    let summary = Summary {
-        experiment: spec.name.clone(),
-        backend: "sim".to_owned(),
-        seed: spec.seed,
-        digest: digest.finalize().iter().map(|b| format!("{b:02x}")).collect(),
-        virtual_s,
-        wall_s: began.elapsed().as_secs_f64(),
-        packet_hops,
-        partial,
-        schemes,
-    };
-    let order =
-        experiment.schemes.iter().map(|s| s.label.clone()).filter(|l| traces.contains_key(l)).collect();
-    Ok(Results { summary, traces, order })
+    let wall_s = began.elapsed().as_secs_f64();
+    let heading = Heading { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
+    Ok(Results::gather(heading, parts))
 }
 
 /// Something the workload sets for a point in time: a flow, by index.
@@ -235,6 +225,9 @@ impl<'e> SchemeRun<'e> {
                 let packet_hops = self.network().packet_hops;
                 let scheme = &self.experiment.schemes[index].label;
                 observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
+                if observer.keeps(index) {
+                    observer.keep(self.part(index));
+                }
             }
             until_look -= 1;
         }
@@ -352,8 +345,15 @@ impl<'e> SchemeRun<'e> {
         self.recorder.sample(&self.assembly.network, &flows);
     }
 
-    /// Sums up. The run is over, whether it reached its end or was broken off.
-    fn finish(self) -> (SchemeSummary, SchemeTrace) {
+    /// Sums up what has happened until now.
+    fn part(&self, index: usize) -> Part {
+        let (summary, trace) = self.summarise();
+        let label = self.experiment.schemes[index].label.clone();
+        let (packet_hops, fingerprint) = (self.network().packet_hops, self.network().fingerprint);
+        Part { index, label, summary, trace, now: self.now, packet_hops, fingerprint }
+    }
+
+    fn summarise(&self) -> (SchemeSummary, SchemeTrace) {
         let (topology, network) = (&self.experiment.topology, self.network());
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows: Vec<FlowRecord> = (0..self.flows.len()).filter_map(|flow| self.record(flow)).collect();
@@ -385,7 +385,7 @@ impl<'e> SchemeRun<'e> {
         };
         let interval = self.experiment.spec.observe.interval;
         let end = self.now;
-        let (ports, rates) = self.recorder.into_series();
+        let (ports, rates) = self.recorder.series();
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows })
     }
 
