@@ -268,16 +268,16 @@ rule that only a packet of priority 0 resets queue_bytes. The packet whose last 
 
 def lifetime():
     stf = start(
-        """An entry of which nothing came for longer than its lifetime, here a second, may be taken by another flow. One that was
+        """An entry of which nothing came for longer than its lifetime, here four seconds, may be taken by another flow. One that was
 used stays, and a flow whose entry is old but not taken still follows it.""",
-        lifetime=1_000_000,
+        lifetime=4_000_000,
     )
     for number in range(ENTRIES):
         crowded(stf)
         deflected(stf, flags=START, message=number)
     crowded(stf)
     passes(stf, WAY, flags=START, message=100)
-    stf.line("time 3s")
+    stf.line("time 5s")
     stf.note("0 and 1 are used again, 2 is the first that is old")
     deflected(stf, message=0)
     deflected(stf, message=1)
