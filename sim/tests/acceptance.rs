@@ -173,6 +173,24 @@ fn every_scheme_runs_in_virtual_time() {
     assert!((slows("dcqcn") - 346.0).abs() < 20.0, "{}", slows("dcqcn"));
 }
 
+/// HPCC++: once the flows know of each other the queue is a fifth of a round trip's bytes at most, and the port is busy, with
+/// few flows and with many.
+#[test]
+fn hpcc_plus_keeps_the_queue_near_zero() {
+    for senders in [2, 16, 64] {
+        let results =
+            results("hpcc-plus.yaml", &[&format!("workload.senders={senders}"), "observe.ports=[s1:65]"]);
+        for (label, trace) in &results.traces {
+            let late = trace.ports[0].queue_bytes.len() * 2 / 3;
+            let (queue, busy) = (&trace.ports[0].queue_bytes[late..], &trace.ports[0].utilisation[late..]);
+            let mean = queue.iter().sum::<u64>() / queue.len() as u64;
+            assert!(mean < 10_000, "{label}, {senders} flows: {mean} B");
+            let busy = busy.iter().sum::<f64>() / busy.len() as f64;
+            assert!(busy > 0.9, "{label}, {senders} flows: {busy}");
+        }
+    }
+}
+
 /// Dart Fig. 9 and 15: the second sender has exactly its half within a round trip, and the first has the line again
 /// within two of its end. DCQCN is far from it by then.
 #[test]

@@ -54,6 +54,29 @@ fn amp_is_fair_to_single_paths() {
     }
 }
 
+/// Figure 4: from three subflows on XMP and DCM take more than a share, AMP never does.
+#[test]
+fn the_syndrome_begins_with_three_subflows() {
+    let results = results("amp-fig4.yaml", &["duration=40ms", "observe.fairness_window=30ms"]);
+    let shares = |label: &str| {
+        let (first, others) = scheme(&results, label).1.flows.split_first().expect("nine flows");
+        let mean = others.iter().map(|flow| flow.acked.as_f64()).sum::<f64>() / others.len() as f64;
+        first.acked.as_f64() / mean
+    };
+    for rival in ["xmp", "dcm"] {
+        let by_subflows = [2, 3, 4, 6, 8].map(|subflows| shares(&format!("{rival}-{subflows}")));
+        assert!(
+            by_subflows[0] < 1.5 && by_subflows[1] > 1.6 && by_subflows[2] > 2.3,
+            "{rival}: {by_subflows:?}"
+        );
+        assert!(by_subflows.is_sorted(), "{rival}: {by_subflows:?}");
+    }
+    for subflows in [2, 3, 4, 6, 8] {
+        let amp = shares(&format!("amp-{subflows}"));
+        assert!((0.7..1.5).contains(&amp), "{subflows}: {amp}");
+    }
+}
+
 /// Figures 6 and 11: AMP leaves a crowded path sooner than DCM, by its other subflow on the other path.
 #[test]
 fn amp_shifts_sooner_than_dcm() {
