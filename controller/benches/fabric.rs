@@ -9,6 +9,8 @@ use weir_units::{Bandwidth, Bytes, Time};
 fn fabric(c: &mut Criterion) {
     let spec = TopologySpec::FatTree(FatTree {
         k: 16,
+        pods: None,
+        hosts_per_edge: None,
         rate: Bandwidth::from_gbps(100),
         fabric_rate: None,
         delay: Time::from_us(1),

@@ -21,6 +21,7 @@
 pub mod client;
 mod compiled;
 pub mod deflect;
+pub mod export;
 pub mod hash;
 pub mod import;
 pub mod path;

@@ -1,5 +1,6 @@
 //! Other tools' files. The texts are written for these tests in the tools' formats.
 
+use weir_controller::export::hpcc_topology;
 use weir_controller::import::{SwitchPlace, import};
 use weir_controller::plan::goals;
 use weir_controller::routes::{Method, routes};
@@ -156,4 +157,18 @@ fn a_runtime_json_is_checked_against_the_program() {
     wrong("\"port\": 2", "", "\"port\" of action via is missing");
     wrong("\"action_name\"", "\"priority\": 1, \"action_name\"", "has none");
     wrong(good, &format!("{good}, {good}"), "the same key");
+}
+
+#[test]
+fn what_is_written_for_the_hpcc_simulator_reads_back_as_the_same_graph() {
+    for yaml in [
+        "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, host_rate: 25Gbps, delay: 1.5us}",
+        "{kind: jellyfish, switches: 8, degree: 3, hosts_per_switch: 2}",
+    ] {
+        let written = build(&serde_yaml::from_str(yaml).unwrap()).unwrap();
+        let (read, warnings) = topology(&hpcc_topology(&written));
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(read.links, written.links, "ends, ports, rates and delays");
+        assert_eq!(hpcc_topology(&read), hpcc_topology(&written));
+    }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CLOS, fabric, parallel, random, ring};
+use common::{CLOS, DIRECT, fabric, parallel, random, ring};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use weir_controller::hash::{FiveTuple, PathHash, UDP};
@@ -114,6 +114,18 @@ fn a_ring_gets_trees_because_ecmp_cannot_be_symmetric_there() {
     assert_eq!(auto.method, Method::Trees);
     verify(&topology, &auto).unwrap();
     follow(&topology, &auto, 0..24);
+}
+
+#[test]
+fn every_kind_gets_symmetric_routes() {
+    for yaml in DIRECT {
+        let topology = fabric(yaml);
+        let routes = routes(&topology, Method::Auto).unwrap();
+        let proof = verify(&topology, &routes).unwrap_or_else(|faults| panic!("{yaml}: {}", faults[0]));
+        let hosts = topology.hosts.len() as u64;
+        assert_eq!(proof.pairs, hosts * (hosts - 1), "{yaml}");
+        follow(&topology, &routes, (0..32).map(|i| i * 0x0357_1b2d));
+    }
 }
 
 #[test]

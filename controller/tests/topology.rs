@@ -1,7 +1,7 @@
 //! Topology files: what they become, and how bad ones are refused.
 
 use std::collections::HashSet;
-use weir_controller::topology::{CPU_PORT, Node, Place, TopologySpec, build};
+use weir_controller::topology::{CPU_PORT, Node, Place, SwitchIx, Topology, TopologySpec, build};
 use weir_units::{Bandwidth, Time};
 
 fn spec(yaml: &str) -> TopologySpec {
@@ -50,6 +50,64 @@ fn fat_tree_has_its_counts_and_tiers() {
 }
 
 #[test]
+fn a_fat_tree_with_more_hosts_and_pods_is_oversubscribed() {
+    let t = build(&spec("{kind: fat-tree, k: 8, pods: 16, hosts_per_edge: 16}")).unwrap();
+    assert_eq!((t.hosts.len(), t.switches.len()), (1024, 64 + 64 + 16));
+    let ports = |tier| t.switches.iter().filter(move |s| s.tier == tier).map(|s| s.ports().count());
+    assert!(ports(0).all(|n| n == 16 + 4), "four uplinks for sixteen hosts");
+    assert!(ports(1).all(|n| n == 8) && ports(2).all(|n| n == 16));
+}
+
+/// How many neighbours each switch has.
+fn degrees(t: &Topology) -> Vec<usize> {
+    t.switch_ixs().map(|ix| t.neighbours(ix).map(|n| n.switch).collect::<HashSet<_>>().len()).collect()
+}
+
+#[test]
+fn a_jellyfish_is_regular_and_belongs_to_its_seed() {
+    let jellyfish = |seed: u64| {
+        let yaml = format!("{{kind: jellyfish, switches: 20, degree: 4, hosts_per_switch: 3, seed: {seed}}}");
+        build(&spec(&yaml)).unwrap()
+    };
+    let t = jellyfish(1);
+    assert_eq!((t.hosts.len(), t.links.len()), (60, 60 + 40));
+    assert!(degrees(&t).iter().all(|&n| n == 4));
+    assert_eq!(t, jellyfish(1));
+    assert_ne!(t, jellyfish(2));
+}
+
+#[test]
+fn a_dragonfly_has_one_link_between_any_two_groups() {
+    let t = build(&spec("{kind: dragonfly, a: 4, p: 2, h: 2, global_delay: 5us}")).unwrap();
+    assert_eq!((t.hosts.len(), t.switches.len()), (72, 36));
+    assert!(degrees(&t).iter().all(|&n| n == 3 + 2), "its group and two others");
+    let mut pairs = HashSet::new();
+    for link in &t.links {
+        let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) else { continue };
+        let (one, other) = (a.0 / 4, b.0 / 4);
+        assert_eq!(link.delay, Time::from_us(if one == other { 1 } else { 5 }));
+        assert!(one == other || pairs.insert((one.min(other), one.max(other))), "{one} {other}");
+    }
+    assert_eq!(pairs.len(), 9 * 8 / 2);
+}
+
+#[test]
+fn a_butterfly_has_one_shortest_path_from_side_to_side() {
+    let t = build(&spec("{kind: butterfly, k: 2, stages: 3}")).unwrap();
+    assert_eq!((t.hosts.len(), t.switches.len()), (16, 12));
+    for first in 0..4 {
+        let mut paths = [0u32; 12];
+        paths[first] = 1;
+        for here in 0..8 {
+            for n in t.neighbours(SwitchIx(here)).filter(|n| n.switch.0 / 4 == here / 4 + 1) {
+                paths[n.switch.0 as usize] += paths[here as usize];
+            }
+        }
+        assert_eq!(paths[8..], [1, 1, 1, 1], "from s{}", first + 1);
+    }
+}
+
+#[test]
 fn a_large_rack_widens_every_prefix_and_no_host_sits_on_the_cpu_port() {
     let t = build(&spec("{kind: star, hosts: 500}")).unwrap();
     assert_eq!(t.switches[0].rack.unwrap().to_string(), "10.0.2.0/23");
@@ -83,6 +141,12 @@ fn a_spec_reads_back_as_itself() {
         "{kind: custom, hosts: [h1], switches: [s1], links: [[h1, s1]]}",
         "{kind: fat-tree, k: 4}",
         "{kind: star, hosts: 4}",
+        "{kind: fat-tree, k: 4, pods: 2, hosts_per_edge: 6}",
+        "{kind: parking-lot, switches: 4}",
+        "{kind: jellyfish, switches: 12, degree: 3, seed: 9}",
+        "{kind: dragonfly, a: 4, p: 2, h: 2, groups: 3}",
+        "{kind: butterfly, k: 2, stages: 3}",
+        "{kind: file, path: topologies/x.txt}",
     ] {
         let one = spec(yaml);
         assert_eq!(spec(&serde_yaml::to_string(&one).unwrap()), one);
@@ -137,6 +201,17 @@ fn counts_have_limits_that_are_checked_before_anything_is_built() {
     );
     assert_eq!(refusal("{kind: fat-tree, k: 5}"), "k: a fat-tree needs an even k, not 5");
     assert_eq!(refusal("{kind: fat-tree, k: 58}"), "k: 58 is out of range, take 2 to 56");
+    assert_eq!(
+        refusal("{kind: jellyfish, switches: 4, degree: 1}"),
+        "degree: no connected graph of 4 switches with 1 links each was found, take another degree or seed"
+    );
+    assert_eq!(
+        refusal("{kind: dragonfly, a: 2, p: 1, h: 1, groups: 4}"),
+        "groups: 4 is out of range, take 1 to 3"
+    );
+    assert!(refusal("{kind: butterfly, k: 16, stages: 16}").contains("at most 4095"));
+    assert!(refusal("{kind: dragonfly, a: 100, p: 1, h: 100}").contains("at most 4095"));
+    assert!(refusal("{kind: file, path: x.txt}").contains("has not been read"));
     assert!(refusal("{kind: star, hosts: -1}").contains("-1"));
     assert!(refusal("{kind: star, hosts: 2, senders: 1}").contains("unknown field `senders`"));
     assert!(refusal("{kind: moebius, hosts: 2}").contains("unknown variant `moebius`"));

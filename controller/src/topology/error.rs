@@ -109,6 +109,19 @@ pub enum Problem {
     /// Fat-tree arity that is odd.
     #[error("a fat-tree needs an even k, not {0}")]
     OddArity(u64),
+    /// A graph that cannot be, or that chance did not give.
+    #[error(
+        "no connected graph of {switches} switches with {degree} links each was found, take another degree or seed"
+    )]
+    NoRegularGraph {
+        /// Switches.
+        switches: u64,
+        /// Links of each to others.
+        degree: u64,
+    },
+    /// A file that nobody has read.
+    #[error("\"{0}\" has not been read")]
+    NotRead(String),
     /// No hosts at all.
     #[error("there is no host")]
     NoHost,

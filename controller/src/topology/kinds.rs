@@ -2,7 +2,10 @@
 //!
 //! A new kind is a struct in `spec.rs`, a function here and a line in [`draft`].
 
-use super::spec::{AddressSpec, Custom, Dumbbell, FatTree, LeafSpine, Star};
+use super::random_graph::random_regular;
+use super::spec::{
+    AddressSpec, Butterfly, Custom, Dragonfly, Dumbbell, FatTree, Jellyfish, LeafSpine, ParkingLot, Star,
+};
 use super::{MAX_PORTS, MAX_SWITCHES, Place, Problem, TopologyError, TopologySpec};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Time};
@@ -62,7 +65,14 @@ pub(super) fn draft(spec: &TopologySpec) -> Result<Draft, TopologyError> {
         TopologySpec::Star(it) => star(it),
         TopologySpec::LeafSpine(it) => leaf_spine(it),
         TopologySpec::FatTree(it) => fat_tree(it),
+        TopologySpec::ParkingLot(it) => parking_lot(it),
+        TopologySpec::Jellyfish(it) => jellyfish(it),
+        TopologySpec::Dragonfly(it) => dragonfly(it),
+        TopologySpec::Butterfly(it) => butterfly(it),
         TopologySpec::Custom(it) => Ok(custom(it)),
+        TopologySpec::File(it) => {
+            Err(TopologyError::at(Place::Field("path"), Problem::NotRead(it.path.clone())))
+        }
     }
 }
 
@@ -116,25 +126,135 @@ fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
         return Err(TopologyError::at(Place::Field("k"), Problem::OddArity(k)));
     }
     let half = k / 2;
-    let (edges, cores) = (k * half, half * half);
+    let pods = within("pods", it.pods.unwrap_or(k), 1, MAX_PORTS as u64)?;
+    let per_edge = within("hosts_per_edge", it.hosts_per_edge.unwrap_or(half), 1, MAX_PORTS as u64)?;
+    let (edges, cores) = (pods * half, half * half);
+    if 2 * edges + cores > MAX_SWITCHES as u64 {
+        return Err(TopologyError::at(
+            Place::Topology,
+            Problem::TooManySwitches((2 * edges + cores) as usize),
+        ));
+    }
     let fabric = it.fabric_rate.unwrap_or(it.rate);
-    let mut draft = Draft::numbered(edges * half, 2 * edges + cores);
-    for host in 0..edges * half {
-        draft.attach(host, host / half, it.rate, it.delay);
+    let mut draft = Draft::numbered(edges * per_edge, 2 * edges + cores);
+    for host in 0..edges * per_edge {
+        draft.attach(host, host / per_edge, it.rate, it.delay);
     }
     // Every edge switch sees the aggregation switches of its pod in the same order, and the n-th
     // aggregation switch of any pod sees the n-th plane of cores: that is what makes ECMP symmetric.
-    for pod in 0..k {
+    for pod in 0..pods {
         for edge in 0..half {
             for plane in 0..half {
                 draft.connect(pod * half + edge, edges + pod * half + plane, fabric, it.delay);
             }
         }
     }
-    for pod in 0..k {
+    for pod in 0..pods {
         for plane in 0..half {
             for core in 0..half {
                 draft.connect(edges + pod * half + plane, 2 * edges + plane * half + core, fabric, it.delay);
+            }
+        }
+    }
+    Ok(draft)
+}
+
+/// Counts of a direct network, whose switches all have hosts.
+fn rack_all(switches: u64, per_switch: u64) -> Result<Draft, TopologyError> {
+    if switches > MAX_SWITCHES as u64 {
+        return Err(TopologyError::at(Place::Topology, Problem::TooManySwitches(switches as usize)));
+    }
+    Ok(Draft::numbered(switches * per_switch, switches))
+}
+
+fn parking_lot(it: &ParkingLot) -> Result<Draft, TopologyError> {
+    let switches = within("switches", it.switches, 1, MAX_SWITCHES as u64)?;
+    let per_switch = within("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
+    let mut draft = rack_all(switches, per_switch)?;
+    for host in 0..switches * per_switch {
+        draft.attach(host, host / per_switch, it.rate, it.delay);
+    }
+    for left in 0..switches - 1 {
+        draft.connect(left, left + 1, it.fabric_rate.unwrap_or(it.rate), it.delay);
+    }
+    Ok(draft)
+}
+
+fn jellyfish(it: &Jellyfish) -> Result<Draft, TopologyError> {
+    let switches = within("switches", it.switches, 2, MAX_SWITCHES as u64)?;
+    let degree = within("degree", it.degree, 1, (switches - 1).min(MAX_PORTS as u64))?;
+    let per_switch = within("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
+    let graph = random_regular(switches as usize, degree as usize, it.seed);
+    let graph = graph.ok_or_else(|| {
+        TopologyError::at(Place::Field("degree"), Problem::NoRegularGraph { switches, degree })
+    })?;
+    let mut draft = rack_all(switches, per_switch)?;
+    for host in 0..switches * per_switch {
+        draft.attach(host, host / per_switch, it.rate, it.delay);
+    }
+    for (one, other) in graph {
+        draft.connect(one as u64, other as u64, it.fabric_rate.unwrap_or(it.rate), it.delay);
+    }
+    Ok(draft)
+}
+
+/// Kim et al., ISCA 2008: groups of `a` routers, each linked to all of its group, to `p` hosts and to `h` other
+/// groups. The links of a group go round the others in order, so that each pair of groups has one.
+fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
+    let a = within("a", it.a, 1, MAX_PORTS as u64)?;
+    let p = within("p", it.p, 1, MAX_PORTS as u64)?;
+    let h = within("h", it.h, 1, MAX_PORTS as u64)?;
+    let groups = within("groups", it.groups.unwrap_or(a * h + 1), 1, a * h + 1)?;
+    let mut draft = rack_all(groups * a, p)?;
+    for host in 0..groups * a * p {
+        draft.attach(host, host / p, it.rate, it.delay);
+    }
+    for group in 0..groups {
+        for one in 0..a {
+            for other in one + 1..a {
+                let rate = it.fabric_rate.unwrap_or(it.rate);
+                draft.connect(group * a + one, group * a + other, rate, it.delay);
+            }
+        }
+    }
+    // Link n of a group belongs to its router n / h and leads to the group n + 1 further on, whose own link to here
+    // is number groups - 2 - n.
+    for group in 0..groups {
+        for n in 0..groups - 1 - group {
+            let far = group + n + 1;
+            let (near_router, far_router) = (group * a + n / h, far * a + (groups - 2 - n) / h);
+            let (rate, delay) = (it.global_rate.or(it.fabric_rate), it.global_delay.unwrap_or(it.delay));
+            draft.connect(near_router, far_router, rate.unwrap_or(it.rate), delay);
+        }
+    }
+    Ok(draft)
+}
+
+/// A k-ary n-fly: `stages` columns of k^(stages - 1) switches, k hosts on each of the first column and on each of the
+/// last. Between the two sides there is one shortest path, which is why its paths are symmetric by themselves (FNCC §3.1).
+fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
+    let k = within("k", it.k, 2, MAX_PORTS as u64 / 2)?;
+    let stages = within("stages", it.stages, 1, u64::from(u16::BITS))?;
+    let too_many = || TopologyError::at(Place::Topology, Problem::TooManySwitches(MAX_SWITCHES + 1));
+    let column = k.checked_pow(stages as u32 - 1).filter(|&column| column <= MAX_SWITCHES as u64 / stages);
+    let column = column.ok_or_else(too_many)?;
+    let side = column * k;
+    let mut draft = Draft::numbered(2 * side, column * stages);
+    for host in 0..side {
+        draft.attach(host, host / k, it.rate, it.delay);
+    }
+    for host in 0..side {
+        draft.attach(side + host, (stages - 1) * column + host / k, it.rate, it.delay);
+    }
+    // From stage to stage a packet settles one digit of where it goes, the first digit first.
+    for stage in 0..stages - 1 {
+        let weight = k.pow((stages - 2 - stage) as u32);
+        for switch in 0..column {
+            let digit = switch / weight % k;
+            for to in 0..k {
+                let next = switch - digit * weight + to * weight;
+                let rate = it.fabric_rate.unwrap_or(it.rate);
+                draft.connect(stage * column + switch, (stage + 1) * column + next, rate, it.delay);
             }
         }
     }

@@ -14,13 +14,17 @@ mod degraded;
 mod error;
 mod kinds;
 mod mac;
+mod random_graph;
 mod spec;
 mod text;
 
 pub use build::build;
 pub use error::{Place, Problem, TopologyError};
 pub use mac::Mac;
-pub use spec::{AddressSpec, Custom, Dumbbell, FatTree, LeafSpine, LinkSpec, Star, TopologySpec};
+pub use spec::{
+    AddressSpec, Butterfly, Custom, Dragonfly, Dumbbell, FatTree, Jellyfish, LeafSpine, LinkSpec, ParkingLot,
+    Star, TopologyFile, TopologySpec,
+};
 pub use text::AsText;
 
 use std::fmt;

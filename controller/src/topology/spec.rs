@@ -30,8 +30,18 @@ pub enum TopologySpec {
     LeafSpine(LeafSpine),
     /// Three tiers, k pods.
     FatTree(FatTree),
+    /// Switches in a row, hosts on each.
+    ParkingLot(ParkingLot),
+    /// A random regular graph of switches.
+    Jellyfish(Jellyfish),
+    /// Groups of switches, each linked to all others.
+    Dragonfly(Dragonfly),
+    /// Columns of switches between two sides of hosts.
+    Butterfly(Butterfly),
     /// Every link listed.
     Custom(Custom),
+    /// What a file says, ours or another tool's. Whoever reads files puts its content in place of this.
+    File(TopologyFile),
 }
 
 impl TopologySpec {
@@ -39,9 +49,24 @@ impl TopologySpec {
     pub fn quantities(&mut self) -> (Vec<&mut Bandwidth>, Vec<&mut Time>) {
         match self {
             TopologySpec::Dumbbell(Dumbbell { rate, fabric_rate, delay, .. })
-            | TopologySpec::FatTree(FatTree { rate, fabric_rate, delay, .. }) => {
+            | TopologySpec::FatTree(FatTree { rate, fabric_rate, delay, .. })
+            | TopologySpec::ParkingLot(ParkingLot { rate, fabric_rate, delay, .. })
+            | TopologySpec::Jellyfish(Jellyfish { rate, fabric_rate, delay, .. })
+            | TopologySpec::Butterfly(Butterfly { rate, fabric_rate, delay, .. }) => {
                 ([rate].into_iter().chain(fabric_rate).collect(), vec![delay])
             }
+            TopologySpec::Dragonfly(Dragonfly {
+                rate,
+                fabric_rate,
+                global_rate,
+                delay,
+                global_delay,
+                ..
+            }) => {
+                let rates = [rate].into_iter().chain(fabric_rate).chain(global_rate).collect();
+                (rates, [delay].into_iter().chain(global_delay).collect())
+            }
+            TopologySpec::File(_) => (Vec::new(), Vec::new()),
             TopologySpec::Star(Star { rate, delay, .. }) => (vec![rate], vec![delay]),
             TopologySpec::LeafSpine(LeafSpine { rate, host_rate, fabric_rate, delay, .. }) => {
                 ([rate].into_iter().chain(host_rate).chain(fabric_rate).collect(), vec![delay])
@@ -63,6 +88,9 @@ fn default_rate() -> Bandwidth {
 }
 fn default_delay() -> Time {
     Time::from_us(1)
+}
+fn one() -> u64 {
+    1
 }
 
 /// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
@@ -139,7 +167,8 @@ pub struct LeafSpine {
 }
 
 /// A fat-tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores and
-/// k³/4 hosts. Edge switches come first, then aggregation, then core.
+/// k³/4 hosts. Edge switches come first, then aggregation, then core. With more hosts on an edge switch than its k/2
+/// uplinks it is oversubscribed; with more pods than k the cores have more ports.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +176,12 @@ pub struct LeafSpine {
 pub struct FatTree {
     /// Ports of a switch; even.
     pub k: u64,
+    /// Pods, if not k.
+    #[serde(default)]
+    pub pods: Option<u64>,
+    /// Hosts on an edge switch, if not k/2.
+    #[serde(default)]
+    pub hosts_per_edge: Option<u64>,
     /// Rate of the hosts' links.
     #[serde_as(as = "AsText")]
     #[serde(default = "default_rate")]
@@ -159,6 +194,130 @@ pub struct FatTree {
     #[serde_as(as = "AsText")]
     #[serde(default = "default_delay")]
     pub delay: Time,
+}
+
+/// Switches in a row with hosts on each: flows from all of them to the last meet one after the other.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParkingLot {
+    /// Length of the row.
+    pub switches: u64,
+    /// Hosts on each switch, numbered along the row.
+    #[serde(default = "one")]
+    pub hosts_per_switch: u64,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// Switches linked at random, each to `degree` others (Singla et al., NSDI 2012).
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jellyfish {
+    /// How many.
+    pub switches: u64,
+    /// Links of each to others; one switch has one less if their product is odd.
+    pub degree: u64,
+    /// Hosts on each switch.
+    #[serde(default = "one")]
+    pub hosts_per_switch: u64,
+    /// Of the random graph: part of what the fabric is, not of the run.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// Groups of routers (Kim et al., ISCA 2008): all of a group are linked, and every group to every other by one link.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dragonfly {
+    /// Routers of a group.
+    pub a: u64,
+    /// Hosts of a router.
+    pub p: u64,
+    /// Links of a router to other groups.
+    pub h: u64,
+    /// Groups, if less than a * h + 1.
+    #[serde(default)]
+    pub groups: Option<u64>,
+    /// Rate of the links between groups, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub global_rate: Option<Bandwidth>,
+    /// Delay of the links between groups, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub global_delay: Option<Time>,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// A k-ary n-fly: hosts `h1` to `h(k^n)` on the first column of switches, as many more on the last.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Butterfly {
+    /// Links of a switch to the next column.
+    pub k: u64,
+    /// Columns.
+    pub stages: u64,
+    /// Rate of the hosts' links.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_rate")]
+    pub rate: Bandwidth,
+    /// Rate of the links between switches, if another.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    pub fabric_rate: Option<Bandwidth>,
+    /// Delay of every link.
+    #[serde_as(as = "AsText")]
+    #[serde(default = "default_delay")]
+    pub delay: Time,
+}
+
+/// A file that describes the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologyFile {
+    /// Where it is, from the directory of the file that says so.
+    pub path: String,
 }
 
 /// Every node and link listed; parallel links are allowed.

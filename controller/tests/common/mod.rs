@@ -10,7 +10,7 @@ pub fn fabric(yaml: &str) -> Topology {
 }
 
 /// The kinds on which ECMP must be symmetric.
-pub const CLOS: [&str; 7] = [
+pub const CLOS: [&str; 8] = [
     "{kind: star, hosts: 4}",
     "{kind: dumbbell, switches: 3, senders: 2, receivers: 1}",
     "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 2}",
@@ -18,6 +18,19 @@ pub const CLOS: [&str; 7] = [
     "{kind: fat-tree, k: 4}",
     "{kind: fat-tree, k: 6}",
     "{kind: fat-tree, k: 8}",
+    "{kind: fat-tree, k: 4, pods: 6, hosts_per_edge: 8}",
+];
+
+/// The kinds that chance or their shape makes: trees where ECMP cannot be symmetric.
+pub const DIRECT: [&str; 8] = [
+    "{kind: parking-lot, switches: 4, hosts_per_switch: 2}",
+    "{kind: jellyfish, switches: 12, degree: 3, hosts_per_switch: 2}",
+    "{kind: jellyfish, switches: 20, degree: 4, seed: 7}",
+    "{kind: dragonfly, a: 2, p: 1, h: 1}",
+    "{kind: dragonfly, a: 4, p: 2, h: 2}",
+    "{kind: dragonfly, a: 4, p: 1, h: 2, groups: 5}",
+    "{kind: butterfly, k: 2, stages: 3}",
+    "{kind: butterfly, k: 3, stages: 2}",
 ];
 
 /// A ring of six: two equal ways across, and nothing symmetric about their order.

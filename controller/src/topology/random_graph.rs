@@ -1,0 +1,118 @@
+//! Random regular graphs, as Jellyfish builds them (Singla et al., NSDI 2012, §3).
+
+use petgraph::unionfind::UnionFind;
+use std::collections::BTreeSet;
+
+/// Graphs tried before there is none: at degree 3 and above nearly every one is connected.
+const MOST_TRIES: u64 = 64;
+
+/// Numbers that follow from the seed (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+}
+
+/// The links of a connected graph of `nodes` nodes in which each has `degree` different neighbours; if both are odd,
+/// one node has one less. In order; `None` if there is none.
+pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
+    (0..MOST_TRIES).find_map(|attempt| {
+        let mut numbers = Numbers(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
+        grow(nodes, degree, &mut numbers).filter(|links| connected(nodes, links))
+    })
+}
+
+/// Links pairs of nodes with free ports as long as there are some. A node that is left with two free ports and has all
+/// others for neighbours takes the place of a link: it is linked to both of its ends.
+fn grow(nodes: usize, degree: usize, numbers: &mut Numbers) -> Option<Vec<(usize, usize)>> {
+    let mut links: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut free = vec![degree; nodes];
+    let pair = |a: usize, b: usize| (a.min(b), a.max(b));
+    loop {
+        let open: Vec<usize> = (0..nodes).filter(|&node| free[node] > 0).collect();
+        let linkable =
+            |links: &BTreeSet<(usize, usize)>, a: usize, b: usize| a != b && !links.contains(&pair(a, b));
+        // Most draws succeed; when they no longer do, few nodes are left to look through.
+        let drawn = (0..open.len()).find_map(|_| {
+            let (a, b) = (open[numbers.below(open.len())], open[numbers.below(open.len())]);
+            linkable(&links, a, b).then_some((a, b))
+        });
+        let found = drawn.or_else(|| {
+            let all = open.iter().flat_map(|&a| open.iter().map(move |&b| (a, b)));
+            all.into_iter().find(|&(a, b)| linkable(&links, a, b))
+        });
+        if let Some((a, b)) = found {
+            links.insert(pair(a, b));
+            free[a] -= 1;
+            free[b] -= 1;
+            continue;
+        }
+        // One node with two ports or more, or two neighbours with one each.
+        let (a, b) = match open[..] {
+            [] => break,
+            [last] if free[last] == 1 => break,
+            [last] => (last, last),
+            [first, second, ..] => (first, second),
+        };
+        let candidates: Vec<(usize, usize)> = links
+            .iter()
+            .flat_map(|&(x, y)| [(x, y), (y, x)])
+            .filter(|&(x, y)| linkable(&links, a, x) && linkable(&links, b, y))
+            .collect();
+        if candidates.is_empty() {
+            return None;
+        }
+        let (x, y) = candidates[numbers.below(candidates.len())];
+        links.remove(&pair(x, y));
+        links.insert(pair(a, x));
+        links.insert(pair(b, y));
+        free[a] -= 1;
+        free[b] -= 1;
+    }
+    Some(links.into_iter().collect())
+}
+
+fn connected(nodes: usize, links: &[(usize, usize)]) -> bool {
+    let mut islands = UnionFind::<usize>::new(nodes);
+    for &(a, b) in links {
+        islands.union(a, b);
+    }
+    (1..nodes).all(|node| islands.equiv(0, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_its_degree_and_all_are_connected() {
+        for (nodes, degree) in [(2, 1), (4, 3), (5, 4), (20, 3), (20, 7), (64, 5), (245, 14)] {
+            for seed in 1..6 {
+                let links = random_regular(nodes, degree, seed).expect("there is one");
+                let mut count = vec![0; nodes];
+                for &(a, b) in &links {
+                    assert!(a < b);
+                    count[a] += 1;
+                    count[b] += 1;
+                }
+                assert!(count.iter().all(|&n| n == degree), "{nodes} {degree} {count:?}");
+                assert!(connected(nodes, &links));
+            }
+        }
+    }
+
+    #[test]
+    fn an_odd_port_stays_free_and_another_seed_gives_another_graph() {
+        let links = random_regular(7, 3, 1).unwrap();
+        assert_eq!(links.len(), 10, "21 ports are ten links");
+        assert_eq!(random_regular(20, 4, 9), random_regular(20, 4, 9));
+        assert_ne!(random_regular(20, 4, 9), random_regular(20, 4, 10));
+        assert_eq!(random_regular(4, 1, 1), None, "two pairs are not connected");
+    }
+}
