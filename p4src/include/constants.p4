@@ -29,6 +29,9 @@ const bit<2>  ECN_CE       = 3;
 const bit<16> WEIR_PORT    = 22341;
 const bit<4>  WEIR_VERSION = 1;
 
+// Where POLICY packets go: "WEI" in 239/8 (RFC 2365). Its Ethernet address is 01:00:5e:57:45:49 (RFC 1112).
+const ipv4_addr_t POLICY_GROUP = 0xEF574549;     // 239.87.69.73
+
 // Kinds and flags that a switch looks at; not every program looks at all of them.
 @noWarn("unused") const bit<4> KIND_DATA      = 0;
 @noWarn("unused") const bit<4> KIND_ACK       = 1;
@@ -36,6 +39,7 @@ const bit<4>  WEIR_VERSION = 1;
 @noWarn("unused") const bit<4> KIND_PROBE     = 4;
 @noWarn("unused") const bit<4> KIND_PROBE_REPLY = 5;
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
+const bit<4> KIND_POLICY    = 7;
 @noWarn("unused") const bit<8> FLAG_START      = 0x01;
 @noWarn("unused") const bit<8> FLAG_END        = 0x02;
 @noWarn("unused") const bit<8> FLAG_TELEMETRY  = 0x04;

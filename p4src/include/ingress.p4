@@ -1,4 +1,4 @@
-// Ingress of every program: admit, forward, classify, count into the queue. Programs that define WEIR_DEFLECTS deflect
+// Ingress of every program: admit, forward or flood, classify, count into the queue. Programs that define WEIR_DEFLECTS deflect
 // between the last two.
 #ifndef WEIR_INGRESS_P4
 #define WEIR_INGRESS_P4
@@ -6,6 +6,7 @@
 control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     Admission() admission;
     Forwarding() forwarding;
+    PolicyFlood() policy_flood;
     Classes() classes;
 #ifdef WEIR_DEFLECTS
     Deflect() deflect;
@@ -22,7 +23,11 @@ control WeirIngress(inout headers_t hdr, inout metadata_t meta, inout target_t t
         if (hdr.ipv4.isValid()) {
             admission.apply(hdr, meta, target);
             if (meta.drop_reason == DROP_NONE) {
-                forwarding.apply(hdr, meta, target);
+                if (hdr.weir.isValid() && hdr.weir.kind == KIND_POLICY) {
+                    policy_flood.apply(hdr, meta, target);
+                } else {
+                    forwarding.apply(hdr, meta, target);
+                }
                 if (hdr.weir.isValid()) {
                     classes.apply(hdr, target);
 #ifdef WEIR_DEFLECTS

@@ -23,6 +23,9 @@ const reason_t DROP_NO_MEMBER       = 12;   // ECMP group has no such member
 const reason_t DROP_SAME_PORT       = 13;   // the way on is the way it came
 const reason_t DROP_BAD_PORT        = 14;   // packet-out to the drop port
 @noWarn("unused") const reason_t DROP_CREDIT_LIMIT = 15;    // no room for the data that the credit would bring
+const reason_t DROP_POLICY_UNICAST  = 16;   // POLICY to another address than the hosts' group
+const reason_t DROP_POLICY_TREE     = 17;   // POLICY by a port that is not of the flooding tree
+const reason_t DROP_POLICY_LIMIT    = 18;   // POLICY beyond what its ingress port's meter lets through
 
 @noWarn("unused") const event_t EVENT_INT_FULL = 0;         // eight hops were recorded already: nothing pushed
 const event_t EVENT_ECN_MARKED = 1;         // CE set

@@ -41,6 +41,10 @@ typedef standard_metadata_t target_t;
 // 16 bits, uniform below a count that is not 0.
 #define RANDOM_BELOW(result, count) random(result, 16w0, (count) - 1)
 
+// The meter of a table's entries, in bytes; colour 0 is what it lets through (RFC 2698).
+#define FLOOD_METER(name) direct_meter<bit<2>>(MeterType.bytes) name
+#define METER_GREEN 0
+
 // State of a port. Nothing tunable is kept in a register: P4Runtime on BMv2 cannot write one.
 // (A macro, because p4c refuses a typedef of a register.)
 #define PORT_STATE(bits, name) register<bit<bits>, port_t>(PORTS) name

@@ -11,6 +11,7 @@
 #include "../controls/admission.p4"
 #include "../controls/path_hash.p4"
 #include "../controls/forwarding.p4"
+#include "../controls/policy_flood.p4"
 #include "../controls/classes.p4"
 #include "../controls/packet_io.p4"
 #include "../controls/queue_bytes.p4"

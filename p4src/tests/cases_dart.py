@@ -129,7 +129,7 @@ packets that are not DATA take the tables' way: an ACK's source and message may 
     passes(stf, WAY, message=8)
     passes(stf, WAY, message=7 | 1 << 31)
     passes(stf, WAY, src="h3")
-    for kind in range(1, 8):
+    for kind in range(1, 7):
         passes(stf, WAY, kind=kind)
         passes(stf, WAY, kind=kind, flags=START | END)
     crowded(stf)

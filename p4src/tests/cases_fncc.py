@@ -104,7 +104,7 @@ def all_int_wrap():
 
 def all_int_who():
     stf = start("Only ACKs get a record, with or without TELEMETRY; DATA, PROBE and the rest never do.")
-    for kind in (DATA, NACK, 3, PROBE, 5, 6, 7):
+    for kind in (DATA, NACK, 3, PROBE, 5, 6):
         frame = dict(kind=kind, flags=TELEMETRY)
         stf.packet(1, weir_frame(**frame))
         stf.expect(2, weir_frame(**frame, path_id=1, ttl=63))

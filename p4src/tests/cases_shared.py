@@ -268,9 +268,12 @@ as destination. A UDP length that leaves no room for the header is short even if
     stf.packet(1, weir_frame(kind=9, version=3))
     stf.dropped("bad_kind", 2)
     stf.dropped("bad_version", 4)
-    stf.note("kind 7, the last known, with every flag but TELEMETRY")
-    stf.packet(1, weir_frame(kind=7, flags=0xFB))
-    stf.expect(2, weir_frame(kind=7, flags=0xFB, ttl=63))
+    stf.note("kind 6, the last known that is forwarded, with every flag but TELEMETRY; 7 is known too (policy_flood)")
+    stf.packet(1, weir_frame(kind=6, flags=0xFB))
+    stf.expect(2, weir_frame(kind=6, flags=0xFB, ttl=63))
+    stf.packet(1, weir_frame(kind=7))
+    stf.dropped("policy_unicast", 1)
+    stf.dropped("bad_kind", 2)
     return stf
 
 
@@ -329,7 +332,7 @@ def switch_identity_path():
     stf = Stf("Every Weir packet's path_id is exclusive-ored with the switch's id; a packet that passes twice has it back.")
     stf.via("h2", 2)
     stf.identify(0xABC)
-    for kind in (NACK, 5, 6, 7):
+    for kind in (NACK, 5, 6):
         stf.note(f"kind {kind}")
         stf.packet(1, weir_frame(kind=kind, path_id=0x123))
         stf.expect(2, weir_frame(kind=kind, path_id=0x123 ^ 0xABC, ttl=63))

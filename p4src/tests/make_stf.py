@@ -15,6 +15,7 @@ import cases_ecn
 import cases_fncc
 import cases_hpcc
 import cases_hpcc_plus
+import cases_policy
 import cases_queue
 import cases_rcp
 import cases_rocc
@@ -32,7 +33,7 @@ PROGRAMS = {
 def tests():
     """(path, text) of every test."""
     for program, own in PROGRAMS.items():
-        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *own.cases()]:
+        for name, stf in [*cases_shared.cases(), *cases_queue.cases(program), *cases_policy.cases(), *own.cases()]:
             yield HERE / program / f"{name}.stf", stf.text()
 
 

@@ -215,7 +215,7 @@ class Switch:
             return self.cli(text)
         if word in ("queue_rate", "queue_depth"):
             return self.cli(f"set_{text}")
-        if word == "mirroring_add":
+        if word == "mirroring_add" or word.startswith(("mc_", "meter_")):
             return self.cli(text)
         if word == "time":
             return time.sleep(seconds(text))

@@ -5,7 +5,7 @@ import wire
 REASONS = {
     "parse_error": 1, "not_ip": 2, "bad_ip_header": 3, "ip_options": 4, "bad_ip_length": 5, "bad_ip_checksum": 6,
     "ttl_expired": 7, "short_weir": 8, "bad_version": 9, "bad_kind": 10, "no_route": 11, "no_member": 12,
-    "same_port": 13, "bad_port": 14, "credit_limit": 15,
+    "same_port": 13, "bad_port": 14, "credit_limit": 15, "policy_unicast": 16, "policy_tree": 17, "policy_limit": 18,
 }
 EVENTS = {
     "int_full": 0, "ecn_marked": 1, "packet_in": 2, "packet_out": 3, "deflected": 4, "dft_full": 5, "dft_reclaimed": 6,
@@ -66,6 +66,18 @@ class Stf:
 
     def escape(self, priority):
         self.lines.append(f"setdefault escape_class escape(priority:{priority})")
+
+    def tree(self, ports):
+        """The flooding tree: what comes by one of these leaves by all others. Groups are numbered as ports, from 1."""
+        for node, port in enumerate(ports):
+            others = " ".join(str(other) for other in ports if other != port)
+            self.lines += [f"mc_mgrp_create {port}", f"mc_node_create 0 {others}", f"mc_node_associate {port} {node}"]
+        for port in ports:
+            self.lines.append(f"add policy_flood port:{port} flood(group:{port})")
+
+    def limit(self, entry, per_us, burst):
+        """The meter of the nth entry of policy_flood, in bytes."""
+        self.lines.append(f"meter_set_rates policy_meter {entry} {per_us:.6f}:{burst} {per_us:.6f}:{burst}")
 
     def line(self, text):
         self.lines.append(text)

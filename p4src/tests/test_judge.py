@@ -26,6 +26,8 @@ class TrafficTest(unittest.TestCase):
                 and wire.WEIR_PORT.to_bytes(2, "big") in (frame[34:36], frame[36:38])]
         wanted = {
             "every kind": {frame[42] & 15 for frame in weir} >= set(range(8)),
+            "POLICY to the group, and not": {frame[30:34] == wire.POLICY_IP.to_bytes(4, "big") for frame in weir
+                                             if frame[42] == 0x17} == {True, False},
             "every flag": {bit for frame in weir for bit in range(8) if frame[43] >> bit & 1} == set(range(8)),
             "hops to the limit and beyond": {frame[48] >> 4 for frame in weir} >= {0, 1, 7, 8, 9, 15},
             "other versions": any(frame[42] >> 4 != 1 for frame in weir),
@@ -45,7 +47,8 @@ class TrafficTest(unittest.TestCase):
         for seed in range(4):
             traffic = Traffic("hpcc", seed)
             words = {line.split()[0] for line in traffic.tables()}
-            self.assertEqual(words, {"add", "setdefault"})
+            self.assertEqual(words, {"add", "setdefault", "mc_mgrp_create", "mc_node_create", "mc_node_associate",
+                                     "meter_set_rates"})
             states = [step[1] for step in itertools.islice(traffic.steps(200), 200) if step[0] == "state"]
             self.assertTrue(all(line.startswith("register_write ") for line in states))
             self.assertFalse(any("all_int_table" in line for line in states))

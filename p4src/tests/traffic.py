@@ -15,6 +15,8 @@ CPU = 255
 BARRIER_PORTS = range(12, 16)
 BARRIER_NET = 0xAC1FFF00            # 172.31.255.0
 FLOWS = 64
+# Ports of the flooding tree. Their meters are never filled again, so that no clock decides what passes; port 6 has none.
+TREE = {1: 2**30, 2: 10_000, 3: 100_000, 5: 0, 6: None}
 PROBE_TYPE, ARP_TYPE, VLAN_TYPE, IPV6_TYPE = 0x88B5, 0x0806, 0x8100, 0x86DD
 KINDS = 8
 # Between them 5242879 * 16: the queue in bytes at which a record's qLen is full.
@@ -74,13 +76,18 @@ def tables(data_priority):
         for host in range(1, 4):
             action = "tree_deliver(port:{0}, dst_mac:0x02000000ff{0:02x})" if host == 1 else "tree_via(port:{0})"
             stf.line(f"add tree_route tree:{tree} dst_addr:0x0a0300{host:02x} {action.format(1 + (3 * tree + host) % 8)}")
-    for kind, priority in ((wire.DATA, data_priority), (wire.ACK, 7), (wire.NACK, 7), (wire.CNP, 6), (wire.PROBE, 1), (6, 3)):
+    for kind, priority in ((wire.DATA, data_priority), (wire.ACK, 7), (wire.NACK, 7), (wire.CNP, 6), (wire.PROBE, 1), (6, 3),
+                           (wire.POLICY, 4)):
         stf.classify(kind, priority)
     for port in PORTS:
         # A step: marking is certain on one side of it and impossible on the other, whatever is drawn.
         step = (0, 1, 1000, 100_000)[port % 4]
         stf.profile(port, port % 16, step, step, 2**32 - 1)
     stf.identify(0xA5C)
+    stf.tree(TREE)
+    for entry, burst in enumerate(TREE.values()):
+        if burst is not None:
+            stf.limit(entry, 0, burst)
     for port in BARRIER_PORTS:
         stf.via(BARRIER_NET + port, port)
     return stf.lines
@@ -195,6 +202,8 @@ class Traffic:
             payload=chance.randbytes(chance.choice([0, 1, 4, 6, 22, 64, 300, 1000, 1400])),
             padding=chance.randbytes(chance.choice([0] * 9 + [1, 6, 40])),
         )
+        if chance.random() < 0.08:
+            header |= dict(kind=wire.POLICY, dst=wire.POLICY_IP, eth_dst="group")
         if self.program == "dart":
             # Few messages with few tokens, so that a START, what follows it and its END are one flow's.
             flags = [wire.START, wire.START, 0, wire.END, wire.END, wire.START | wire.END, wire.RETRANSMIT | wire.START,

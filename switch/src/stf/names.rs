@@ -13,6 +13,13 @@ pub(super) fn table<'p>(program: &'p Program, name: &Name) -> Result<(TableId, &
     Ok(tables[index])
 }
 
+/// The table whose entries have this meter, if it is a direct one.
+pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> {
+    let tables: Vec<_> = program.tables().filter(|(_, info)| info.direct_meter.is_some()).collect();
+    let names = tables.iter().filter_map(|(_, info)| info.direct_meter.as_deref());
+    find(names, "meter", meter).ok().map(|index| tables[index].0)
+}
+
 /// The one of `names` that is meant: the whole name, or the only one that ends so.
 fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &Name) -> Result<usize, Fault> {
     let text = wanted.text.as_str();

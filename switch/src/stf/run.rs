@@ -7,7 +7,7 @@ use super::names;
 use super::outcome::{Failure, FailureKind, Frame, Outcome};
 use crate::engine::{CloneSession, Replica, Switch, SwitchConfig, SwitchOutput};
 use crate::packet::Packet;
-use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, NoTrace, TableError};
+use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
 use crate::program::{Program, TableId};
 use crate::tm::QueueLimits;
 use crate::trace::{Event, PacketTrace, SwitchTracer};
@@ -103,6 +103,24 @@ const SEED: u64 = 1;
 
 fn refuse(place: Place) -> impl Fn(TableError) -> Fault {
     move |error| (place, error.to_string())
+}
+
+/// The meters of a table's entries: of one entry, counted from 0, or of all that are there.
+fn set_direct(
+    pipeline: &mut Pipeline,
+    table: TableId,
+    meter: &Name,
+    index: Option<usize>,
+    rates: MeterRates,
+) -> Result<(), Fault> {
+    let entries = match index {
+        Some(index) => vec![EntryHandle(index as u32)],
+        None => pipeline.table_entries(table).into_iter().map(|entry| entry.handle).collect(),
+    };
+    for entry in entries {
+        pipeline.direct_meter_set_rates(table, entry, Some(rates)).map_err(refuse(meter.place))?;
+    }
+    Ok(())
 }
 
 impl<T: Watch> Runner<T> {
@@ -391,7 +409,11 @@ impl<T: Watch> Runner<T> {
                 Ok(())
             }
             Command::MeterRead { meter, index } => {
-                let rates = pipeline.meter_rates(&meter.text, index).map_err(refuse(meter.place))?;
+                let rates = match names::metered_table(&self.program, &meter) {
+                    Some(table) => pipeline.direct_meter_rates(table, EntryHandle(index as u32)),
+                    None => pipeline.meter_rates(&meter.text, index),
+                };
+                let rates = rates.map_err(refuse(meter.place))?;
                 self.notes.push(format!("line {}: {}[{index}] = {rates:?}", place.line, meter.text));
                 Ok(())
             }
@@ -403,6 +425,9 @@ impl<T: Watch> Runner<T> {
                     pir: (peak.per_us * US_PER_SECOND).round() as u64,
                     pburst: peak.burst,
                 };
+                if let Some(table) = names::metered_table(&self.program, &meter) {
+                    return set_direct(pipeline, table, &meter, index, rates);
+                }
                 let cells = match index {
                     Some(index) => index..index + 1,
                     None => 0..pipeline.meter_size(&meter.text).map_err(refuse(meter.place))?,
