@@ -7,7 +7,7 @@ use common::rebuild;
 use std::collections::BTreeMap;
 use weir_host::wire::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Flags, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN, IntRecord, Kind, MAX_HOPS,
-    RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
+    POLICY_GROUP, RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
 };
 
 fn source(file: &str) -> String {
@@ -43,6 +43,7 @@ fn constants_are_the_same() {
         ("IPV4_BYTES", IPV4_LEN as u64),
         ("RECORD_BYTES", INT_RECORD_LEN as u64),
         ("MAX_HOPS", MAX_HOPS as u64),
+        ("POLICY_GROUP", u64::from(POLICY_GROUP.to_bits())),
         ("FLAG_TELEMETRY", u64::from(Flags::TELEMETRY.0)),
     ];
     for (name, value) in rust {

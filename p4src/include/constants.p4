@@ -30,7 +30,7 @@ const bit<16> WEIR_PORT    = 22341;
 const bit<4>  WEIR_VERSION = 1;
 
 // Where POLICY packets go: "WEI" in 239/8 (RFC 2365). Its Ethernet address is 01:00:5e:57:45:49 (RFC 1112).
-const ipv4_addr_t POLICY_GROUP = 0xEF574549;     // 239.87.69.73
+const bit<32> POLICY_GROUP = 0xEF574549;     // 239.87.69.73
 
 // Kinds and flags that a switch looks at; not every program looks at all of them.
 @noWarn("unused") const bit<4> KIND_DATA      = 0;
