@@ -1,7 +1,9 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
+use crate::policy::PolicyConfig;
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::telemetry::Clock;
+use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub struct HostConfig {
     pub data_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
+    /// What it needs to take part in policies; `None`: it does not.
+    pub policy: Option<PolicyConfig>,
 }
 
 impl HostConfig {
@@ -54,6 +58,7 @@ impl HostConfig {
             control_class: 0,
             data_class: 0,
             transport: TransportConfig::default(),
+            policy: None,
         }
     }
 
@@ -121,6 +126,9 @@ impl HostConfig {
             if time == Time::ZERO {
                 return Err(ConfigError::NoTime { what });
             }
+        }
+        if let Some(policy) = &self.policy {
+            policy.trickle.check()?;
         }
         if transport.max_inbound == 0 {
             return Err(ConfigError::NoInbound);
@@ -292,6 +300,9 @@ pub enum ConfigError {
         /// Which scheme.
         scheme: &'static str,
     },
+    /// Policies cannot spread like this.
+    #[error("policy: {0}")]
+    Trickle(#[from] TrickleError),
     /// Telemetry needs the other transport.
     #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
     NoTelemetry {

@@ -1,5 +1,6 @@
 //! What crosses the host's border: flows in, events and frames out.
 
+use crate::policy::{PolicyId, PolicyRefusal};
 use crate::transport::Key;
 use crate::wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -100,6 +101,44 @@ pub enum HostEvent {
         /// When the last byte came.
         at: Time,
     },
+    /// Something about policies.
+    Policy(PolicyEvent),
+}
+
+/// What became of a policy at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyEvent {
+    /// The host holds a newer one, which it heard of.
+    Heard {
+        /// Which.
+        id: PolicyId,
+        /// From whom; it need not have been set there.
+        from: Ipv4Addr,
+    },
+    /// The host runs it: all its flows do.
+    Runs {
+        /// Which.
+        id: PolicyId,
+    },
+    /// The host holds it and passes it on, but runs what it ran before.
+    Refused {
+        /// Which.
+        id: PolicyId,
+        /// Why.
+        why: PolicyRefusal,
+    },
+    /// A policy that was set at this host has lost against another that was set at the same time.
+    Lost {
+        /// What was set here.
+        ours: PolicyId,
+        /// What has won.
+        by: PolicyId,
+    },
+    /// Its lifetime is over: the host runs what it was told when it was made.
+    Expired {
+        /// Which.
+        id: PolicyId,
+    },
 }
 
 /// What the NIC gets when it asks for a frame.
@@ -115,6 +154,12 @@ pub enum Transmit {
         class: u8,
         /// The flow, if it is DATA.
         flow: Option<FlowId>,
+    },
+    /// A POLICY packet, whose payload matters: nothing was written, the frame is whole in
+    /// [`Host::policy_frame`](crate::Host::policy_frame) until the next call.
+    Policy {
+        /// Its priority class.
+        class: u8,
     },
     /// Nothing may leave now: ask again at the next wakeup, after a frame came, or after a resume.
     Nothing,

@@ -20,11 +20,13 @@ mod event;
 mod host;
 pub mod knob;
 pub mod law;
+pub mod policy;
 pub mod scheme;
 pub mod schemes;
 mod stats;
 pub mod telemetry;
 mod transport;
+pub mod trickle;
 pub mod wire;
 
 pub use config::{
@@ -32,7 +34,8 @@ pub use config::{
     MAX_STRETCHES, MIN_RTO, NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES, TransportConfig,
 };
 pub use event::{
-    FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit, subflow_port,
+    FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, PolicyEvent, SubflowView, Transmit,
+    subflow_port,
 };
-pub use host::Host;
+pub use host::{Host, PolicyView};
 pub use stats::{DropReason, Drops, HostStats};

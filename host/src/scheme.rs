@@ -425,8 +425,32 @@ pub trait Sender: fmt::Debug + Send {
     fn on_timer(&mut self, _now: Time) -> Decision {
         self.decision()
     }
+    /// Before any event: the flow does not start, but goes on from what another law has left, and must not start again
+    /// at line rate.
+    fn resume(&mut self, _now: Time, _from: &Pace) -> Decision {
+        self.decision()
+    }
     /// What holds now; before any event, how the flow starts.
     fn decision(&self) -> Decision;
+}
+
+/// What a running flow was allowed, when its law changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// What left per second, in bit/s: its rate, or its window per base round trip if that is less.
+    pub rate: f64,
+    /// The same per base round trip, in bytes; at least 1.
+    pub window: f64,
+}
+
+impl Pace {
+    /// What a decision allows on a fabric of this base round-trip time.
+    pub fn of(decision: &Decision, base_rtt: Time) -> Pace {
+        let t = base_rtt.as_secs_f64();
+        let by_window = decision.window.as_f64() * 8.0 / t;
+        let rate = decision.rate.as_bps_f64().min(by_window);
+        Pace { rate, window: (rate * t / 8.0).max(1.0) }
+    }
 }
 
 /// Whether a subflow is making up for losses.
@@ -462,6 +486,10 @@ pub trait Coupled: fmt::Debug + Send {
     fn on_timer(&mut self, subflow: usize, _now: Time) -> Decision {
         self.decision(subflow)
     }
+    /// As [`Sender::resume`], for one subflow after the other.
+    fn resume(&mut self, subflow: usize, _now: Time, _from: &Pace) -> Decision {
+        self.decision(subflow)
+    }
     /// What holds for a subflow now; before any event, how it starts.
     fn decision(&self, subflow: usize) -> Decision;
     /// Whether a subflow may send data that was not sent before. At least one may.
@@ -492,6 +520,9 @@ impl Coupled for Alone {
     }
     fn on_timer(&mut self, _subflow: usize, now: Time) -> Decision {
         self.0.on_timer(now)
+    }
+    fn resume(&mut self, _subflow: usize, now: Time, from: &Pace) -> Decision {
+        self.0.resume(now, from)
     }
     fn decision(&self, _subflow: usize) -> Decision {
         self.0.decision()

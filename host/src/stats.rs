@@ -68,6 +68,18 @@ drop_reasons! {
     ReceiverFull = "receiver_full",
     /// A control frame for which the queue had no room.
     ControlQueueFull = "control_queue_full",
+    /// A POLICY packet to this host alone.
+    PolicyUnicast = "policy_unicast",
+    /// A POLICY packet that has not the form of any.
+    PolicyMalformed = "policy_malformed",
+    /// A POLICY packet that is not signed with our key by who it says it is from.
+    PolicyForged = "policy_forged",
+    /// A POLICY packet no later than another of its sender.
+    PolicyReplayed = "policy_replayed",
+    /// A POLICY packet with our own address.
+    PolicyEcho = "policy_echo",
+    /// A POLICY packet from more senders than are kept account of.
+    PolicySenders = "policy_senders",
 }
 
 impl fmt::Display for DropReason {

@@ -211,7 +211,7 @@ fn control_frames_go_first_and_keep_to_their_class() {
     let mut head = [0; weir_host::wire::MAX_HEAD];
     let mut classes = |paused| match host.transmit(T0, paused, &mut head) {
         weir_host::Transmit::Frame { class, flow, .. } => Some((class, flow.is_some())),
-        weir_host::Transmit::Nothing => None,
+        weir_host::Transmit::Policy { .. } | weir_host::Transmit::Nothing => None,
     };
     assert_eq!(classes(0b0100_0001), None);
     assert_eq!(classes(0b0000_0001), Some((6, false)));

@@ -217,12 +217,16 @@ impl Network {
                     sent = nic.host.transmit(now, nic.paused, head);
                     match sent {
                         Transmit::Frame { head_len, .. } => head_len,
-                        Transmit::Nothing => 0,
+                        Transmit::Policy { .. } | Transmit::Nothing => 0,
                     }
                 });
                 match sent {
                     Transmit::Frame { payload, .. } => {
                         packet.set_virtual_len(payload);
+                        self.send(now, index, packet, true);
+                    }
+                    Transmit::Policy { .. } => {
+                        packet.set_bytes(nic.host.policy_frame());
                         self.send(now, index, packet, true);
                     }
                     Transmit::Nothing => {

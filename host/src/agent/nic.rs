@@ -145,6 +145,13 @@ impl Nic {
         &mut self.frame[..MAX_HEAD]
     }
 
+    /// Takes a whole frame as the next one's head, and returns its length.
+    pub fn put(&mut self, frame: &[u8]) -> usize {
+        let len = frame.len().min(self.frame.len());
+        self.frame[..len].copy_from_slice(&frame[..len]);
+        frame.len()
+    }
+
     /// Gives the next frame that came in to `take`. False if there is none.
     pub fn receive(&mut self, take: impl FnOnce(&[u8])) -> bool {
         match self.receiver.next() {

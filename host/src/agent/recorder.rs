@@ -177,6 +177,7 @@ impl Recorder {
                     None => self.unlisted += 1,
                 }
             }
+            HostEvent::Policy(_) => {}
         }
     }
 

@@ -201,15 +201,19 @@ impl Agent {
                 return sent > 0;
             }
             let time = self.tell(self.nic.free_at().max(earliest));
-            let Transmit::Frame { head_len, payload, flow, .. } =
-                self.host.transmit(time, 0, self.nic.head())
-            else {
-                self.eager = false;
-                return sent > 0;
+            let (head_len, payload) = match self.host.transmit(time, 0, self.nic.head()) {
+                Transmit::Frame { head_len, payload, flow, .. } => {
+                    if flow.is_none() {
+                        self.address_answer();
+                    }
+                    (head_len, payload)
+                }
+                Transmit::Policy { .. } => (self.nic.put(self.host.policy_frame()), 0),
+                Transmit::Nothing => {
+                    self.eager = false;
+                    return sent > 0;
+                }
             };
-            if flow.is_none() {
-                self.address_answer();
-            }
             match self.nic.send(now, head_len, payload) {
                 Sent::Done => {}
                 Sent::Later => return true,

@@ -9,7 +9,7 @@ use super::pacing::{Pacing, PacingConfig, Window};
 use crate::knob::{Knob, KnobOf, OneOf, Setting, part};
 use crate::scheme::{
     AckEvent, Alone, Carriage, Conduct, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking,
-    Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+    Needs, Pace, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -260,6 +260,10 @@ impl Sender for DctcpSender {
         if self.cut_at.is_none_or(|at| loss.seq >= at) {
             self.cut(0.5, loss.snd_nxt);
         }
+        self.decision()
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.rate = self.pacing.clamp(from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {

@@ -5,7 +5,7 @@ use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
 use crate::knob::{EveryDequeue, Knob, KnobOf, OneOf, Or, part};
 use crate::law::PortLaw;
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
@@ -162,6 +162,9 @@ impl Sender for FnccSender {
                 Lhcs::Off | Lhcs::Direct => Adjust::Window(share),
             }
         })
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.core.resume(from)
     }
     fn decision(&self) -> Decision {
         self.core.decision()

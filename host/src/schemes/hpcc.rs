@@ -6,11 +6,12 @@
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
 use crate::knob::{Knob, KnobOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram,
-    TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme, Sender,
+    SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
+use weir_units::Time;
 
 /// HPCC's knobs.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +65,9 @@ struct HpccSender(Inflight);
 impl Sender for HpccSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
         self.0.on_ack(ack, checks, |_| Adjust::Keep)
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.0.resume(from)
     }
     fn decision(&self) -> Decision {
         self.0.decision()

@@ -6,7 +6,7 @@
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
 use crate::knob::{Knob, KnobOf, OneOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
@@ -163,6 +163,9 @@ impl Sender for Computing {
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
         self.0.on_ack(ack, checks, |_| Adjust::Keep)
     }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.0.resume(from)
+    }
     fn decision(&self) -> Decision {
         self.0.decision()
     }
@@ -179,6 +182,9 @@ impl Sender for Obeying {
             0 => self.decision(),
             window => self.0.take_window(Bytes::new(u64::from(window))),
         }
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.0.resume(from)
     }
     fn decision(&self) -> Decision {
         self.0.decision()

@@ -6,7 +6,8 @@ use super::rocc::{OpenGrant, granted};
 use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, part};
 use crate::law::{PortLaw, RcpLaw};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, Receiver, Scheme, Sender, SwitchProgram,
+    TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -190,6 +191,11 @@ impl Sender for RcpSender {
         if let Some(rate) = granted(ack) {
             self.rate = self.pacing.clamp(rate);
         }
+        self.decision()
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        self.asking = false;
+        self.rate = self.pacing.clamp(from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {

@@ -7,8 +7,8 @@ use super::pacing::{Pacing, PacingConfig, Window};
 use crate::knob::{Knob, KnobOf, OneOf, part};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, RateEvent, Receiver,
-    Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, RateEvent,
+    Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -248,6 +248,10 @@ impl Sender for RoccSender {
         } else {
             self.follow(now, 2.0 * self.rate);
         }
+        self.decision()
+    }
+    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+        self.follow(now, from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {

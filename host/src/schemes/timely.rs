@@ -6,8 +6,8 @@
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, RateOf, Setting, Variants, part};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram,
-    TelemetryOn,
+    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme, Sender,
+    SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -367,6 +367,11 @@ impl Sender for TimelySender {
             self.state.rate = self.pacing.clamp(self.state.rate);
             (self.acked, self.round_ends, self.updated) = (0, ack.snd_nxt, ack.now);
         }
+        self.decision()
+    }
+    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+        self.state.rate = self.pacing.clamp(from.rate);
+        self.updated = now;
         self.decision()
     }
     fn decision(&self) -> Decision {

@@ -21,6 +21,8 @@ pub(super) struct Book<T, E> {
     ended: IdMap<u64, E>,
     ended_order: VecDeque<u64>,
     active_window: Time,
+    /// How often the scheme has changed.
+    generation: u32,
     max_entries: usize,
     max_ended: usize,
 }
@@ -30,6 +32,8 @@ struct Entry<T> {
     id: u64,
     last_seen: Time,
     is_active: bool,
+    /// The generation of the scheme that knows of the message.
+    met: Option<u32>,
     value: T,
 }
 
@@ -59,6 +63,7 @@ impl<T, E> Book<T, E> {
             ended: IdMap::default(),
             ended_order: VecDeque::new(),
             active_window,
+            generation: 0,
             max_entries: max_entries as usize,
             max_ended: max_ended as usize,
         }
@@ -82,6 +87,18 @@ impl<T, E> Book<T, E> {
     }
     pub fn key(&self, slot: u32) -> Key {
         self.entries.key(slot)
+    }
+    /// Another scheme takes over, which knows of no message yet.
+    pub fn change_scheme(&mut self, active_window: Time) {
+        self.active_window = active_window;
+        self.generation = self.generation.wrapping_add(1);
+    }
+    /// Whether the scheme learns of the message now; the next time it does not.
+    pub fn meet(&mut self, slot: u32) -> bool {
+        let generation = Some(self.generation);
+        self.entries
+            .at_mut(slot)
+            .is_some_and(|entry| std::mem::replace(&mut entry.met, generation) != generation)
     }
     pub fn last_seen(&self, slot: u32) -> Option<Time> {
         self.entries.at(slot).map(|entry| entry.last_seen)
@@ -118,7 +135,7 @@ impl<T, E> Book<T, E> {
             }
             stats.inbound_evicted += 1;
         }
-        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, value });
+        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, met: None, value });
         self.by_id.insert(id, key.slot);
         self.active.push(&mut self.links, key.slot);
         Ok(key.slot)

@@ -51,6 +51,10 @@ impl Outbound {
     ) -> Result<Key, OpenError> {
         either!(self, it => it.open(now, spec, config, resolved))
     }
+    /// The scheme changes, and messages go on. The transport stays the same.
+    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
+        either!(self, it => it.adopt(now, from_rtt, config, resolved));
+    }
     /// Connections have no first packet to announce anybody: senders are counted as they come.
     pub fn announce(&mut self, key: Key, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
         match self {
@@ -108,6 +112,10 @@ impl Inbound {
     }
     pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
         either!(self, it => it.view(peer, message))
+    }
+    /// The scheme changes, and messages go on. The transport stays the same.
+    pub fn adopt(&mut self, config: &HostConfig, resolved: &Resolved) {
+        either!(self, it => it.adopt(config, resolved));
     }
     pub fn active_flows(&mut self, now: Time) -> usize {
         either!(self, it => it.active_flows(now))

@@ -1,7 +1,7 @@
-use super::MAX_WINDOW;
+use super::{MAX_WINDOW, opening};
 use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
 use crate::event::{FlowSpec, FlowView, OpenError};
-use crate::scheme::{Decision, Sender, TelemetryOn};
+use crate::scheme::{Decision, Needs, Pace, Sender, TelemetryOn};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, MAX_ANNOUNCED, patch_data, patch_grant};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -208,6 +208,33 @@ impl Flow {
     /// Whether packets need credits.
     pub fn is_credited(&self) -> bool {
         self.credits.is_some()
+    }
+
+    /// Another scheme takes over, from where this one has left it.
+    pub fn adopt(
+        &mut self,
+        now: Time,
+        from_rtt: Time,
+        needs: &Needs,
+        tokens: u8,
+        payload: u32,
+        sender: Box<dyn Sender>,
+    ) {
+        opening::adapt(&mut self.repr, needs, tokens, payload);
+        self.repr.emit(&[], &mut self.head);
+        self.full = payload;
+        if self.telemetry != needs.telemetry {
+            (self.telemetry, self.asked) = (needs.telemetry, None);
+        }
+        let held = Decision { window: Bytes::new(self.window), rate: self.rate, timer: None };
+        self.sender = sender;
+        let decision = self.sender.resume(now, &Pace::of(&held, from_rtt));
+        self.apply(decision);
+    }
+
+    /// How long it is, once that is known.
+    pub fn known_size(&self) -> Option<Bytes> {
+        (self.size != ENDLESS).then_some(Bytes::new(self.size))
     }
 
     /// Takes over what the scheme decided. A new rate holds for the packet before it as well, as in
@@ -418,7 +445,7 @@ impl Flow {
             message: self.message(),
             peer: self.peer(),
             start: self.start,
-            size: (self.size != ENDLESS).then_some(Bytes::new(self.size)),
+            size: self.known_size(),
             rate: self.rate,
             window: Bytes::new(self.window),
             inflight: Bytes::new(self.nxt - self.una),

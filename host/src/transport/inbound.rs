@@ -51,6 +51,14 @@ struct Arriving {
     credit: Option<Control>,
 }
 
+/// What ACKs ask of switches.
+fn ack_flags(telemetry: TelemetryOn) -> Flags {
+    match telemetry {
+        TelemetryOn::Acks => Flags::TELEMETRY,
+        _ => Flags::NONE,
+    }
+}
+
 /// Where a packet stands in its message, for the scheme.
 struct Place<'a> {
     slot: Option<u32>,
@@ -84,10 +92,7 @@ impl Inbound {
             delayed: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
             ack_every: config.ack_every,
-            ack_flags: match needs.telemetry {
-                TelemetryOn::Acks => Flags::TELEMETRY,
-                _ => Flags::NONE,
-            },
+            ack_flags: ack_flags(needs.telemetry),
             scheme_grants: needs.grant,
             telemetry: needs.telemetry,
             nack_interval: resolved.nack_interval,
@@ -102,6 +107,18 @@ impl Inbound {
         let Known::Arriving(slot) = self.book.find(id_of(peer, message)) else { return None };
         let (flow, last_seen) = (self.book.at(slot)?, self.book.last_seen(slot)?);
         Some(InboundView { received: Bytes::new(flow.expected), last_seen, path_id: flow.path_id })
+    }
+
+    /// The scheme changes, and messages go on.
+    pub fn adopt(&mut self, config: &HostConfig, resolved: &Resolved) {
+        let needs = config.scheme.needs();
+        self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
+        self.ack_flags = ack_flags(needs.telemetry);
+        self.scheme_grants = needs.grant;
+        self.telemetry = needs.telemetry;
+        (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
+        self.active_window = resolved.active_window;
+        self.book.change_scheme(resolved.active_window);
     }
 
     /// Flows active at `now`.
@@ -124,12 +141,13 @@ impl Inbound {
         let announced = announced(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let id = id_of(frame.ip.source(), weir.message());
-        let (slot, first) = match self.book.find(id) {
-            Known::Arriving(slot) => (slot, false),
+        let slot = match self.book.find(id) {
+            Known::Arriving(slot) => slot,
             Known::Ended(&size) => return self.data_after_end(now, frame, size, control, stats),
-            Known::Unknown => (self.book.insert(now, id, Arriving::default(), stats, drop)?, true),
+            Known::Unknown => self.book.insert(now, id, Arriving::default(), stats, drop)?,
         };
         self.book.touch(now, slot);
+        let first = self.book.meet(slot);
         let Some(expected) = self.book.at(slot).map(|flow| flow.expected) else {
             return Err(DropReason::ReceiverFull);
         };

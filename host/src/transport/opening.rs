@@ -18,6 +18,18 @@ pub(super) fn check(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(),
     Ok(())
 }
 
+/// Makes of it how they look with another scheme.
+pub(super) fn adapt(repr: &mut FrameRepr, needs: &Needs, tokens: u8, payload_len: u32) {
+    repr.ecn = ecn(needs);
+    repr.weir.tokens = tokens;
+    repr.weir.format = needs.records;
+    repr.payload_len = payload_len;
+}
+
+fn ecn(needs: &Needs) -> Ecn {
+    if needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }
+}
+
 /// How its full DATA packets look, with so many deflections each.
 pub(super) fn data_repr(
     config: &HostConfig,
@@ -31,7 +43,7 @@ pub(super) fn data_repr(
         destination_mac: spec.peer_mac,
         source: config.addr,
         destination: spec.peer,
-        ecn: if needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct },
+        ecn: ecn(needs),
         entropy_port: spec.entropy_port,
         weir: WeirRepr {
             kind: Kind::Data,

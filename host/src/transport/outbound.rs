@@ -85,6 +85,21 @@ impl Outbound {
         Ok(key)
     }
 
+    /// The scheme changes, and messages go on: each at the pace that it had with the base round-trip time so far.
+    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
+        self.needs = config.scheme.needs();
+        self.deflection = config.scheme.deflection();
+        self.params = config.flow_params(resolved.payload);
+        self.rto = resolved.rto;
+        for slot in self.flows.slots() {
+            let Some(flow) = self.flows.at_mut(slot) else { continue };
+            let tokens = self.deflection.map_or(0, |it| it.tokens_of(flow.known_size()));
+            let sender = config.scheme.sender(&self.params);
+            flow.adopt(now, from_rtt, &self.needs, tokens, resolved.payload, sender);
+            self.reschedule(now, slot);
+        }
+    }
+
     pub fn announce(&mut self, key: Key, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
         self.flows.get_mut(key).map_or(Ok(()), |flow| flow.announce(senders))
     }

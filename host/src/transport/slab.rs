@@ -57,6 +57,11 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| place.generation == key.generation)
     }
 
+    /// All slots, taken or not.
+    pub fn slots(&self) -> std::ops::Range<u32> {
+        0..self.slots.len() as u32
+    }
+
     /// Whoever is in `slot` now.
     pub fn at(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()

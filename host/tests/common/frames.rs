@@ -74,6 +74,7 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
             FrameView::new(&head, payload).expect("hosts make good frames");
             Some(Frame { head, payload })
         }
+        Transmit::Policy { .. } => Some(Frame { head: host.policy_frame().to_vec(), payload: 0 }),
         Transmit::Nothing => None,
     }
 }

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use weir_host::law::PortLaw;
 use weir_host::scheme::{Marking, SchemeConfig, TelemetryOn};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, RateCode, RecordFormat, WeirRepr,
-    internet_checksum,
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
+    RecordFormat, WeirRepr, internet_checksum,
 };
 use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -223,7 +223,7 @@ impl Net {
     pub fn fcts(&self) -> Vec<Time> {
         let fct = |(_, event): &(usize, HostEvent)| match event {
             HostEvent::FlowFinished { start, end, .. } => Some(*end - *start),
-            HostEvent::MessageReceived { .. } => None,
+            HostEvent::MessageReceived { .. } | HostEvent::Policy(_) => None,
         };
         self.events.iter().filter_map(fct).collect()
     }
@@ -247,13 +247,13 @@ impl Net {
                 self.pull(host);
             }
             Event::AtSwitch(from, frame) => {
+                if frame.view().ip.destination() == POLICY_GROUP {
+                    let others = (0..self.hosts.len()).filter(|&to| to != from);
+                    return others.for_each(|to| self.enqueue(from, to, frame.clone()));
+                }
                 let to = usize::from(frame.view().ip.destination().octets()[3]) - 1;
                 self.notice(from, to, &frame);
-                let port = &mut self.ports[to];
-                port.queued += frame.len().get();
-                self.peak[to] = self.peak[to].max(port.queued);
-                port.queue.push_back((from, frame));
-                self.serve(to);
+                self.enqueue(from, to, frame);
             }
             Event::PortFree(port) => {
                 self.ports[port].busy = false;
@@ -266,15 +266,30 @@ impl Net {
         }
     }
 
+    fn enqueue(&mut self, from: usize, to: usize, frame: Frame) {
+        let port = &mut self.ports[to];
+        port.queued += frame.len().get();
+        self.peak[to] = self.peak[to].max(port.queued);
+        port.queue.push_back((from, frame));
+        self.serve(to);
+    }
+
     fn pull(&mut self, host: usize) {
         if !self.nics[host].busy {
             let mut head = [0; MAX_HEAD];
             let paused = self.nics[host].paused;
-            if let Transmit::Frame { head_len, payload, class, flow } =
-                self.hosts[host].transmit(self.now, paused, &mut head)
-            {
+            let sent = match self.hosts[host].transmit(self.now, paused, &mut head) {
+                Transmit::Frame { head_len, payload, class, flow } => {
+                    Some((Frame { head: head[..head_len].to_vec(), payload }, class, flow))
+                }
+                Transmit::Policy { class } => {
+                    let head = self.hosts[host].policy_frame().to_vec();
+                    Some((Frame { head, payload: 0 }, class, None))
+                }
+                Transmit::Nothing => None,
+            };
+            if let Some((frame, class, flow)) = sent {
                 assert_eq!(paused & 1 << class, 0, "a frame of a paused class left");
-                let frame = Frame { head: head[..head_len].to_vec(), payload };
                 assert_eq!(internet_checksum(&frame.head[14..34]), 0);
                 if let Some(flow) = flow {
                     self.check(host, flow, &frame);

@@ -18,7 +18,7 @@ use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
 use super::iofd::{self, Iofd, dart_marking};
 use crate::knob::{HostsOwn, Knob, KnobOf, Or, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Deflection, Feedback, FlowParams, Marking, Needs, Receiver,
+    AckEvent, Conduct, DataEvent, Decision, Deflection, Feedback, FlowParams, Marking, Needs, Pace, Receiver,
     Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
@@ -196,6 +196,11 @@ impl Sender for DasrSender {
     }
     fn on_timer(&mut self, now: Time) -> Decision {
         self.below.on_timer(now);
+        self.decision()
+    }
+    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+        // The next ACK says how many senders there are.
+        self.cap = from.rate.min(self.line);
         self.decision()
     }
     fn decision(&self) -> Decision {

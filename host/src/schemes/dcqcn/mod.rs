@@ -12,8 +12,8 @@ pub(super) use config::{Dcqcn, knobs_below_dart};
 pub(super) use paper::Reaction;
 
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, PlainReceiver, Receiver, Scheme,
-    Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, Receiver,
+    Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -77,6 +77,10 @@ impl Sender for PaperSender {
         self.0.on_timer(now);
         self.decision()
     }
+    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+        self.0.resume(now, from);
+        self.decision()
+    }
     fn decision(&self) -> Decision {
         self.0.decision()
     }
@@ -94,6 +98,10 @@ impl Sender for SimulatorSender {
     }
     fn on_timer(&mut self, now: Time) -> Decision {
         self.0.on_timer(now);
+        self.decision()
+    }
+    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+        self.0.resume(now, from);
         self.decision()
     }
     fn decision(&self) -> Decision {

@@ -1,6 +1,6 @@
 use super::super::pacing::Pacing;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams};
+use crate::scheme::{Decision, FlowParams, Pace};
 use weir_units::{Bytes, Time};
 
 /// The reaction point of DCQCN §3.3, Algorithm 1.
@@ -50,6 +50,15 @@ impl Reaction {
         }
     }
 
+    /// A running flow goes on from another law's rate, as after a notification, but without its cut.
+    pub fn resume(&mut self, now: Time, from: &Pace) {
+        self.current = self.pacing.clamp(from.rate);
+        self.target = self.current;
+        if self.current < self.pacing.line() {
+            self.limit(now);
+        }
+    }
+
     pub fn decision(&self) -> Decision {
         self.pacing.decide(self.current, self.timer())
     }
@@ -68,6 +77,10 @@ impl Reaction {
         self.target = self.current;
         self.current = self.pacing.clamp(self.current * (1.0 - self.alpha / 2.0));
         self.alpha = (1.0 - self.g) * self.alpha + self.g;
+        self.limit(now);
+    }
+
+    fn limit(&mut self, now: Time) {
         self.limiter = Some(Limiter {
             alpha_at: now.saturating_add(self.alpha_timer),
             increase_at: now.saturating_add(self.increase_timer),

@@ -1,6 +1,6 @@
 use super::super::pacing::Pacing;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams};
+use crate::scheme::{Decision, FlowParams, Pace};
 use weir_units::Time;
 
 /// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, and a timer
@@ -56,6 +56,21 @@ impl Simulator {
             alpha: 1.0,
             stage: 0,
             timers: None,
+        }
+    }
+
+    /// A running flow goes on from another law's rate, as after a cut.
+    pub fn resume(&mut self, now: Time, from: &Pace) {
+        self.current = self.pacing.clamp(from.rate);
+        self.target = self.current;
+        if self.current < self.pacing.line() {
+            self.timers = Some(Timers {
+                alpha_at: now.saturating_add(self.alpha_timer),
+                decrease_at: now.saturating_add(self.decrease_timer).saturating_add(AFTER_ALPHA),
+                increase_at: Some(now.saturating_add(self.increase_timer)),
+                marked_for_alpha: false,
+                marked_for_decrease: false,
+            });
         }
     }
 

@@ -9,7 +9,7 @@ mod measure;
 
 pub(super) use config::{InflightConfig, W_AI_80B, W_AI_REPORTED, knobs};
 
-use crate::scheme::{AckEvent, Conduct, Decision, FlowParams};
+use crate::scheme::{AckEvent, Conduct, Decision, FlowParams, Pace};
 use crate::telemetry::TelemetryChecks;
 use crate::wire::MAX_HOPS;
 use measure::{Path, Sample};
@@ -139,6 +139,16 @@ impl Inflight {
     }
 
     pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// A running flow goes on from another law's window.
+    pub fn resume(&mut self, from: &Pace) -> Decision {
+        self.reference = Reference::starting_at(self.law.clamp(from.window));
+        if let Some(per_hop) = &mut self.per_hop {
+            **per_hop = [self.reference; MAX_HOPS];
+        }
+        self.decision = self.law.decide(self.reference.w);
         self.decision
     }
 

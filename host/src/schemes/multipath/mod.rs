@@ -18,7 +18,7 @@ pub(super) use xmp::Xmp;
 use crate::knob::{Knob, KnobOf, Setting};
 use crate::scheme::{
     AckEvent, Carriage, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS,
-    Marking, Needs, Recovery, Repair, Sender, SwitchProgram, TelemetryOn,
+    Marking, Needs, Pace, Recovery, Repair, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
@@ -331,6 +331,15 @@ impl<L: Law> Coupled for Windows<L> {
         self.decision(r)
     }
 
+    fn resume(&mut self, r: usize, _now: Time, from: &Pace) -> Decision {
+        if let Some(path) = self.paths.get_mut(r) {
+            path.w = (from.window / self.full).max(LOSS_WINDOW);
+            path.ssthresh = path.w;
+            path.established = true;
+        }
+        self.decision(r)
+    }
+
     fn decision(&self, r: usize) -> Decision {
         let w = self.paths.get(r).map_or(LOSS_WINDOW, |path| path.w).floor().max(LOSS_WINDOW);
         Decision { window: Bytes::new((w * self.full) as u64), rate: self.nic_rate, timer: None }
@@ -352,6 +361,9 @@ impl<L: Law> Sender for OnlyPath<L> {
     }
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
         self.0.on_loss(0, loss)
+    }
+    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+        self.0.resume(0, now, from)
     }
     fn decision(&self) -> Decision {
         self.0.decision(0)

@@ -82,6 +82,13 @@ impl Inbound {
         Some(InboundView { received: Bytes::new(message.data.done()), last_seen, path_id: message.path_id })
     }
 
+    /// The scheme changes, and messages go on.
+    pub fn adopt(&mut self, config: &HostConfig, resolved: &Resolved) {
+        self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
+        self.ack_delay = resolved.ack_delay;
+        self.book.change_scheme(resolved.active_window);
+    }
+
     /// Messages active at `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
         self.book.active(now)
@@ -101,8 +108,8 @@ impl Inbound {
         }
         let weir = &frame.weir;
         let id = id_of(frame.ip.source(), weir.message());
-        let (slot, first) = match self.book.find(id) {
-            Known::Arriving(slot) => (slot, false),
+        let slot = match self.book.find(id) {
+            Known::Arriving(slot) => slot,
             Known::Ended(ends) => {
                 let end = ends.get(usize::from(weir.subflow())).copied();
                 return self.data_after_end(now, frame, end, control, stats);
@@ -110,10 +117,11 @@ impl Inbound {
             Known::Unknown => {
                 let stretches = &mut self.stretches;
                 let forget = |message: Arriving| *stretches -= message.stretches();
-                (self.book.insert(now, id, Arriving::default(), stats, forget)?, true)
+                self.book.insert(now, id, Arriving::default(), stats, forget)?
             }
         };
         self.book.touch(now, slot);
+        let first = self.book.meet(slot);
         let index = usize::from(weir.subflow());
         debug_assert!(index < usize::from(MAX_SUBFLOWS), "four bits");
         let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };

@@ -74,6 +74,21 @@ impl Outbound {
         Ok(key)
     }
 
+    /// The scheme changes, and messages go on: each subflow at the pace that it had with the base round-trip time so far.
+    /// A message keeps as many subflows as it began with, and its law if the new one wants another number of them.
+    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
+        self.needs = config.scheme.needs();
+        self.params = config.flow_params(resolved.payload);
+        self.subflows = config.scheme.carriage().subflows;
+        for slot in self.connections.slots() {
+            let Some(connection) = self.connections.at_mut(slot) else { continue };
+            let law = (connection.subflows.len() == usize::from(self.subflows))
+                .then(|| config.scheme.coupled(&self.params));
+            connection.adopt(now, from_rtt, &self.needs, resolved.payload, law);
+            self.reschedule_all(now, slot);
+        }
+    }
+
     pub fn stop(&mut self, now: Time, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.stop();

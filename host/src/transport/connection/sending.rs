@@ -2,7 +2,7 @@ use super::rto::Rto;
 use super::subflow::{Segment, Subflow};
 use crate::config::Resolved;
 use crate::event::{FlowSpec, FlowView, SubflowView, subflow_port};
-use crate::scheme::{Coupled, Decision};
+use crate::scheme::{Coupled, Decision, Needs, Pace};
 use crate::transport::MAX_WINDOW;
 use crate::wire::{FrameRepr, HEADERS_LEN};
 use std::net::Ipv4Addr;
@@ -108,6 +108,28 @@ impl Connection {
         let segment = subflow.emit_new(now, self.next, self.size, out);
         self.next += u64::from(segment.payload);
         Some(segment)
+    }
+
+    /// Another scheme takes over, with a law of its own if it has one for so many subflows.
+    pub fn adopt(
+        &mut self,
+        now: Time,
+        from_rtt: Time,
+        needs: &Needs,
+        payload: u32,
+        law: Option<Box<dyn Coupled>>,
+    ) {
+        self.full = payload;
+        for subflow in &mut self.subflows {
+            subflow.adapt(needs, payload);
+        }
+        let Some(law) = law else { return };
+        self.control = law;
+        for index in 0..self.subflows.len() {
+            let held = self.subflows[index].held();
+            let decision = self.control.resume(index, now, &Pace::of(&held, from_rtt));
+            self.apply(index, decision);
+        }
     }
 
     /// Takes over what the scheme decided for a subflow. Returns whether subflows were suppressed with it.

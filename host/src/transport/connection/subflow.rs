@@ -1,8 +1,8 @@
 use super::rto::Rto;
 use crate::event::SubflowView;
-use crate::scheme::{Decision, Repair};
+use crate::scheme::{Decision, Needs, Repair};
 use crate::transport::flow::stamp;
-use crate::transport::{MAX_WINDOW, unwrap_seq};
+use crate::transport::{MAX_WINDOW, opening, unwrap_seq};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN, patch_data, patch_grant};
 use std::collections::VecDeque;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -155,6 +155,17 @@ impl Subflow {
     /// The first byte of the message that this subflow has and that is not acknowledged.
     pub fn first_data(&self) -> Option<u64> {
         self.runs.front().map(|run| run.data)
+    }
+
+    /// What it is allowed now.
+    pub fn held(&self) -> Decision {
+        Decision { window: Bytes::new(self.window), rate: self.rate, timer: None }
+    }
+
+    /// Its packets look as another scheme wants them.
+    pub fn adapt(&mut self, needs: &Needs, payload: u32) {
+        opening::adapt(&mut self.repr, needs, 0, payload);
+        self.repr.emit(&[], &mut self.head);
     }
 
     pub fn apply(&mut self, decision: Decision) {

@@ -1,8 +1,13 @@
+mod policy;
+
+pub use policy::PolicyView;
+
 use crate::config::{ConfigError, HostConfig, Resolved};
 use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit};
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
-use crate::wire::{FrameView, Kind, MAX_HEAD};
+use crate::wire::{FrameView, Kind, MAX_HEAD, POLICY_GROUP};
+use policy::Part;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
@@ -25,6 +30,7 @@ pub struct Host {
     outbound: Outbound,
     inbound: Inbound,
     control: ControlQueue,
+    policy: Option<Box<Part>>,
     events: VecDeque<HostEvent>,
     stats: HostStats,
 }
@@ -37,6 +43,7 @@ impl Host {
             outbound: Outbound::new(&config, &resolved),
             inbound: Inbound::new(&config, &resolved),
             control: ControlQueue::new(config.transport.control_queue),
+            policy: Part::new(&config),
             events: VecDeque::new(),
             stats: HostStats::default(),
             resolved,
@@ -78,8 +85,12 @@ impl Host {
 
     fn try_receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) -> Result<(), DropReason> {
         let frame = FrameView::new(frame, virtual_payload)?;
-        if frame.ip.destination() != self.config.addr {
+        let for_all = self.policy.is_some() && frame.ip.destination() == POLICY_GROUP;
+        if frame.ip.destination() != self.config.addr && !for_all {
             return Err(DropReason::NotForUs);
+        }
+        if for_all || frame.weir.kind() == Kind::Policy {
+            return self.receive_policy(now, &frame);
         }
         let Host { inbound, outbound, control, stats, events, .. } = self;
         match frame.weir.kind() {
@@ -107,6 +118,9 @@ impl Host {
         {
             return Transmit::Frame { head_len, payload: 0, class: control_class, flow: None };
         }
+        if let Some(policy) = self.transmit_policy(now, paused) {
+            return policy;
+        }
         let Some(head) = head.first_chunk_mut::<MAX_HEAD>() else { return Transmit::Nothing };
         let paused = paused & 1 << data_class != 0;
         match self.outbound.transmit(now, paused, head, &mut self.stats) {
@@ -119,16 +133,15 @@ impl Host {
 
     /// When to call [`wakeup`](Self::wakeup), if ever.
     pub fn next_wakeup(&self) -> Option<Time> {
-        match (self.outbound.next_wakeup(), self.inbound.next_wakeup()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let policy = self.policy.as_deref().map(Part::next_wakeup);
+        [self.outbound.next_wakeup(), self.inbound.next_wakeup(), policy].into_iter().flatten().min()
     }
 
     /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
     pub fn wakeup(&mut self, now: Time) {
         self.outbound.wakeup(now, &mut self.stats);
         self.inbound.wakeup(now, &mut self.control, &mut self.stats);
+        self.wakeup_policy(now);
     }
 
     /// The next event, oldest first.

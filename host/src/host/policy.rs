@@ -1,0 +1,235 @@
+//! A host's part in policies: frames in and out, and what its flows get of a policy.
+
+use super::Host;
+use crate::config::HostConfig;
+use crate::event::{HostEvent, PolicyEvent, Transmit};
+use crate::policy::{Heard, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError, fits};
+use crate::stats::DropReason;
+use crate::wire::{
+    Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, RecordFormat,
+    WEIR_PORT, WeirRepr,
+};
+use std::collections::VecDeque;
+use weir_units::Time;
+
+/// What a host that takes part keeps.
+#[derive(Debug)]
+pub(super) struct Part {
+    node: PolicyNode,
+    /// What the host was told when it was made; the switches are set for it.
+    told: HostConfig,
+    runs: Option<PolicyId>,
+    refused: Option<PolicyRefusal>,
+    /// When the policy that runs is over.
+    expires: Option<Time>,
+    /// The last POLICY frame that was given out.
+    frame: Vec<u8>,
+}
+
+/// What a host has to say of policies.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyView<'a> {
+    /// The protocol: what is held, the history, counters, the timer.
+    pub node: &'a PolicyNode,
+    /// The policy that all flows follow; `None`: what the host was told when it was made.
+    pub runs: Option<PolicyId>,
+    /// Why the policy that is held does not run, if it was refused.
+    pub refused: Option<PolicyRefusal>,
+}
+
+impl Part {
+    pub fn new(config: &HostConfig) -> Option<Box<Part>> {
+        let policy = config.policy.as_ref()?;
+        let most = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
+        Some(Box::new(Part {
+            node: PolicyNode::new(policy, config.addr, most),
+            told: config.clone(),
+            runs: None,
+            refused: None,
+            expires: None,
+            frame: Vec::new(),
+        }))
+    }
+
+    pub fn next_wakeup(&self) -> Time {
+        self.expires.map_or(Time::MAX, |at| at).min(self.node.next_wakeup())
+    }
+
+    /// The host as it would be with a policy.
+    fn with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
+        let scheme = policy.config().map_err(|_| PolicyRefusal::Unknown)?;
+        let base_rtt = policy.base_rtt.unwrap_or(self.told.base_rtt);
+        let wanted = HostConfig { scheme, base_rtt, ..self.told.clone() };
+        fits(&self.told, &wanted).map(|()| wanted)
+    }
+
+    /// Writes the POLICY frame that is to leave.
+    fn write(&mut self, now: Time) -> bool {
+        self.frame.clear();
+        self.frame.resize(HEADERS_LEN, 0);
+        self.node.transmit(now, &mut self.frame);
+        let head = FrameRepr {
+            source_mac: self.told.mac,
+            destination_mac: POLICY_GROUP_MAC,
+            source: self.told.addr,
+            destination: POLICY_GROUP,
+            ecn: Ecn::NotEct,
+            entropy_port: WEIR_PORT,
+            weir: WeirRepr {
+                kind: Kind::Policy,
+                flags: Flags::NONE,
+                tokens: 0,
+                subflow: 0,
+                format: RecordFormat::ENTRY,
+                concurrency: 0,
+                int_hops: 0,
+                path_id: 0,
+                message: 0,
+                seq: 0,
+                stamp: 0,
+                grant: 0,
+            },
+            payload_len: (self.frame.len() - HEADERS_LEN) as u32,
+        };
+        head.emit(&[], &mut self.frame[..HEADERS_LEN]).is_some()
+    }
+}
+
+impl Host {
+    /// A frame to the policy group, or of its kind.
+    pub(super) fn receive_policy(&mut self, now: Time, frame: &FrameView<'_>) -> Result<(), DropReason> {
+        let part = self.policy.as_mut().ok_or(DropReason::UnexpectedKind)?;
+        if frame.weir.kind() != Kind::Policy {
+            return Err(DropReason::UnexpectedKind);
+        }
+        // One that the network brought to us alone is as bad as one that was meant for us alone.
+        if frame.ip.destination() != POLICY_GROUP || frame.ethernet.destination() != POLICY_GROUP_MAC {
+            return Err(DropReason::PolicyUnicast);
+        }
+        let payload = frame.payload();
+        if payload.len() != frame.payload_len() as usize || frame.weir.int_hops() > 0 {
+            return Err(DropReason::PolicyMalformed);
+        }
+        let from = frame.ip.source();
+        if let Heard::Newer { lost } = part.node.on_packet(now, from, payload)? {
+            let id = part.node.held().id;
+            say(&mut self.events, PolicyEvent::Heard { id, from });
+            if let Some(ours) = lost {
+                say(&mut self.events, PolicyEvent::Lost { ours, by: id });
+            }
+            self.follow(now);
+        } else if part.runs == Some(part.node.held().id) {
+            // Somebody may know it for longer.
+            part.expires = part.node.held().expires();
+        }
+        Ok(())
+    }
+
+    /// The POLICY frame that is to leave, if its class may send.
+    pub(super) fn transmit_policy(&mut self, now: Time, paused: u8) -> Option<Transmit> {
+        let class = self.config.control_class;
+        let part = self.policy.as_mut().filter(|part| part.node.is_due() && paused & 1 << class == 0)?;
+        part.write(now).then_some(Transmit::Policy { class })
+    }
+
+    pub(super) fn wakeup_policy(&mut self, now: Time) {
+        let Some(part) = &mut self.policy else { return };
+        part.node.wakeup(now);
+        if part.expires.is_some_and(|at| at <= now)
+            && let Some(id) = part.runs
+        {
+            self.expire(now, id);
+        }
+    }
+
+    /// Runs what is held, if it can be run: between two frames, when no flow is in the middle of anything. Flows go on
+    /// with the new law from the pace that they had.
+    fn follow(&mut self, now: Time) {
+        let Some(part) = &mut self.policy else { return };
+        let held = part.node.held();
+        let (id, expires) = (held.id, held.expires());
+        let Some(policy) = &held.policy else { return };
+        if expires.is_some_and(|at| at <= now) {
+            return self.expire(now, id);
+        }
+        let wanted = part.with(policy);
+        part.refused = wanted.as_ref().err().copied();
+        match wanted {
+            Err(why) => say(&mut self.events, PolicyEvent::Refused { id, why }),
+            Ok(wanted) => {
+                (part.runs, part.expires) = (Some(id), expires);
+                say(&mut self.events, PolicyEvent::Runs { id });
+                self.adopt(now, wanted);
+            }
+        }
+    }
+
+    /// Goes back to what the host was told.
+    fn expire(&mut self, now: Time, id: PolicyId) {
+        let Some(part) = &mut self.policy else { return };
+        (part.runs, part.expires, part.refused) = (None, None, None);
+        let told = part.told.clone();
+        say(&mut self.events, PolicyEvent::Expired { id });
+        self.adopt(now, told);
+    }
+
+    fn adopt(&mut self, now: Time, wanted: HostConfig) {
+        let same = Policy::of(&*wanted.scheme) == Policy::of(&*self.config.scheme);
+        if same && wanted.base_rtt == self.config.base_rtt {
+            return;
+        }
+        // It was checked when it was found to fit.
+        let Ok(resolved) = wanted.check() else { return };
+        let from_rtt = self.config.base_rtt;
+        self.outbound.adopt(now, from_rtt, &wanted, &resolved);
+        self.inbound.adopt(&wanted, &resolved);
+        (self.config, self.resolved) = (wanted, resolved);
+    }
+
+    /// Sets a policy here, for all hosts: what holds now with some keys changed ([`Policy::edit`]). It runs here at
+    /// once and leaves within an Imin or two. Refused if this host could not run it.
+    pub fn set_policy<K: AsRef<str>, V: AsRef<str>>(
+        &mut self,
+        now: Time,
+        edits: &[(K, V)],
+    ) -> Result<PolicyId, PolicyError> {
+        let part = self.policy.as_mut().ok_or(PolicyError::Off)?;
+        let policy = part.node.held().policy.clone().unwrap_or_else(|| Policy::of(&*part.told.scheme));
+        let policy = policy.edit(edits)?;
+        part.with(&policy).map_err(PolicyError::Refused)?;
+        let id = part.node.set(now, policy)?;
+        self.follow(now);
+        Ok(id)
+    }
+
+    /// What there is to say of policies; `None` if the host takes no part.
+    pub fn policy(&self) -> Option<PolicyView<'_>> {
+        let part = self.policy.as_deref()?;
+        Some(PolicyView { node: &part.node, runs: part.runs, refused: part.refused })
+    }
+
+    /// The frame of the last [`Transmit::Policy`].
+    pub fn policy_frame(&self) -> &[u8] {
+        self.policy.as_deref().map_or(&[], |part| &part.frame)
+    }
+
+    /// What to keep over a restart; `None` if the host takes no part.
+    pub fn export_policy(&self, now: Time) -> Option<Vec<u8>> {
+        self.policy.as_deref().map(|part| part.node.export(now))
+    }
+
+    /// Takes back what an earlier run of this host kept, `asleep` ago, and runs it. Best before any flow.
+    pub fn restore_policy(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
+        let part = self.policy.as_mut().ok_or(StateError::Off)?;
+        let before = part.node.held().id;
+        part.node.restore(now, state, asleep)?;
+        if part.node.held().id != before {
+            self.follow(now);
+        }
+        Ok(())
+    }
+}
+
+fn say(events: &mut VecDeque<HostEvent>, event: PolicyEvent) {
+    events.push_back(HostEvent::Policy(event));
+}

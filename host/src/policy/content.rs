@@ -1,0 +1,236 @@
+use crate::knob::{KnobError, Setting};
+use crate::scheme::{Marking, SchemeConfig};
+use crate::schemes::{self, SchemeError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use weir_units::Time;
+
+/// What hosts agree on. It says everything: knobs that stand at their defaults too, so that it means the same to a host
+/// whose build has other defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// All its knobs, as [`SchemeConfig::get`] writes them.
+    pub knobs: BTreeMap<String, String>,
+    /// `T`; `None`: what each host was told.
+    pub base_rtt: Option<Time>,
+    /// What switches are to mark by; `None`: what the scheme asks for. Hosts carry it; it is for whoever fills the
+    /// switches' tables.
+    pub ecn: Option<Marking>,
+    /// How long it holds from when it was set; then hosts go back to what each was told. `None`: until the next.
+    pub lifetime: Option<Time>,
+}
+
+/// The keys of [`Policy::edit`] that are not knobs.
+pub(super) const SCHEME: &str = "scheme";
+const BASE_RTT: &str = "T";
+const ECN: &str = "ecn_thresholds";
+const LIFETIME: &str = "lifetime";
+/// Their values that stand for nothing.
+const HOST: &str = "host";
+const SCHEMES: &str = "scheme";
+const FOREVER: &str = "forever";
+/// The knob by which schemes ask for thresholds.
+const ECN_KNOB: &str = "ecn";
+
+impl Policy {
+    /// What a host with this scheme runs, and nothing else.
+    pub fn of(scheme: &dyn SchemeConfig) -> Policy {
+        let knobs = scheme.knobs().into_iter();
+        let knobs = knobs.filter_map(|knob| Some((knob.name.to_owned(), scheme.get(knob.name)?)));
+        let (scheme, knobs) = (scheme.name().to_owned(), knobs.collect());
+        Policy { scheme, knobs, base_rtt: None, ecn: None, lifetime: None }
+    }
+
+    /// The same with some keys changed: `scheme` (whose knobs then stand at their defaults), `T` (a time or `host`),
+    /// `ecn_thresholds` (as the knob `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), or any knob of the
+    /// scheme. The order of edits does not matter.
+    pub fn edit<K: AsRef<str>, V: AsRef<str>>(&self, edits: &[(K, V)]) -> Result<Policy, PolicyError> {
+        let mut policy = self.clone();
+        let edits = || edits.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+        for (_, name) in edits().filter(|(key, _)| *key == SCHEME) {
+            if name != policy.scheme {
+                let scheme = schemes::from_name_and_knobs::<&str, &str>(name, &[])?;
+                policy = Policy {
+                    base_rtt: self.base_rtt,
+                    ecn: self.ecn,
+                    lifetime: self.lifetime,
+                    ..Policy::of(&*scheme)
+                };
+            }
+        }
+        let mut knobs: Vec<(&str, &str)> =
+            policy.knobs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        for (key, value) in edits() {
+            let bad = |why: String| PolicyError::Value { key: key.to_owned(), why };
+            match key {
+                SCHEME => {}
+                BASE_RTT => policy.base_rtt = optional(value, HOST).map_err(bad)?,
+                ECN => policy.ecn = optional(value, SCHEMES).map_err(bad)?,
+                LIFETIME => policy.lifetime = optional(value, FOREVER).map_err(bad)?,
+                knob => knobs.push((knob, value)),
+            }
+        }
+        // Read and written again, so that equal policies have equal bytes.
+        let scheme = schemes::from_name_and_knobs(&policy.scheme, &knobs)?;
+        policy.knobs = Policy::of(&*scheme).knobs;
+        Ok(policy)
+    }
+
+    /// The scheme, its knobs set. Where it asks for marks it asks for those of the policy.
+    pub fn config(&self) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
+        let mut knobs: Vec<(&str, String)> =
+            self.knobs.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+        if let Some(marking) = self.ecn
+            && let Some(asked) = knobs.iter_mut().find(|(knob, _)| *knob == ECN_KNOB)
+        {
+            asked.1 = marking.write();
+        }
+        schemes::from_name_and_knobs(&self.scheme, &knobs)
+    }
+
+    /// Keys and values as [`edit`](Self::edit) takes them, the scheme's name first.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        let or = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
+        let own = [
+            (SCHEME, self.scheme.clone()),
+            (BASE_RTT, or(self.base_rtt.map(Setting::write), HOST)),
+            (ECN, or(self.ecn.map(Setting::write), SCHEMES)),
+            (LIFETIME, or(self.lifetime.map(Setting::write), FOREVER)),
+        ];
+        let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+        own.chain(self.knobs.clone()).collect()
+    }
+
+    /// What of it differs from `other`, as [`entries`](Self::entries) of this one.
+    pub fn differs(&self, other: &Policy) -> Vec<(String, String)> {
+        let theirs = other.entries();
+        self.entries().into_iter().filter(|entry| !theirs.contains(entry)).collect()
+    }
+}
+
+/// A value, or nothing if it is `word`.
+fn optional<S: Setting>(text: &str, word: &str) -> Result<Option<S>, String> {
+    if text == word { Ok(None) } else { S::read(text).map(Some) }
+}
+
+/// `hpcc eta=0.9 ...`
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.scheme)?;
+        self.entries().iter().skip(1).try_for_each(|(key, value)| write!(f, " {key}={value}"))
+    }
+}
+
+/// Why there is no such policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No such scheme or knob, or no such value of a knob.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
+    /// A value of another key that cannot be.
+    #[error("{key}: {why}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It does not fit a packet.
+    #[error("the policy takes {bytes} bytes in a packet, and {most} fit")]
+    TooLong {
+        /// What it would take.
+        bytes: usize,
+        /// What fits.
+        most: usize,
+    },
+    /// The switches, or messages under way, do not go with it.
+    #[error("{0}")]
+    Refused(super::PolicyRefusal),
+    /// There are no versions left.
+    #[error("version {} is the last there can be", u64::MAX)]
+    LastVersion,
+    /// The host takes no part.
+    #[error("this host takes no part in policies: it was given no key")]
+    Off,
+}
+
+impl From<KnobError> for PolicyError {
+    fn from(error: KnobError) -> Self {
+        PolicyError::Scheme(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hpcc() -> Policy {
+        Policy::of(&*schemes::from_name_and_knobs::<&str, &str>("hpcc", &[]).unwrap())
+    }
+
+    #[test]
+    fn edits_are_read_and_written_again() {
+        let policy = hpcc().edit(&[("eta", "0.90"), ("T", "13000ns"), ("lifetime", "1min")]).unwrap();
+        assert_eq!(policy.knobs["eta"], "0.9");
+        assert_eq!((policy.base_rtt, policy.lifetime), (Some(Time::from_us(13)), Some(Time::from_secs(60))));
+        let changed = policy.differs(&hpcc());
+        assert_eq!(
+            changed,
+            [("T", "13us"), ("lifetime", "60s"), ("eta", "0.9")].map(|(k, v)| (k.into(), v.into()))
+        );
+        // And back.
+        let back = [("T", "host"), ("lifetime", "forever"), ("eta", "0.95")];
+        assert_eq!(policy.edit(&back).unwrap(), hpcc());
+        assert_eq!(policy.edit(&policy.entries()).unwrap(), policy);
+    }
+
+    #[test]
+    fn another_scheme_begins_with_its_defaults() {
+        let policy = hpcc().edit(&[("alpha", "1.1"), ("scheme", "fncc")]).unwrap();
+        assert_eq!((policy.scheme.as_str(), policy.knobs["alpha"].as_str()), ("fncc", "1.1"));
+        assert!(!policy.knobs.contains_key("multi_rate"));
+        // Naming the present one is no change of it.
+        let tuned = hpcc().edit(&[("eta", "0.9")]).unwrap();
+        assert_eq!(tuned.edit(&[("scheme", "hpcc")]).unwrap(), tuned);
+    }
+
+    #[test]
+    fn thresholds_reach_the_scheme() {
+        let dctcp = Policy::of(&*schemes::from_name_and_knobs::<&str, &str>("dctcp", &[]).unwrap());
+        let policy = dctcp.edit(&[("ecn_thresholds", "60KB/10Gbps")]).unwrap();
+        assert_eq!(policy.config().unwrap().needs().ecn, policy.ecn);
+        assert_eq!(policy.knobs, dctcp.knobs);
+        // A scheme that does not look at marks carries them.
+        assert!(hpcc().edit(&[("ecn_thresholds", "60KB/10Gbps")]).unwrap().config().is_ok());
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let wrong = |key: &str, value: &str| hpcc().edit(&[(key, value)]).unwrap_err().to_string();
+        assert!(wrong("eta", "9").starts_with("eta: "));
+        assert!(wrong("etta", "0.9").starts_with("hpcc has no knob \"etta\""));
+        assert!(wrong("scheme", "tcp").starts_with("there is no scheme \"tcp\""));
+        assert!(wrong("T", "0").starts_with("T: "));
+        assert!(wrong("lifetime", "long").starts_with("lifetime: "));
+        assert!(wrong("ecn_thresholds", "60KB").starts_with("ecn_thresholds: "));
+    }
+
+    /// No knob may have the name of a policy's own key.
+    #[test]
+    fn keys_do_not_collide() {
+        for make in schemes::registry() {
+            let scheme = make();
+            for knob in scheme.knobs() {
+                assert!(
+                    ![SCHEME, BASE_RTT, ECN, LIFETIME].contains(&knob.name),
+                    "{} {}",
+                    scheme.name(),
+                    knob.name
+                );
+            }
+        }
+    }
+}

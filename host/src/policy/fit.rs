@@ -1,0 +1,83 @@
+//! Whether a host may go over to another configuration while the switches stay as they are.
+
+use crate::config::HostConfig;
+use std::fmt;
+
+/// Why a host holds a policy, and passes it on, but does not run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyRefusal {
+    /// This build has no such scheme, or the scheme no such knob or value.
+    Unknown,
+    /// The scheme works with switches that run something else.
+    SwitchProgram,
+    /// Ports of switches would have to compute something else.
+    SwitchTables,
+    /// Switches are not set to mark.
+    NoMarks,
+    /// Its messages are carried by the other transport.
+    Transport,
+    /// The host cannot be made like this.
+    Config,
+}
+
+impl PolicyRefusal {
+    /// All of them.
+    pub const ALL: &[PolicyRefusal] = &[
+        PolicyRefusal::Unknown,
+        PolicyRefusal::SwitchProgram,
+        PolicyRefusal::SwitchTables,
+        PolicyRefusal::NoMarks,
+        PolicyRefusal::Transport,
+        PolicyRefusal::Config,
+    ];
+
+    /// As it stands in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyRefusal::Unknown => "unknown_scheme",
+            PolicyRefusal::SwitchProgram => "switch_program",
+            PolicyRefusal::SwitchTables => "switch_tables",
+            PolicyRefusal::NoMarks => "no_marks",
+            PolicyRefusal::Transport => "transport",
+            PolicyRefusal::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for PolicyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PolicyRefusal::Unknown => "names a scheme, a knob or a value that this host does not know",
+            PolicyRefusal::SwitchProgram => "needs another switch program",
+            PolicyRefusal::SwitchTables => "needs other numbers in the switches' tables",
+            PolicyRefusal::NoMarks => "needs marks, which the switches are not set to make",
+            PolicyRefusal::Transport => "needs the other transport",
+            PolicyRefusal::Config => "does not go with this host's configuration",
+        })
+    }
+}
+
+/// Whether a host that is what `present` says, switches and all, may become what `wanted` says.
+pub(crate) fn fits(present: &HostConfig, wanted: &HostConfig) -> Result<(), PolicyRefusal> {
+    let (here, there) = (present.scheme.needs(), wanted.scheme.needs());
+    if here.program != there.program {
+        return Err(PolicyRefusal::SwitchProgram);
+    }
+    let deflects = |config: &HostConfig| config.scheme.deflection().map(|it| (it.threshold, it.lifetime));
+    let computes = |config: &HostConfig| config.scheme.port_law(config.base_rtt);
+    // Records of another form take another action of the same program, at the demand of the packet; mirrors do not.
+    let notices = |needs: &crate::scheme::Needs| needs.telemetry == crate::scheme::TelemetryOn::Notices;
+    if computes(present) != computes(wanted)
+        || deflects(present) != deflects(wanted)
+        || notices(&here) != notices(&there)
+    {
+        return Err(PolicyRefusal::SwitchTables);
+    }
+    if there.ecn.is_some() && here.ecn.is_none() {
+        return Err(PolicyRefusal::NoMarks);
+    }
+    if present.recovery() != wanted.recovery() {
+        return Err(PolicyRefusal::Transport);
+    }
+    wanted.check().map(|_| ()).map_err(|_| PolicyRefusal::Config)
+}

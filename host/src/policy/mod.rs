@@ -1,0 +1,83 @@
+//! The parameters of congestion control as something that hosts agree on without a server.
+//!
+//! - [`Policy`]: what is agreed on: a scheme and its knobs, `T`, ECN thresholds, a lifetime. A value, edited by name.
+//! - `packet`: its one form on the wire, signed with a key that all hosts share.
+//! - [`PolicyNode`]: the protocol: what a host holds, what it makes of what it hears, when it speaks
+//!   ([`trickle`](crate::trickle)), what it remembers. It knows no flow and no frame.
+//! - `fit`: whether a host may run a policy with the switches as they are.
+//!
+//! [`Host`](crate::Host) joins them: frames in and out, and what running flows get of it. The protocol is written down in
+//! `docs/policy.md`.
+
+mod content;
+mod fit;
+mod key;
+mod node;
+mod packet;
+mod record;
+mod state;
+
+pub use content::{Policy, PolicyError};
+pub use fit::PolicyRefusal;
+pub use key::{KeyError, LEAST_KEY, PolicyKey};
+pub use node::{Heard, Held, MAX_SENDERS, PolicyNode, PolicyStats};
+pub use packet::{Digest, MAX_POLICY_PACKET, PolicyId};
+pub use record::{Origin, PolicyRecord};
+pub use state::StateError;
+
+pub(crate) use fit::fits;
+
+use crate::trickle::TrickleConfig;
+use weir_units::Time;
+
+/// Imin in base round trips, where it is not given. RFC 6206 §5 wants a multiple of the worst latency of a
+/// transmission, and has 4 as its example: a POLICY packet crosses the fabric in less than `T`, which has a full frame's
+/// serialisation at every hop there and an ACK's on the way back. §6.6 wants two to three times the time for k packets on
+/// top, which are shorter than full frames.
+pub const IMIN_RTTS: u64 = 4;
+/// Imax in doublings, where it is not given: RFC 6206 §4.1's example. From 4 times 13 us that makes 3.4 s.
+pub const DOUBLINGS: u32 = 16;
+/// k, where it is not given: RFC 6206 §6.5 has 1 to 5 as typical. With 2, the loss of one packet in an interval leaves
+/// one that is heard.
+pub const REDUNDANCY: u32 = 2;
+/// Policies that a host remembers, where it is not told otherwise. Ours.
+pub const HISTORY: usize = 32;
+
+/// What a host needs to take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// When it speaks.
+    pub trickle: TrickleConfig,
+    /// Shared by all hosts. Who has it may set policies.
+    pub key: PolicyKey,
+    /// When it begins to take part.
+    pub start: Time,
+    /// Of the random moments at which it speaks: another one for every host.
+    pub seed: u64,
+    /// What to add to the host's time, in nanoseconds, so that it is later in every run of a host than in all runs
+    /// before, restarts included: the wall clock at its time zero. Packets are stamped with the sum, and one that is not
+    /// later than another of its sender is a replay.
+    pub epoch_ns: u64,
+    /// Policies that it remembers.
+    pub history: usize,
+}
+
+impl PolicyConfig {
+    /// With the defaults for a fabric of this base round-trip time.
+    pub fn new(key: PolicyKey, seed: u64, base_rtt: Time) -> PolicyConfig {
+        PolicyConfig {
+            trickle: default_trickle(base_rtt),
+            key,
+            start: Time::ZERO,
+            seed,
+            epoch_ns: 0,
+            history: HISTORY,
+        }
+    }
+}
+
+/// The default timer for a fabric of this base round-trip time.
+pub fn default_trickle(base_rtt: Time) -> TrickleConfig {
+    let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::SHORTEST_IMIN);
+    TrickleConfig { imin, doublings: DOUBLINGS, k: std::num::NonZeroU32::new(REDUNDANCY) }
+}

@@ -1,0 +1,283 @@
+use super::packet::{self, Body, Envelope, Unsealed};
+use super::{
+    Digest, MAX_POLICY_PACKET, Origin, Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyRecord,
+};
+use crate::stats::DropReason;
+use crate::trickle::{Tick, Trickle};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+use weir_units::Time;
+
+/// Senders whose last stamp a host remembers; only who has the key gets into that list. Ours: 16 times the largest fabric
+/// that we simulate.
+pub const MAX_SENDERS: usize = 16_384;
+
+/// The policy that a host holds, whether it runs it or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// Which.
+    pub id: PolicyId,
+    /// What it was edited from.
+    pub parent: Digest,
+    /// Its digest.
+    pub digest: Digest,
+    /// What it says; `None`: nobody has set any that the host knows of.
+    pub policy: Option<Policy>,
+    /// The body of its packets.
+    pub(super) body: Box<[u8]>,
+    /// How old it was, and when.
+    pub(super) age: Time,
+    pub(super) aged_at: Time,
+}
+
+impl Held {
+    pub(super) fn new(body: Body, bytes: &[u8], age: Time, now: Time) -> Held {
+        let digest = packet::digest(bytes);
+        let Body { id, parent, policy } = body;
+        Held { id, parent, digest, policy, body: bytes.into(), age, aged_at: now }
+    }
+
+    /// The order of policies: by version, then by writer. Two that agree in both are a writer's who forgot what it had
+    /// set; then the digest decides, so that all hosts end with the same.
+    fn rank(&self) -> (PolicyId, Digest) {
+        (self.id, self.digest)
+    }
+
+    /// How long ago it was set, as far as this host knows.
+    pub fn age(&self, now: Time) -> Time {
+        self.age.saturating_add(now.saturating_sub(self.aged_at))
+    }
+
+    /// When its lifetime is over, if it has one.
+    pub fn expires(&self) -> Option<Time> {
+        let lifetime = self.policy.as_ref()?.lifetime?;
+        Some(self.aged_at.saturating_add(lifetime.saturating_sub(self.age)))
+    }
+}
+
+/// What a packet was. One that was not taken has a [`DropReason`] instead, and changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The sender holds what we hold.
+    Consistent,
+    /// The sender holds less.
+    Older,
+    /// The sender held more, and now so do we.
+    Newer {
+        /// A policy that was set here and that the new one has beaten without knowing of it.
+        lost: Option<PolicyId>,
+    },
+}
+
+/// What a node counted; what it did not take is counted as drops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyStats {
+    /// Packets sent.
+    pub sent: u64,
+    /// Times when others had said enough.
+    pub suppressed: u64,
+    /// Intervals begun by doubling.
+    pub intervals: u64,
+    /// Intervals begun by a reset.
+    pub resets: u64,
+    /// Packets of hosts that held the same.
+    pub consistent: u64,
+    /// Packets of hosts that held more.
+    pub newer: u64,
+    /// Packets of hosts that held less.
+    pub older: u64,
+}
+
+/// The protocol at one host. Time never goes back from one call to the next.
+#[derive(Debug)]
+pub struct PolicyNode {
+    pub(super) addr: Ipv4Addr,
+    pub(super) key: PolicyKey,
+    epoch_ns: u64,
+    trickle: Trickle,
+    rng: Pcg64Mcg,
+    pub(super) held: Held,
+    /// A packet is to leave.
+    due: bool,
+    /// The last stamp of this host, and of each other.
+    pub(super) stamp: u64,
+    pub(super) stamps: BTreeMap<Ipv4Addr, u64>,
+    pub(super) history: VecDeque<PolicyRecord>,
+    history_limit: usize,
+    most: usize,
+    stats: PolicyStats,
+}
+
+impl PolicyNode {
+    /// A node that knows of no policy, and whose packets may have `most` bytes. Its first interval is the shortest: if
+    /// others know a policy, it wants it soon.
+    pub fn new(config: &PolicyConfig, addr: Ipv4Addr, most: usize) -> PolicyNode {
+        let now = config.start;
+        let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
+        let none = Body::none();
+        let bytes = none.encode().unwrap_or_default();
+        PolicyNode {
+            addr,
+            key: config.key.clone(),
+            epoch_ns: config.epoch_ns,
+            trickle: Trickle::start(config.trickle, config.trickle.imin, now, &mut rng),
+            rng,
+            held: Held::new(none, &bytes, Time::ZERO, now),
+            due: false,
+            stamp: 0,
+            stamps: BTreeMap::new(),
+            history: VecDeque::new(),
+            history_limit: config.history,
+            most: most.min(MAX_POLICY_PACKET),
+            stats: PolicyStats::default(),
+        }
+    }
+
+    /// A multicast packet came from `source`. Unicast ones must not come here: who answers one alone would quiet one
+    /// host without telling the others (RFC 6206 §9).
+    pub fn on_packet(&mut self, now: Time, source: Ipv4Addr, payload: &[u8]) -> Result<Heard, DropReason> {
+        if source == self.addr {
+            return Err(DropReason::PolicyEcho);
+        }
+        let (Envelope { stamp, age }, bytes) =
+            packet::unseal(payload, source, &self.key).map_err(|unsealed| match unsealed {
+                Unsealed::Malformed => DropReason::PolicyMalformed,
+                Unsealed::Forged => DropReason::PolicyForged,
+            })?;
+        // A body that was seen before need not be read again.
+        let same = bytes == &*self.held.body;
+        let body = if same { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
+        let full = self.stamps.len() >= MAX_SENDERS;
+        match self.stamps.get_mut(&source) {
+            Some(last) if stamp <= *last => return Err(DropReason::PolicyReplayed),
+            Some(last) => *last = stamp,
+            None if full => return Err(DropReason::PolicySenders),
+            None => {
+                self.stamps.insert(source, stamp);
+            }
+        }
+        let Some(body) = body else {
+            self.stats.consistent += 1;
+            self.trickle.consistent();
+            // Whoever knows it longest is right: the others have slept, or did not know.
+            if age > self.held.age(now) {
+                (self.held.age, self.held.aged_at) = (age, now);
+            }
+            return Ok(Heard::Consistent);
+        };
+        let theirs = Held::new(body, bytes, age, now);
+        if theirs.rank() < self.held.rank() {
+            self.stats.older += 1;
+            self.reset(now);
+            return Ok(Heard::Older);
+        }
+        self.stats.newer += 1;
+        let lost = self.beaten_by(&theirs);
+        if lost.is_some()
+            && let Some(record) = self.history.back_mut()
+        {
+            record.lost = true;
+        }
+        self.hold(theirs, Origin::Heard(source));
+        self.reset(now);
+        Ok(Heard::Newer { lost })
+    }
+
+    /// What was set here and is still held, if `theirs` was made by somebody who did not know of it. One that is further
+    /// ahead may come from ours or not: that cannot be told, and is not claimed.
+    fn beaten_by(&self, theirs: &Held) -> Option<PolicyId> {
+        let ours = &self.held;
+        if ours.id.version == 0 || ours.id.writer() != self.addr {
+            return None;
+        }
+        let beside = theirs.id.version == ours.id.version;
+        let next = theirs.id.version == ours.id.version.wrapping_add(1) && theirs.parent != ours.digest;
+        (beside || next).then_some(ours.id)
+    }
+
+    fn hold(&mut self, held: Held, origin: Origin) {
+        while self.history.len() >= self.history_limit.max(1) {
+            self.history.pop_front();
+        }
+        let Held { id, digest, ref policy, aged_at: at, .. } = held;
+        self.history.push_back(PolicyRecord { at, id, digest, policy: policy.clone(), origin, lost: false });
+        self.held = held;
+    }
+
+    pub(super) fn hold_kept(&mut self, held: Held) {
+        self.hold(held, Origin::Kept);
+    }
+
+    fn reset(&mut self, now: Time) {
+        self.stats.resets += u64::from(self.trickle.reset(now, &mut self.rng));
+    }
+
+    /// Sets a policy here: the next version, by this host. It leaves with the next packet, as any other would.
+    pub fn set(&mut self, now: Time, policy: Policy) -> Result<PolicyId, PolicyError> {
+        let version = self.held.id.version.checked_add(1).ok_or(PolicyError::LastVersion)?;
+        let id = PolicyId { version, writer: self.addr.into() };
+        let body = Body { id, parent: self.held.digest, policy: Some(policy) };
+        let encoded = body.encode()?;
+        let bytes = packet::sealed_len(&encoded);
+        if bytes > self.most {
+            return Err(PolicyError::TooLong { bytes, most: self.most });
+        }
+        self.hold(Held::new(body, &encoded, Time::ZERO, now), Origin::Set);
+        self.reset(now);
+        Ok(id)
+    }
+
+    /// When to call [`wakeup`](Self::wakeup).
+    pub fn next_wakeup(&self) -> Time {
+        self.trickle.next()
+    }
+
+    /// Does what is due; then [`is_due`](Self::is_due) says whether a packet is to leave.
+    pub fn wakeup(&mut self, now: Time) {
+        while let Some(tick) = self.trickle.poll(now, &mut self.rng) {
+            match tick {
+                Tick::Transmit => self.due = true,
+                Tick::Suppressed => self.stats.suppressed += 1,
+                Tick::Interval(_) => self.stats.intervals += 1,
+            }
+        }
+    }
+
+    /// Whether a packet is to leave.
+    pub fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Appends the packet that is to leave to `out`; nothing if none is. It says what the node holds now.
+    pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
+        if !std::mem::take(&mut self.due) {
+            return;
+        }
+        self.stats.sent += 1;
+        self.stamp = self.stamp.saturating_add(1).max(self.epoch_ns.saturating_add(now.as_ns()));
+        let envelope = Envelope { stamp: self.stamp, age: self.held.age(now) };
+        packet::seal(envelope, &self.held.body, self.addr, &self.key, out);
+    }
+
+    /// What the node holds.
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// What it held, the oldest first, and holds, last.
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = &PolicyRecord> {
+        self.history.iter()
+    }
+
+    /// What it counted.
+    pub fn stats(&self) -> &PolicyStats {
+        &self.stats
+    }
+
+    /// Its timer.
+    pub fn trickle(&self) -> &Trickle {
+        &self.trickle
+    }
+}

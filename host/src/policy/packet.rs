@@ -1,0 +1,358 @@
+//! The one form of a policy on the wire, behind the headers of a POLICY packet. Big-endian.
+//!
+//! ```text
+//! bytes  field
+//!     1  format, 1
+//!     1  0
+//!     2  length of the body
+//!     8  stamp: the sender's clock in ns, later in each of its packets
+//!     8  age: ps since the policy was set, as far as the sender knows
+//!        body:
+//!     8    version, 0: none was ever set
+//!     4    writer: address of the host where it was set
+//!     8    digest of the policy that it was edited from
+//!     8    lifetime in ps, 0: none
+//!     8    T in ps, 0: each host's own
+//!     s    ECN thresholds, "": the scheme's own
+//!     s    scheme
+//!     1    number of knobs
+//!   2*s    name and value of each, by name, each name once
+//!    32  HMAC-SHA256 over "weir policy 1", the IPv4 source address and all of the above
+//! ```
+//!
+//! `s` is a length of one byte and as many bytes of UTF-8. Equal policies have equal bodies, and what is not the form of
+//! any policy is malformed. Whoever passes a policy on signs it anew: the age and the stamp are the sender's own.
+
+use super::key::{MAC_LEN, PolicyKey};
+use super::{Policy, PolicyError};
+use crate::knob::Setting;
+use crate::scheme::Marking;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+use weir_units::Time;
+
+const FORMAT: u8 = 1;
+const DOMAIN: &[u8] = b"weir policy 1";
+/// Of what precedes the body.
+const HEAD_LEN: usize = 20;
+/// The longest packet behind the headers. Ours: every scheme's takes less than two thirds, and it fits any MTU that
+/// Ethernet has.
+pub const MAX_POLICY_PACKET: usize = 1_024;
+
+/// Which policy: a later one has a higher version; of two that were set at once, the one with the higher writer wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId {
+    /// How many were set before it, and it; 0 if none was.
+    pub version: u64,
+    /// The address of the host where it was set, as a number.
+    pub writer: u32,
+}
+
+impl PolicyId {
+    /// Where it was set.
+    pub fn writer(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.writer)
+    }
+}
+
+/// `3 by 10.0.0.1`
+impl fmt::Display for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.version {
+            0 => f.write_str("none"),
+            version => write!(f, "{version} by {}", self.writer()),
+        }
+    }
+}
+
+/// The first bytes of the SHA-256 of a policy's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 8]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What the body of a packet says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Body {
+    pub id: PolicyId,
+    /// What it was edited from.
+    pub parent: Digest,
+    /// `None` with version 0.
+    pub policy: Option<Policy>,
+}
+
+impl Body {
+    /// Of a host that knows of no policy.
+    pub fn none() -> Body {
+        Body { id: PolicyId::default(), parent: Digest::default(), policy: None }
+    }
+
+    pub fn encode(&self) -> Result<Vec<u8>, PolicyError> {
+        let mut out = Vec::with_capacity(MAX_POLICY_PACKET);
+        out.extend(self.id.version.to_be_bytes());
+        out.extend(self.id.writer.to_be_bytes());
+        out.extend(self.parent.0);
+        let policy = self.policy.as_ref();
+        let times = [policy.and_then(|policy| policy.lifetime), policy.and_then(|policy| policy.base_rtt)];
+        times.iter().for_each(|time| out.extend(time.map_or(0, Time::as_ps).to_be_bytes()));
+        let ecn = policy.and_then(|policy| policy.ecn);
+        string(&mut out, &ecn.map_or_else(String::new, Marking::write))?;
+        string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
+        let none = BTreeMap::new();
+        let knobs = policy.map_or(&none, |policy| &policy.knobs);
+        let too_many = PolicyError::TooLong { bytes: knobs.len(), most: usize::from(u8::MAX) };
+        out.push(u8::try_from(knobs.len()).map_err(|_| too_many)?);
+        for (name, value) in knobs {
+            string(&mut out, name)?;
+            string(&mut out, value)?;
+        }
+        let bytes = sealed_len(&out);
+        match bytes <= MAX_POLICY_PACKET {
+            true => Ok(out),
+            false => Err(PolicyError::TooLong { bytes, most: MAX_POLICY_PACKET }),
+        }
+    }
+
+    /// `None` if it is not what [`encode`](Self::encode) makes of a policy.
+    pub fn decode(bytes: &[u8]) -> Option<Body> {
+        let mut rest = bytes;
+        let id = PolicyId { version: take_u64(&mut rest)?, writer: u32::from_be_bytes(take(&mut rest)?) };
+        let parent = Digest(take(&mut rest)?);
+        let (lifetime, base_rtt) = (take_time(&mut rest)?, take_time(&mut rest)?);
+        let [lifetime, base_rtt] = [lifetime, base_rtt].map(|time| (time > Time::ZERO).then_some(time));
+        let ecn = match take_string(&mut rest)? {
+            "" => None,
+            text => Some(Marking::read(text).ok()?),
+        };
+        let scheme = take_string(&mut rest)?.to_owned();
+        let [count] = take(&mut rest)?;
+        let mut knobs = BTreeMap::new();
+        for _ in 0..count {
+            let (name, value) = (take_string(&mut rest)?, take_string(&mut rest)?);
+            knobs.insert(name.to_owned(), value.to_owned());
+        }
+        let policy = (id.version > 0).then_some(Policy { scheme, knobs, base_rtt, ecn, lifetime });
+        let body = Body { id, parent, policy };
+        // One policy, one form: sorted knobs, nothing behind them, nothing at all in version 0.
+        (body.encode().ok()? == bytes).then_some(body)
+    }
+}
+
+pub(super) fn digest(body: &[u8]) -> Digest {
+    let hash: [u8; 32] = Sha256::digest(body).into();
+    let mut digest = Digest::default();
+    digest.0.copy_from_slice(&hash[..8]);
+    digest
+}
+
+fn string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
+    let most = usize::from(u8::MAX);
+    let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { bytes: text.len(), most })?;
+    out.push(len);
+    out.extend(text.as_bytes());
+    Ok(())
+}
+
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, behind) = rest.split_first_chunk::<N>()?;
+    *rest = behind;
+    Some(*first)
+}
+
+pub(super) fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    take(rest).map(u64::from_be_bytes)
+}
+
+pub(super) fn take_time(rest: &mut &[u8]) -> Option<Time> {
+    take_u64(rest).map(Time::from_ps)
+}
+
+pub(super) fn take_slice<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (first, behind) = rest.split_at_checked(len)?;
+    *rest = behind;
+    Some(first)
+}
+
+fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+    let [len] = take(rest)?;
+    std::str::from_utf8(take_slice(rest, usize::from(len))?).ok()
+}
+
+/// What is around the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Envelope {
+    pub stamp: u64,
+    pub age: Time,
+}
+
+/// Writes a packet from `source`.
+pub(super) fn seal(envelope: Envelope, body: &[u8], source: Ipv4Addr, key: &PolicyKey, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend([FORMAT, 0]);
+    out.extend((body.len() as u16).to_be_bytes());
+    out.extend(envelope.stamp.to_be_bytes());
+    out.extend(envelope.age.as_ps().to_be_bytes());
+    out.extend(body);
+    let signature = key.sign(&[DOMAIN, &source.octets(), &out[start..]]);
+    out.extend(signature);
+}
+
+/// Length of a packet with this body.
+pub(super) fn sealed_len(body: &[u8]) -> usize {
+    HEAD_LEN + body.len() + MAC_LEN
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsealed {
+    Malformed,
+    Forged,
+}
+
+/// Checks a packet's form and signature.
+pub(super) fn unseal<'a>(
+    packet: &'a [u8],
+    source: Ipv4Addr,
+    key: &PolicyKey,
+) -> Result<(Envelope, &'a [u8]), Unsealed> {
+    let mut rest = packet;
+    let fields = |rest: &mut &'a [u8]| {
+        let [format, zero] = take(rest)?;
+        let len = usize::from(u16::from_be_bytes(take(rest)?));
+        let envelope = Envelope { stamp: take_u64(rest)?, age: take_time(rest)? };
+        let body = take_slice(rest, len)?;
+        let signature: [u8; MAC_LEN] = take(rest)?;
+        (format == FORMAT && zero == 0 && rest.is_empty()).then_some((envelope, body, signature))
+    };
+    let (envelope, body, signature) = fields(&mut rest).ok_or(Unsealed::Malformed)?;
+    let signed = &packet[..HEAD_LEN + body.len()];
+    match key.verifies(&[DOMAIN, &source.octets(), signed], &signature) {
+        true => Ok((envelope, body)),
+        false => Err(Unsealed::Forged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schemes;
+    use proptest::prelude::*;
+
+    const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+    fn key() -> PolicyKey {
+        PolicyKey::new(b"sixteen bytes...").unwrap()
+    }
+
+    fn body(scheme: &str) -> Body {
+        let policy = Policy::of(&*schemes::from_name_and_knobs::<&str, &str>(scheme, &[]).unwrap());
+        let edits = [("T", "13us"), ("lifetime", "1min"), ("ecn_thresholds", "100KB-400KB:0.2/25Gbps")];
+        let policy = policy.edit(&edits).unwrap();
+        Body { id: PolicyId { version: 7, writer: 9 }, parent: Digest([5; 8]), policy: Some(policy) }
+    }
+
+    /// Every scheme's policy fits, with room for values that are longer than the defaults.
+    #[test]
+    fn every_policy_fits_its_packet_and_comes_back() {
+        for make in schemes::registry() {
+            let body = body(make().name());
+            let bytes = body.encode().unwrap();
+            assert!(
+                HEAD_LEN + bytes.len() + MAC_LEN <= MAX_POLICY_PACKET * 2 / 3,
+                "{} {}",
+                make().name(),
+                bytes.len()
+            );
+            assert_eq!(Body::decode(&bytes), Some(body));
+        }
+        assert_eq!(Body::decode(&Body::none().encode().unwrap()), Some(Body::none()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut long = body("hpcc");
+        let knobs = &mut long.policy.as_mut().unwrap().knobs;
+        knobs.insert("eta".to_owned(), "9".repeat(256));
+        assert!(matches!(long.encode(), Err(PolicyError::TooLong { bytes: 256, most: 255 })));
+        let knobs = &mut long.policy.as_mut().unwrap().knobs;
+        for knob in knobs.values_mut() {
+            *knob = "9".repeat(200);
+        }
+        assert!(matches!(long.encode(), Err(PolicyError::TooLong { most: MAX_POLICY_PACKET, .. })));
+    }
+
+    /// A hole in any place, and any other key or sender, is noticed.
+    #[test]
+    fn a_changed_packet_is_not_taken() {
+        let (key, body) = (key(), body("fncc").encode().unwrap());
+        let mut packet = Vec::new();
+        let envelope = Envelope { stamp: 5, age: Time::from_ps(6) };
+        seal(envelope, &body, SOURCE, &key, &mut packet);
+        assert_eq!(unseal(&packet, SOURCE, &key), Ok((envelope, &body[..])));
+        for at in 0..packet.len() {
+            let mut changed = packet.clone();
+            changed[at] ^= 1;
+            assert!(unseal(&changed, SOURCE, &key).is_err(), "byte {at}");
+            assert_eq!(unseal(&packet[..at], SOURCE, &key), Err(Unsealed::Malformed), "{at} bytes");
+        }
+        let other = PolicyKey::new(b"another 16 bytes").unwrap();
+        assert_eq!(unseal(&packet, SOURCE, &other), Err(Unsealed::Forged));
+        assert_eq!(unseal(&packet, Ipv4Addr::new(10, 0, 0, 2), &key), Err(Unsealed::Forged));
+        packet.push(0);
+        assert_eq!(unseal(&packet, SOURCE, &key), Err(Unsealed::Malformed));
+    }
+
+    #[test]
+    fn only_the_one_form_is_decoded() {
+        let good = body("hpcc").encode().unwrap();
+        let mut behind = good.clone();
+        behind.push(0);
+        assert_eq!(Body::decode(&behind), None);
+        // Version 0 with something in it.
+        let mut nothing = good.clone();
+        nothing[..8].fill(0);
+        assert_eq!(Body::decode(&nothing), None);
+        // Knobs in another order, or twice.
+        let base = Body {
+            policy: Some(Policy { knobs: BTreeMap::new(), ..body("hpcc").policy.unwrap() }),
+            ..body("hpcc")
+        };
+        for names in [["b", "a"], ["a", "a"]] {
+            let mut bytes = base.encode().unwrap();
+            *bytes.last_mut().unwrap() = 2;
+            for name in names {
+                string(&mut bytes, name).unwrap();
+                string(&mut bytes, "1").unwrap();
+            }
+            assert_eq!(Body::decode(&bytes), None, "{names:?}");
+        }
+    }
+
+    proptest! {
+        /// No bytes make it panic, and what it takes it would have written.
+        #[test]
+        fn any_bytes_may_come(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(unseal(&bytes, SOURCE, &key()).is_err());
+            if let Some(body) = Body::decode(&bytes) {
+                prop_assert_eq!(body.encode().unwrap(), bytes);
+            }
+        }
+
+        /// Nor do a true body's bytes with one of them changed.
+        #[test]
+        fn any_byte_may_be_wrong(at in 0usize..400, value: u8) {
+            let mut bytes = body("dcqcn").encode().unwrap();
+            let at = at % bytes.len();
+            bytes[at] = value;
+            if let Some(body) = Body::decode(&bytes) {
+                prop_assert_eq!(body.encode().unwrap(), bytes);
+            }
+        }
+    }
+}

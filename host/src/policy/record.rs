@@ -1,0 +1,31 @@
+use super::{Digest, Policy, PolicyId};
+use std::net::Ipv4Addr;
+use weir_units::Time;
+
+/// How a host came by a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was set here.
+    Set,
+    /// It came from this neighbour, which need not be where it was set.
+    Heard(Ipv4Addr),
+    /// It was kept over a restart.
+    Kept,
+}
+
+/// A policy that a host held, or holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyRecord {
+    /// Since when.
+    pub at: Time,
+    /// Which.
+    pub id: PolicyId,
+    /// Its digest.
+    pub digest: Digest,
+    /// What it says; `None` only before the first.
+    pub policy: Option<Policy>,
+    /// How the host came by it.
+    pub origin: Origin,
+    /// It was set here, and another one that was set at the same time has won.
+    pub lost: bool,
+}

@@ -1,0 +1,344 @@
+//! The Trickle algorithm (RFC 6206): when to say what everybody may know already.
+//!
+//! A node says it at a random moment of the second half of an interval, unless it has heard `k` others say the same in
+//! that interval. Intervals double while all agree, and are short again as soon as somebody does not. What is said, and
+//! what it means to agree, is the business of the protocol that owns the timer: it calls
+//! [`consistent`](Trickle::consistent) and [`reset`](Trickle::reset).
+//!
+//! The six rules of §4.2, each named where it is kept. Nothing is ever sent at a reset: a node that has noticed a
+//! difference waits for its moment like all others, or they would answer at once and together.
+
+use rand::{Rng, RngExt};
+use std::num::NonZeroU32;
+use weir_units::Time;
+
+/// The shortest Imin. Ours: below it `[I/2, I)` has no moments to choose from.
+pub const SHORTEST_IMIN: Time = Time::from_ns(1);
+/// The most doublings: more than fit a [`Time`] from the shortest Imin on.
+pub const MOST_DOUBLINGS: u32 = 63;
+
+/// The parameters (RFC 6206 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrickleConfig {
+    /// Imin: the shortest interval.
+    pub imin: Time,
+    /// Imax: how often it doubles.
+    pub doublings: u32,
+    /// k: so many others make our own transmission redundant. `None` sends in any case, which §6.5 advises against.
+    pub k: Option<NonZeroU32>,
+}
+
+impl TrickleConfig {
+    /// With k as a number, of which 0 means infinity (RFC 6206 §6.5).
+    pub fn new(imin: Time, doublings: u32, k: u32) -> Result<TrickleConfig, TrickleError> {
+        let config = TrickleConfig { imin, doublings, k: NonZeroU32::new(k) };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Whether there can be such a timer.
+    pub fn check(&self) -> Result<(), TrickleError> {
+        if self.imin < SHORTEST_IMIN {
+            return Err(TrickleError::Imin { imin: self.imin });
+        }
+        if self.doublings > MOST_DOUBLINGS {
+            return Err(TrickleError::Doublings { doublings: self.doublings });
+        }
+        Ok(())
+    }
+
+    /// The longest interval.
+    pub fn longest(&self) -> Time {
+        let ps = u128::from(self.imin.as_ps()) << self.doublings.min(MOST_DOUBLINGS);
+        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
+
+    /// k as a number; 0: infinity.
+    pub fn redundancy(&self) -> u32 {
+        self.k.map_or(0, NonZeroU32::get)
+    }
+}
+
+/// Parameters that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrickleError {
+    /// Imin is too short.
+    #[error("imin: {imin} is shorter than {SHORTEST_IMIN}, use a few times the worst latency of the network")]
+    Imin {
+        /// As given.
+        imin: Time,
+    },
+    /// Imax is too long.
+    #[error("imax: {doublings} doublings are more than {MOST_DOUBLINGS}")]
+    Doublings {
+        /// As given.
+        doublings: u32,
+    },
+}
+
+/// What a timer came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tick {
+    /// Rule 4: fewer than k others were heard, so transmit now.
+    Transmit,
+    /// Rule 4: k others were heard, so do not.
+    Suppressed,
+    /// Rule 5: a new interval has begun, of this length.
+    Interval(Time),
+}
+
+/// A timer. Time never goes back from one call to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Trickle {
+    config: TrickleConfig,
+    /// I.
+    interval: Time,
+    /// t as a point in time; `None` once it is over.
+    moment: Option<Time>,
+    /// When the interval is over.
+    ends: Time,
+    /// c.
+    heard: u32,
+}
+
+impl Trickle {
+    /// Rule 1: starts with an interval of any length between Imin and the longest; others are brought into that range.
+    pub fn start(config: TrickleConfig, first: Time, now: Time, rng: &mut impl Rng) -> Trickle {
+        let mut timer = Trickle { config, interval: config.imin, moment: None, ends: now, heard: 0 };
+        timer.begin(now, first.max(config.imin).min(config.longest()), rng);
+        timer
+    }
+
+    /// Rule 2: c is 0, t is anywhere in `[I/2, I)`.
+    fn begin(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
+        let length = interval.as_ps();
+        let moment = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
+        self.interval = interval;
+        self.moment = Some(now.saturating_add(moment));
+        self.ends = now.saturating_add(interval);
+        self.heard = 0;
+    }
+
+    /// Rule 3: somebody said the same.
+    pub fn consistent(&mut self) {
+        self.heard = self.heard.saturating_add(1);
+    }
+
+    /// Rule 6: somebody said something else, or something happened. Begins an interval of Imin and returns true, unless
+    /// the present one is that short already: then nothing changes, so that those who differ cannot hold a node back.
+    pub fn reset(&mut self, now: Time, rng: &mut impl Rng) -> bool {
+        let resets = self.interval > self.config.imin;
+        if resets {
+            self.begin(now, self.config.imin, rng);
+        }
+        resets
+    }
+
+    /// What is due at `now`, one thing at a time; `None` if nothing is.
+    pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<Tick> {
+        if self.moment.take_if(|at| *at <= now).is_some() {
+            let redundant = self.config.k.is_some_and(|k| self.heard >= k.get());
+            return Some(if redundant { Tick::Suppressed } else { Tick::Transmit });
+        }
+        if self.ends > now {
+            return None;
+        }
+        // Rule 5.
+        let doubled = Time::from_ps(self.interval.as_ps().saturating_mul(2)).min(self.config.longest());
+        // A caller that is late by a whole interval has slept: what it slept through is not made up for.
+        let from = if self.ends.saturating_add(doubled) > now { self.ends } else { now };
+        self.begin(from, doubled, rng);
+        Some(Tick::Interval(doubled))
+    }
+
+    /// When [`poll`](Self::poll) has something.
+    pub fn next(&self) -> Time {
+        self.moment.unwrap_or(self.ends)
+    }
+
+    /// I.
+    pub fn interval(&self) -> Time {
+        self.interval
+    }
+
+    /// c.
+    pub fn heard(&self) -> u32 {
+        self.heard
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &TrickleConfig {
+        &self.config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    const IMIN: Time = Time::from_ms(100);
+
+    fn config(doublings: u32, k: u32) -> TrickleConfig {
+        TrickleConfig::new(IMIN, doublings, k).unwrap()
+    }
+
+    fn rng(seed: u64) -> Pcg64Mcg {
+        Pcg64Mcg::seed_from_u64(seed)
+    }
+
+    /// RFC 6206 §4.1: Imin of 100 ms doubled 16 times is 6553.6 s.
+    #[test]
+    fn imax_is_doublings() {
+        assert_eq!(config(16, 1).longest(), Time::from_ms(6_553_600));
+        assert_eq!(config(0, 1).longest(), IMIN);
+        // What no Time can hold is as long as it can be.
+        assert_eq!(config(63, 1).longest(), Time::MAX);
+        assert!(TrickleConfig::new(Time::ZERO, 1, 1).is_err());
+        assert!(TrickleConfig::new(IMIN, 64, 1).is_err());
+        assert_eq!(config(1, 0).k, None);
+    }
+
+    #[test]
+    fn starts_anywhere_between_imin_and_imax() {
+        let start = |first| Trickle::start(config(3, 1), first, Time::ZERO, &mut rng(1)).interval();
+        assert_eq!(start(Time::ZERO), IMIN);
+        assert_eq!(start(Time::from_ms(250)), Time::from_ms(250));
+        assert_eq!(start(Time::from_secs(9)), Time::from_ms(800));
+    }
+
+    #[test]
+    fn intervals_double_up_to_imax_and_stay() {
+        let mut rng = rng(2);
+        let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
+        let mut lengths = Vec::new();
+        while lengths.len() < 6 {
+            let now = timer.next();
+            if let Some(Tick::Interval(length)) = timer.poll(now, &mut rng) {
+                lengths.push(length.as_ps() / IMIN.as_ps());
+            }
+        }
+        assert_eq!(lengths, [2, 4, 8, 8, 8, 8]);
+    }
+
+    /// At Imin a difference changes nothing: neither c nor t nor the end.
+    #[test]
+    fn resets_only_above_imin() {
+        let mut rng = rng(3);
+        let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
+        timer.consistent();
+        let (due, ends) = (timer.next(), timer.ends);
+        assert!(!timer.reset(Time::from_ms(10), &mut rng));
+        assert_eq!((timer.heard(), timer.next(), timer.ends), (1, due, ends));
+        assert_eq!(timer.poll(due, &mut rng), Some(Tick::Suppressed));
+        assert_eq!(timer.poll(ends, &mut rng), Some(Tick::Interval(IMIN * 2)));
+        timer.consistent();
+        let now = ends + Time::from_ms(7);
+        assert!(timer.reset(now, &mut rng));
+        assert_eq!((timer.interval(), timer.heard(), timer.ends), (IMIN, 0, now + IMIN));
+        // Nothing is sent at a reset.
+        assert_eq!(timer.poll(now, &mut rng), None);
+        assert!(timer.next() >= now + IMIN / 2);
+        // With Imax at Imin there is nothing to reset to.
+        let mut flat = Trickle::start(config(0, 1), IMIN, Time::ZERO, &mut rng);
+        assert_eq!(flat.poll(flat.next(), &mut rng), Some(Tick::Transmit));
+        assert_eq!(flat.poll(IMIN, &mut rng), Some(Tick::Interval(IMIN)));
+        assert!(!flat.reset(IMIN, &mut rng));
+    }
+
+    #[test]
+    fn k_others_suppress_and_0_never_does() {
+        for (k, heard, tick) in [
+            (1, 0, Tick::Transmit),
+            (1, 1, Tick::Suppressed),
+            (3, 2, Tick::Transmit),
+            (3, 3, Tick::Suppressed),
+            (0, 1_000, Tick::Transmit),
+        ] {
+            let mut rng = rng(4);
+            let mut timer = Trickle::start(config(3, k), IMIN, Time::ZERO, &mut rng);
+            (0..heard).for_each(|_| timer.consistent());
+            assert_eq!(timer.poll(timer.next(), &mut rng), Some(tick), "k {k}, heard {heard}");
+        }
+    }
+
+    /// c counts from the beginning of an interval to its end, t or no t.
+    #[test]
+    fn what_is_heard_after_t_is_forgotten_with_the_interval() {
+        let mut rng = rng(5);
+        let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
+        assert_eq!(timer.poll(timer.next(), &mut rng), Some(Tick::Transmit));
+        timer.consistent();
+        assert_eq!(timer.poll(IMIN, &mut rng), Some(Tick::Interval(IMIN * 2)));
+        assert_eq!(timer.heard(), 0);
+        assert_eq!(timer.poll(timer.next(), &mut rng), Some(Tick::Transmit));
+    }
+
+    /// A laptop that was closed for a year does not send a year's worth of messages.
+    #[test]
+    fn a_late_caller_goes_on_from_now() {
+        let mut rng = rng(6);
+        let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
+        let late = Time::from_secs(1_000_000);
+        let ticks: Vec<_> = std::iter::from_fn(|| timer.poll(late, &mut rng)).collect();
+        assert_eq!(ticks, [Tick::Transmit, Tick::Interval(IMIN * 2)]);
+        assert!(timer.next() >= late + IMIN);
+        // One that is only a little late keeps the rhythm.
+        let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
+        while timer.poll(IMIN + Time::from_ms(1), &mut rng).is_some() {}
+        assert_eq!(timer.ends, IMIN * 3);
+    }
+
+    proptest! {
+        /// Whatever is heard whenever: I stays within [Imin, Imax], t within [I/2, I) of its interval, at most one
+        /// transmission in an interval, and none when k others were heard in it.
+        #[test]
+        fn the_rules_hold(
+            seed: u64,
+            imin_ps in 1_000u64..1_000_000_000,
+            doublings in 0u32..10,
+            k in 0u32..4,
+            what in prop::collection::vec((0u64..3_000_000_000, 0u8..3), 1..200),
+        ) {
+            let config = TrickleConfig::new(Time::from_ps(imin_ps), doublings, k).unwrap();
+            let mut rng = rng(seed);
+            let mut timer = Trickle::start(config, config.imin, Time::ZERO, &mut rng);
+            let (mut begun, mut heard, mut sent) = (Time::ZERO, 0u32, false);
+            let mut now = Time::ZERO;
+            for (wait, event) in what {
+                let until = now + Time::from_ps(wait);
+                // On time, so that intervals begin where they should.
+                while timer.next() <= until {
+                    now = timer.next();
+                    match timer.poll(now, &mut rng).unwrap() {
+                        Tick::Interval(length) => {
+                            prop_assert_eq!(length, timer.interval());
+                            (begun, heard, sent) = (now, 0, false);
+                        }
+                        tick => {
+                            let since = now - begun;
+                            prop_assert!(!sent);
+                            sent = true;
+                            prop_assert!(since * 2 >= timer.interval() && since < timer.interval());
+                            prop_assert_eq!(tick == Tick::Suppressed, k > 0 && heard >= k);
+                        }
+                    }
+                }
+                now = until;
+                match event {
+                    0 => {}
+                    1 => { timer.consistent(); heard += 1; }
+                    _ => {
+                        let was = timer.interval();
+                        let did = timer.reset(now, &mut rng);
+                        prop_assert_eq!(did, was > config.imin);
+                        if did { (begun, heard, sent) = (now, 0, false); }
+                    }
+                }
+                prop_assert!(timer.interval() >= config.imin && timer.interval() <= config.longest());
+            }
+        }
+    }
+}
