@@ -35,8 +35,7 @@ bench: build ## Measure: packet-hops per second, ns per packet, memory; then the
 p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I /x/p4include"
 	@$(MAKE) --no-print-directory -C p4src P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
 
-stop: ## Remove what a run that was killed left behind
-	@rm -rf runs/.weir-*
+stop: ## Take down what a run in Mininet that was killed left up
 	@if [ "$$(id -u)" = 0 ] && [ -x $(WEIR) ] && /usr/bin/python3 -c 'import mininet' 2>/dev/null; then $(WEIR) mininet --clean; fi
 
 clean: stop ## Remove what was built; runs/ stays, it holds your results

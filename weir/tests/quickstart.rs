@@ -174,5 +174,49 @@ fn an_interrupted_run_keeps_what_it_has() {
     assert!(sent.elapsed() < Duration::from_secs(30), "it stops soon");
     let summary = summary(dir.path());
     assert!(summary.partial && summary.packet_hops > 0 && summary.virtual_s < 10.0);
-    assert!(fs::read_to_string(dir.path().join("out/report.html")).unwrap().contains("Interrupted."));
+    assert!(fs::read_to_string(dir.path().join("out/report.html")).unwrap().contains("Not complete."));
+}
+
+/// `kill -9`, at once and later: what is there is whole, and says that it is not complete.
+#[cfg(unix)]
+#[test]
+fn a_killed_run_leaves_what_it_had() {
+    use std::time::{Duration, Instant};
+    let dir = tempfile::tempdir().unwrap();
+    let partial = dir.path().join("out.partial");
+    let read = || -> Option<Summary> {
+        serde_json::from_str(&fs::read_to_string(partial.join("summary.json")).ok()?).ok()
+    };
+    let until = |enough: &dyn Fn(&Summary) -> bool| {
+        let mut command = Command::new(cargo_bin("weir"));
+        command.current_dir(&dir).arg("run").arg(quickstart()).args([
+            "--out",
+            "out",
+            "--set",
+            "duration=10s",
+        ]);
+        command.args(["--set", "observe.interval=10us"]).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let began = Instant::now();
+        while !read().is_some_and(|summary| enough(&summary)) {
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing was kept");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    until(&|_| true);
+    assert!(read().unwrap().partial && partial.join("run.yaml").exists());
+
+    // The next one takes the place over.
+    until(&|summary| summary.packet_hops > 0);
+    let kept = read().unwrap();
+    assert!(kept.partial && kept.virtual_s > 0.0 && kept.schemes["fncc"].queues[BOTTLENECK].peak_bytes > 0);
+    for (file, told) in
+        [("report.html", "Not complete."), ("queues.csv", "\nfncc,"), ("run.yaml", "duration: 10s")]
+    {
+        let text = fs::read_to_string(partial.join(file)).unwrap();
+        assert!(text.contains(told), "{file}: {told}");
+    }
+    assert!(!dir.path().join("out").exists(), "the name is for what is complete");
 }

@@ -1,11 +1,13 @@
 //! Watching a run: a bar on a terminal, and Ctrl-C.
 
 use crate::console::Failure;
+use crate::report::Keeper;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use weir_sim::results::Part;
 use weir_sim::{Observer, Progress};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -90,6 +92,26 @@ impl Observer for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Watches a run and keeps what it comes to.
+pub struct Kept<'a> {
+    /// Watches.
+    pub watch: Watch,
+    /// Keeps.
+    pub keeper: Keeper<'a>,
+}
+
+impl Observer for Kept<'_> {
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
+        self.watch.progress(progress)
+    }
+    fn keeps(&mut self, index: usize) -> bool {
+        self.keeper.is_due(index)
+    }
+    fn keep(&mut self, part: Part) {
+        self.keeper.keep(part);
     }
 }
 

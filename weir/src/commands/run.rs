@@ -1,10 +1,10 @@
 //! `weir run`
 
 use super::folder;
-use super::progress::{self, Watch};
+use super::progress::{self, Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
-use crate::report::{self, PaperValue, Run, RunDir, Tables, format, metrics, table};
+use crate::report::{self, Keeper, PaperValue, Run, RunDir, Tables, format, metrics, table};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_sim::RunError;
@@ -139,24 +139,31 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let mut watch = Watch::new(console.watched && !args.quiet);
     let mut described = describe(experiment);
-    let (results, facts, failure) = match args.on {
-        Backend::Sim => (weir_sim::run(experiment, &mut watch).map_err(blame)?, None, None),
-        Backend::Mininet => {
-            let pcaps = args.pcap.as_deref().map(folder).transpose()?;
-            let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps };
-            let outcome = mininet::run(experiment, &options, &mut watch)?;
-            (outcome.results, Some(outcome.facts), outcome.failure)
+    let before = described.clone();
+    let keeper = Keeper::new(place, &before, experiment).map_err(Failure::work)?;
+    let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
+    let outcome = match args.on {
+        Backend::Sim => {
+            weir_sim::run(experiment, &mut kept).map_err(blame).map(|results| (results, None, None))
         }
+        Backend::Mininet => in_mininet(experiment, args, &mut kept),
     };
+    let Kept { watch, keeper } = kept;
     drop(watch);
-    if let (true, Some(failure)) = (results.order.is_empty(), failure.as_ref()) {
-        return Err(failure.clone()); // there is nothing to keep
-    }
+    let (results, facts, failure) = match outcome {
+        Ok((results, _, Some(failure))) if results.order.is_empty() => {
+            keeper.discard();
+            return Err(failure);
+        }
+        Err(failure) => {
+            keeper.discard();
+            return Err(failure);
+        }
+        Ok(outcome) => outcome,
+    };
     described.facts.extend(facts.iter().flat_map(fabric_facts));
-    let written = place.write(|dir| {
-        report::write(dir, &described, &results)?;
+    let written = keeper.finish(&results, &described, |dir| {
         facts.as_ref().map_or(Ok(()), |facts| report::write_fabric(dir, facts))
     });
     let dir = written.map_err(Failure::work)?;
@@ -174,6 +181,15 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         (None, true) => Err(Failure::Interrupted(format!("{} has what was done until then", dir.display()))),
         (None, false) => Ok(()),
     }
+}
+
+type Outcome = (Results, Option<FabricFacts>, Option<Failure>);
+
+fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Result<Outcome, Failure> {
+    let pcaps = args.pcap.as_deref().map(folder).transpose()?;
+    let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps };
+    let outcome = mininet::run(experiment, &options, &mut kept.watch)?;
+    Ok((outcome.results, Some(outcome.facts), outcome.failure))
 }
 
 /// What the report's heading says of a real fabric.

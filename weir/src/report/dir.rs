@@ -1,4 +1,4 @@
-//! The run directory: complete or not there.
+//! The run directory `x`: complete or not there. While the run goes, `x.partial` holds what it has come to.
 
 use std::{
     fs, io,
@@ -48,7 +48,12 @@ const OURS: [&str; 8] = [
     "pauses.csv",
 ];
 
-/// A place for the results of a run, found before it and filled after it.
+/// What a directory is called in which a run is not at its end. One that stays was killed.
+const PARTIAL: &str = ".partial";
+/// Where a partial directory holds what is being written.
+const NEXT: &str = ".next";
+
+/// A place for the results of a run, named before it.
 #[derive(Debug)]
 pub struct RunDir {
     target: Target,
@@ -69,73 +74,153 @@ impl RunDir {
     }
 
     fn numbered_in(parent: &Path, name: &str, seed: u64) -> RunDir {
-        // A name is free text: what does not belong in a file name becomes a dash.
-        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
-        let stem = format!("{}-{seed}", name.trim_start_matches('.').chars().map(keep).collect::<String>());
+        let stem = format!("{}-{seed}", file_name(name.trim_start_matches('.')));
         RunDir { target: Target::Next { parent: parent.to_owned(), stem } }
     }
 
     /// Exactly `dir`, which must be new, empty or the directory of an earlier run.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
         check(dir)?;
+        check(&partial_of(dir))?;
         Ok(RunDir { target: Target::Exactly(dir.to_owned()) })
     }
 
-    /// Has `fill` write into a hidden directory beside the target and then gives that its name. If
-    /// anything fails nothing is left behind, and an earlier run at the target stays.
-    pub fn write(self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| DirError::Io { path, source }
-        };
-        let parent = match &self.target {
+    /// Takes the name: `<dir>.partial` is there from now on.
+    pub fn open(self) -> Result<OpenRun, DirError> {
+        let (dir, partial) = match self.target {
             Target::Exactly(dir) => {
-                dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+                let partial = partial_of(&dir);
+                // That of a run that was killed; this one repeats it.
+                match fs::remove_dir_all(&partial) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&partial)(error)),
+                    _ => fs::create_dir_all(&partial).map_err(at(&partial))?,
+                }
+                (dir, partial)
             }
-            Target::Next { parent, .. } => parent,
+            Target::Next { parent, stem } => first_free(&parent, &stem).map_err(at(&parent))?,
         };
-        fs::create_dir_all(parent).map_err(at(parent))?;
-        let draft = Draft(parent.join(format!(".weir-{}", std::process::id())));
-        fs::create_dir(&draft.0).map_err(at(&draft.0))?;
-        fill(&draft.0).map_err(at(&draft.0))?;
-        let dir = match &self.target {
-            Target::Exactly(dir) => {
-                check(dir)?;
-                replace(&draft.0, dir).map_err(at(dir))?;
-                dir.clone()
-            }
-            Target::Next { parent, stem } => first_free(&draft.0, parent, stem).map_err(at(parent))?,
-        };
-        Ok(dir)
+        Ok(OpenRun { dir, partial, kept: false })
     }
 }
 
-/// Renames `draft` to the first free of `stem`, `stem-2`, `stem-3`...
-fn first_free(draft: &Path, parent: &Path, stem: &str) -> io::Result<PathBuf> {
+fn at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
+    let path = path.to_owned();
+    move |source| DirError::Io { path: path.clone(), source }
+}
+
+/// Free text as part of a file name: what does not belong there becomes a dash.
+pub fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
+}
+
+/// What `dir` is called while it is not complete.
+fn partial_of(dir: &Path) -> PathBuf {
+    let mut name = dir.file_name().unwrap_or_default().to_owned();
+    name.push(PARTIAL);
+    dir.with_file_name(name)
+}
+
+/// Takes the first of `stem`, `stem-2`, `stem-3`... that no run has, done or on its way.
+fn first_free(parent: &Path, stem: &str) -> io::Result<(PathBuf, PathBuf)> {
+    fs::create_dir_all(parent)?;
     for n in 1u64.. {
         let dir = parent.join(if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
-        // Creating it claims the name; renaming over an empty directory is atomic.
-        match fs::create_dir(&dir) {
-            Ok(()) => return fs::rename(draft, &dir).map(|()| dir),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+        let partial = partial_of(&dir);
+        // Creating it takes the name.
+        match fs::create_dir(&partial) {
+            Ok(()) if dir.exists() => fs::remove_dir(&partial)?,
+            Ok(()) => return Ok((dir, partial)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
     Err(io::Error::other("no free name"))
 }
 
-/// Puts `draft` where `dir` is or was.
+/// A run on its way. Where it ends without results nothing stays; what was kept of it before does.
+#[derive(Debug)]
+pub struct OpenRun {
+    dir: PathBuf,
+    partial: PathBuf,
+    kept: bool,
+}
+
+impl OpenRun {
+    /// Has `fill` write what there is by now. Who reads meanwhile, or after the run was killed, finds
+    /// whole files.
+    pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
+        let next = self.filled(fill)?;
+        let rename = || {
+            for entry in fs::read_dir(&next)? {
+                let entry = entry?;
+                fs::rename(entry.path(), self.partial.join(entry.file_name()))?;
+            }
+            fs::remove_dir(&next)
+        };
+        rename().map_err(at(&self.partial))?;
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Has `fill` write the results and gives them their name. If that fails an earlier run there stays.
+    pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
+        let next = self.filled(fill)?;
+        check(&self.dir)?;
+        replace(&next, &self.dir).map_err(at(&self.dir))?;
+        self.kept = false;
+        Ok(self.dir.clone())
+    }
+
+    /// Leaves what was kept, under its partial name.
+    pub fn leave(self) -> PathBuf {
+        self.partial.clone()
+    }
+
+    /// Leaves nothing.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    fn filled(&self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
+        let next = self.partial.join(NEXT);
+        let write = || {
+            if next.exists() {
+                fs::remove_dir_all(&next)?;
+            }
+            fs::create_dir(&next)?;
+            fill(&next)
+        };
+        write().map_err(at(&next))?;
+        Ok(next)
+    }
+}
+
+impl Drop for OpenRun {
+    fn drop(&mut self) {
+        if !self.kept {
+            // If removal fails there is nobody left to tell.
+            let _ = fs::remove_dir_all(&self.partial);
+        }
+    }
+}
+
+/// Puts `draft` where `dir` is or was, in one step: one of the two is there at any moment.
 fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
     if !dir.exists() {
         return fs::rename(draft, dir);
     }
-    let old = Draft(draft.with_extension("old"));
-    fs::rename(dir, &old.0)?;
-    if let Err(error) = fs::rename(draft, dir) {
-        fs::rename(&old.0, dir)?;
-        return Err(error);
+    match renameat_with(CWD, draft, CWD, dir, RenameFlags::EXCHANGE) {
+        Ok(()) => return Ok(()), // The earlier one is in the draft's place, which goes.
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => {}
+        Err(error) => return Err(error.into()),
     }
-    Ok(())
+    // A file system that cannot.
+    let old = draft.with_extension("old");
+    fs::rename(dir, &old)?;
+    fs::rename(draft, dir).inspect_err(|_| {
+        let _ = fs::rename(&old, dir);
+    })
 }
 
 /// Refuses a directory with anything in it that is not a run's.
@@ -153,21 +238,12 @@ fn check(dir: &Path) -> Result<(), DirError> {
         .map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned()))
         .collect::<Result<_, _>>()
         .map_err(io)?;
-    let is_ours = |name: &String| OURS.contains(&name.as_str()) || name.ends_with(".svg");
-    let a_run = names.iter().any(|name| name == "summary.json");
+    let is_ours =
+        |name: &String| OURS.contains(&name.as_str()) || name.ends_with(".svg") || name.starts_with(NEXT);
+    let a_run = names.iter().any(|name| name == "summary.json" || name.starts_with(NEXT));
     match names.iter().find(|name| !a_run || !is_ours(name)) {
         Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry: entry.clone() }),
         None => Ok(()),
-    }
-}
-
-/// A directory that goes away with this value, if it still has that name.
-struct Draft(PathBuf);
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        // Renamed away after success; if removal fails there is nobody left to tell.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -178,6 +254,10 @@ mod tests {
     fn fill(dir: &Path) -> io::Result<()> {
         fs::write(dir.join("summary.json"), "{}")?;
         fs::write(dir.join("queue-s1-3.svg"), "<svg/>")
+    }
+
+    fn write(place: RunDir) -> Result<PathBuf, DirError> {
+        place.open()?.finish(fill)
     }
 
     fn entries(dir: &Path) -> Vec<String> {
@@ -193,7 +273,7 @@ mod tests {
     fn names_are_never_reused() {
         let root = tempfile::tempdir().unwrap();
         for expected in ["fig 9!-7", "fig 9!-7-2", "fig 9!-7-3"] {
-            let dir = RunDir::numbered_in(root.path(), "fig 9!", 7).write(fill).unwrap();
+            let dir = write(RunDir::numbered_in(root.path(), "fig 9!", 7)).unwrap();
             assert_eq!(dir, root.path().join(expected.replace([' ', '!'], "-")));
         }
         assert_eq!(entries(root.path()), ["fig-9--7", "fig-9--7-2", "fig-9--7-3"]);
@@ -202,7 +282,7 @@ mod tests {
     #[test]
     fn a_name_cannot_leave_its_directory() {
         let root = tempfile::tempdir().unwrap();
-        let dir = RunDir::numbered_in(root.path(), "../../etc", 1).write(fill).unwrap();
+        let dir = write(RunDir::numbered_in(root.path(), "../../etc", 1)).unwrap();
         assert_eq!(dir.parent(), Some(root.path()));
     }
 
@@ -210,8 +290,8 @@ mod tests {
     fn a_failed_run_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
-        RunDir::at(&out).unwrap().write(fill).unwrap();
-        let failed = RunDir::at(&out).unwrap().write(|dir| {
+        write(RunDir::at(&out).unwrap()).unwrap();
+        let failed = RunDir::at(&out).unwrap().open().unwrap().finish(|dir| {
             fs::write(dir.join("run.yaml"), "half")?;
             Err(io::Error::other("disk full"))
         });
@@ -224,9 +304,11 @@ mod tests {
     fn an_earlier_run_is_replaced_and_other_things_are_not() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
-        RunDir::at(&out).unwrap().write(fill).unwrap();
-        RunDir::at(&out).unwrap().write(|dir| fs::write(dir.join("summary.json"), "new")).unwrap();
+        write(RunDir::at(&out).unwrap()).unwrap();
+        let again = RunDir::at(&out).unwrap().open().unwrap();
+        again.finish(|dir| fs::write(dir.join("summary.json"), "new")).unwrap();
         assert_eq!(entries(&out), ["summary.json"]);
+        assert_eq!(entries(root.path()), ["out"]);
 
         fs::write(out.join("thesis.tex"), "years of work").unwrap();
         let refused = RunDir::at(&out).unwrap_err().to_string();
@@ -239,5 +321,31 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("logo.svg"), "").unwrap();
         assert!(matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })));
+    }
+
+    #[test]
+    fn what_was_kept_stays_and_whoever_comes_next_takes_another_name() {
+        let root = tempfile::tempdir().unwrap();
+        let next = || RunDir::numbered_in(root.path(), "x", 1).open().unwrap();
+        let mut killed = next();
+        for _ in 0..2 {
+            killed.keep(fill).unwrap();
+        }
+        let partial = killed.leave();
+        assert_eq!(partial, root.path().join("x-1.partial"));
+        assert_eq!(entries(&partial), ["queue-s1-3.svg", "summary.json"]);
+        assert_eq!(next().finish(fill).unwrap(), root.path().join("x-1-2"));
+        assert_eq!(entries(root.path()), ["x-1-2", "x-1.partial"]);
+    }
+
+    #[test]
+    fn a_place_by_name_repeats_the_run_that_was_killed_there() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        let mut killed = RunDir::at(&out).unwrap().open().unwrap();
+        killed.keep(fill).unwrap();
+        fs::create_dir(killed.leave().join(NEXT)).unwrap(); // In the middle of the next one.
+        write(RunDir::at(&out).unwrap()).unwrap();
+        assert_eq!(entries(root.path()), ["out"]);
     }
 }

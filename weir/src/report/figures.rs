@@ -1,6 +1,7 @@
 //! From the results of a run to its charts.
 
 use super::chart::{Axis, Chart, Line, Mark, Names, Unit};
+use super::dir::file_name;
 use super::format;
 use super::metrics::{port_name, ports_by_congestion};
 use std::collections::BTreeSet;
@@ -409,11 +410,6 @@ fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     };
     let figure = Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, chart };
     Some(Section { title: "PFC pauses".into(), note: None, figures: vec![figure] })
-}
-
-/// `s1:3` and `hpcc eta=0.95` as parts of file names.
-fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }
 
 #[cfg(test)]

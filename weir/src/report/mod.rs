@@ -1,6 +1,7 @@
 //! What a run leaves behind: a directory with numbers, series, charts and one page that shows them.
 //!
-//! [`RunDir`] finds the place before a run and fills it after it, completely or not at all.
+//! [`RunDir`] finds the place before a run, [`Keeper`] fills it: beside its place while it goes, completely or not
+//! at all at its end.
 //! [`table`](table::table) is the page's summary for the terminal.
 
 pub mod chart;
@@ -8,6 +9,7 @@ pub mod csv;
 pub mod dir;
 pub mod figures;
 pub mod format;
+pub mod keeper;
 pub mod metrics;
 pub mod page;
 pub mod paper;
@@ -17,6 +19,7 @@ pub mod table;
 
 pub use csv::Tables;
 pub use dir::{DirError, RunDir};
+pub use keeper::Keeper;
 pub use paper::PaperValue;
 
 use chart::Size;

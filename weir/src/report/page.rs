@@ -46,7 +46,7 @@ fn heading(run: &Run, results: &Results) -> Markup {
             h1 { (run.name) }
             @if let Some(about) = &run.about { p.about { (about) } }
             @if summary.partial {
-                p.partial role="note" { strong { "Interrupted. " } "The numbers cover what had been simulated until then." }
+                p.partial role="note" { strong { "Not complete. " } "The run was broken off, or goes on: the numbers are of what it had simulated until now." }
             }
             dl {
                 @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
