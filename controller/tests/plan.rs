@@ -93,7 +93,7 @@ fn members_come_before_the_prefixes_that_use_them() {
             < at(&format!("forward[dst_addr=a000200/24] spread(group={group} size=2 slice=0)"))
     );
     at(&format!("member[group={group} index=1] member_port(port=3)"));
-    at("traffic_class[kind=1] classify(priority=1)");
+    at("traffic_class[kind=1 express=0] classify(priority=1)");
 }
 
 #[test]

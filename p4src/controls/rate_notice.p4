@@ -69,6 +69,7 @@ control MakeNotice(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         hdr.ports.dst_port = entropy;
         hdr.udp.length = RATE_UDP_BYTES;
         hdr.weir.kind = KIND_RATE;
+        hdr.weir.express = 0;
         hdr.weir.flags = 0;
         hdr.weir.concurrency = 0;
         hdr.weir.int_hops = 0;

@@ -40,11 +40,11 @@ const bit<32> POLICY_GROUP = 0xEF574549;     // 239.87.69.73
 @noWarn("unused") const bit<4> KIND_PROBE_REPLY = 5;
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
 const bit<4> KIND_POLICY    = 7;
-@noWarn("unused") const bit<8> FLAG_START      = 0x01;
-@noWarn("unused") const bit<8> FLAG_END        = 0x02;
-@noWarn("unused") const bit<8> FLAG_TELEMETRY  = 0x04;
-@noWarn("unused") const bit<8> FLAG_RETRANSMIT = 0x20;
-@noWarn("unused") const bit<8> FLAG_ESCAPE     = 0x40;      // set by the switch that took the last token
+@noWarn("unused") const bit<7> FLAG_START      = 0x01;
+@noWarn("unused") const bit<7> FLAG_END        = 0x02;
+@noWarn("unused") const bit<7> FLAG_TELEMETRY  = 0x04;
+@noWarn("unused") const bit<7> FLAG_RETRANSMIT = 0x20;
+@noWarn("unused") const bit<7> FLAG_ESCAPE     = 0x40;      // set by the switch that took the last token
 
 // INT record: the papers' 64 bits.
 @noWarn("unused") const bit<16> RECORD_BYTES = 8;

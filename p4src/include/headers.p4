@@ -43,7 +43,8 @@ header udp_t {
 header weir_t {
     bit<4>  version;
     bit<4>  kind;
-    bit<8>  flags;
+    bit<1>  express;                 // of the eight flags the one that tables match: may go before others of its kind
+    bit<7>  flags;
     bit<4>  tokens;
     bit<4>  subflow;
     bit<8>  int_format;              // what the records are made of

@@ -5,7 +5,7 @@ to 0; so where a test wants a queue to stay, its packet is of priority 1.
 """
 
 from stf import Stf
-from wire import CE, DATA, ECT0_AND_ECT1, ICMP, NACK, NOT_ECT, length, plain_frame, weir_frame
+from wire import CE, DATA, ECT0_AND_ECT1, EXPRESS, ICMP, NACK, NOT_ECT, length, plain_frame, weir_frame
 
 
 def queue_bytes_counts(_program):
@@ -61,7 +61,7 @@ def queue_bytes_dropped(_program):
 
 def classes_priority(_program):
     stf = Stf(
-        """The class of a packet is its kind's entry, else 0. Seen here by the rule that only a packet of priority 0 resets
+        """The class of a packet is that of its kind and EXPRESS flag, else 0. Seen here by the rule that only a packet of priority 0 resets
 queue_bytes. What is not Weir has priority 0."""
     )
     stf.via("h2", 2)
@@ -70,6 +70,15 @@ queue_bytes. What is not Weir has priority 0."""
     stf.register("queue_bytes", 2, 500)
     stf.packet(1, weir_frame(kind=NACK))
     stf.expect(2, weir_frame(kind=NACK, ttl=63))
+    stf.register_is("queue_bytes", 2, 500)
+    stf.note("the same, EXPRESS, has no entry of its own: priority 0; with one, that")
+    stf.packet(1, weir_frame(kind=NACK, flags=EXPRESS))
+    stf.expect(2, weir_frame(kind=NACK, flags=EXPRESS, ttl=63))
+    stf.register_is("queue_bytes", 2, 0)
+    stf.classify(NACK, 3, express=1)
+    stf.register("queue_bytes", 2, 500)
+    stf.packet(1, weir_frame(kind=NACK, flags=EXPRESS))
+    stf.expect(2, weir_frame(kind=NACK, flags=EXPRESS, ttl=63))
     stf.register_is("queue_bytes", 2, 500)
     stf.note("kind 3 has no entry: priority 0")
     stf.packet(1, weir_frame(kind=3))

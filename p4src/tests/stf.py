@@ -45,8 +45,8 @@ class Stf:
         for index, port in enumerate(ports):
             self.lines.append(f"add member group:{group} index:{index} member_port(port:{port})")
 
-    def classify(self, kind, priority):
-        self.lines.append(f"add traffic_class kind:{kind} classify(priority:{priority})")
+    def classify(self, kind, priority, express=0):
+        self.lines.append(f"add traffic_class kind:{kind} express:{express} classify(priority:{priority})")
 
     def identify(self, switch_id):
         self.lines.append(f"setdefault switch_identity identify(switch_id:0x{switch_id:03x})")

@@ -79,6 +79,7 @@ def tables(data_priority):
     for kind, priority in ((wire.DATA, data_priority), (wire.ACK, 7), (wire.NACK, 7), (wire.CNP, 6), (wire.PROBE, 1), (6, 3),
                            (wire.POLICY, 4)):
         stf.classify(kind, priority)
+    stf.classify(wire.DATA, 2, express=1)
     for port in PORTS:
         # A step: marking is certain on one side of it and impossible on the other, whatever is drawn.
         step = (0, 1, 1000, 100_000)[port % 4]

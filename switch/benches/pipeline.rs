@@ -60,7 +60,7 @@ fn configure(pipeline: &mut Pipeline) {
     }
     let class = table(pipeline, "traffic_class");
     let classify = ActionCall::action("classify", [bytes(7)]);
-    pipeline.table_add(class, &[exact(u32::from(ACK))], 0, &classify).expect("a class");
+    pipeline.table_add(class, &[exact(u32::from(ACK)), exact(0)], 0, &classify).expect("a class");
     let profile = table(pipeline, "port_profile");
     for port in 0..8 {
         let values = [u32::from(RATE_100G), 100_000, 400_000, 0x100, 1].map(bytes);

@@ -40,8 +40,8 @@ pub enum Entry {
     },
     /// Which queue a kind of packet waits in.
     TrafficClass {
-        /// Kind of Weir packet.
-        kind: u8,
+        /// Kind of Weir packet, and whether it has the flag EXPRESS.
+        packets: (u8, bool),
         /// The queue.
         priority: u8,
     },
@@ -153,7 +153,9 @@ impl Entry {
             Entry::TreeRoute { tree, dst, .. } => {
                 vec![("tree", exact(tree.into())), ("dst_addr", Field::Exact(dst.to_bits().into()))]
             }
-            Entry::TrafficClass { kind, .. } => vec![("kind", exact(kind.into()))],
+            Entry::TrafficClass { packets: (kind, express), .. } => {
+                vec![("kind", exact(kind.into())), ("express", exact(express.into()))]
+            }
             Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
             Entry::PortRow { port, .. } => vec![("port", exact(port))],
             Entry::Deflection { port, .. } => vec![("port", exact(port))],

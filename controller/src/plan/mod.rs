@@ -27,6 +27,8 @@ use weir_units::Bandwidth;
 pub const DATA_PRIORITY: u8 = 0;
 /// The queue of feedback, with [`PlanOptions::feedback_first`].
 pub const FEEDBACK_PRIORITY: u8 = 1;
+/// The queue of short messages, with [`PlanOptions::short_first`]. They are little, and may delay feedback.
+pub const EXPRESS_PRIORITY: u8 = 2;
 /// The queue of what was deflected as often as it may be (Dart's escape class), with [`PlanOptions::deflection`]. It is
 /// late as it is, and little.
 pub const ESCAPE_PRIORITY: u8 = 2;
@@ -36,8 +38,9 @@ pub const ESCAPE_PRIORITY: u8 = 2;
 pub struct PlanOptions {
     /// When ports mark; `None`: never.
     pub ecn: Option<EcnConfig>,
-    /// Kind of Weir packet -> priority queue (7 is served first). A kind that is not here waits in queue 0.
-    pub classes: BTreeMap<u8, u8>,
+    /// Kind of Weir packet, with or without the flag EXPRESS -> priority queue (7 is served first). What is not here
+    /// waits in queue 0.
+    pub classes: BTreeMap<(u8, bool), u8>,
     /// How often FNCC's All_INT_Table is refreshed, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,
     /// What ports of a rate compute, in programs that have ports compute something.
@@ -53,7 +56,15 @@ impl PlanOptions {
     /// priority queues.
     pub fn feedback_first(mut self) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
-        self.classes = FEEDBACK.map(|kind| (kind, FEEDBACK_PRIORITY)).into();
+        self.classes.extend(FEEDBACK.map(|kind| ((kind, false), FEEDBACK_PRIORITY)));
+        self
+    }
+
+    /// DATA that its host says is of a short message above other DATA (Dart's Pri-Q). Needs switches with three
+    /// priority queues.
+    pub fn short_first(mut self) -> PlanOptions {
+        const DATA: u8 = 0;
+        self.classes.insert((DATA, true), EXPRESS_PRIORITY);
         self
     }
 }
@@ -198,7 +209,8 @@ fn entries(
         entries.push(Entry::SwitchIdentity { id: topology.switch(ix).wire_id });
     }
     entries.extend(options.int_refresh.map(|ticks| Entry::IntRefresh { ticks }));
-    entries.extend(options.classes.iter().map(|(&kind, &priority)| Entry::TrafficClass { kind, priority }));
+    let classes = options.classes.iter();
+    entries.extend(classes.map(|(&packets, &priority)| Entry::TrafficClass { packets, priority }));
     if has("port_profile") || options.ecn.is_some() {
         for (port, link) in topology.switch(ix).ports() {
             let rate = topology.link(link).rate;
