@@ -7,6 +7,7 @@
 //! 2. [`mod@routes`]: symmetric ECMP or spanning trees over it.
 //! 3. [`mod@verify`]: a proof over every pair and every hash value that data and ACK take the same path
 //!    in opposite directions, without loop or black hole.
+//!    [`flood`]: the tree along which POLICY packets go, and its proof.
 //! 4. [`mod@plan`]: the table entries of each switch as P4Runtime updates.
 //! 5. [`mod@reconcile`]: what a switch lacks of its plan, as updates in an order without black holes or loops.
 //!
@@ -22,6 +23,7 @@ pub mod client;
 mod compiled;
 pub mod deflect;
 pub mod export;
+pub mod flood;
 pub mod hash;
 pub mod import;
 pub mod path;
@@ -39,6 +41,7 @@ mod walk;
 pub mod watch;
 pub mod words;
 
+pub use flood::{FloodConfig, FloodFault, FloodProof, verify_flood};
 pub use path::{BaseRtt, Path, PathHop};
 pub use plan::{PlanError, PlanOptions, plan};
 pub use routes::{Method, RouteError, Routes, reroute, routes};

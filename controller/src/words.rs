@@ -102,7 +102,15 @@ fn table_entry(entry: &TableEntry, p4info: &Index) -> String {
         None => "the program's default".into(),
     };
     let priority = if entry.priority == 0 { String::new() } else { format!(" priority={}", entry.priority) };
-    format!("{name}[{key}]{priority} -> {says}")
+    let meter = entry.meter_config.map_or(String::new(), |it| {
+        let peak = if (it.pir, it.pburst) == (it.cir, it.cburst) {
+            String::new()
+        } else {
+            format!(" peak={}/s:{}", it.pir, it.pburst)
+        };
+        format!(" meter={}/s:{}{peak}", it.cir, it.cburst)
+    });
+    format!("{name}[{key}]{priority} -> {says}{meter}")
 }
 
 fn call(action: &Action, p4info: &Index) -> String {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::{Method, routes};
 use weir_controller::topology::Topology;
+use weir_controller::words::update as update_in_words;
 use weir_controller::{PlanError, PlanOptions, plan};
 use weir_proto::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType, table_action, update};
 use weir_proto::p4info::{Index, Object, parse};
@@ -29,7 +30,10 @@ fn entry(update: &Update) -> &TableEntry {
 
 /// An update as text by names, the way a person would write it.
 fn text(index: &Index, update: &Update) -> String {
-    let entry = entry(update);
+    let Some(entity::Entity::TableEntry(entry)) = update.entity.as_ref().and_then(|e| e.entity.as_ref())
+    else {
+        return update_in_words(update, index);
+    };
     let table = index.tables.id(entry.table_id).unwrap();
     let number = |bytes: &[u8]| to_u64(bytes).unwrap();
     let key = entry.r#match.iter().map(|field| {
@@ -64,16 +68,20 @@ fn a_dumbbells_plan_reads_as_it_should() {
     assert_eq!(
         lines,
         [
+            "+ multicast group 1 -> ports 2",
+            "+ multicast group 2 -> ports 1",
             "switch_identity[] identify(switch_id=1)",
             "port_profile[profile_port=1] profile(rate_code=8 ecn_kmin=0 ecn_kmax=0 ecn_slope=0 fabric=0)",
             "port_profile[profile_port=2] profile(rate_code=8 ecn_kmin=0 ecn_kmax=0 ecn_slope=0 fabric=1)",
+            "policy_flood[port=1] flood(group=1)",
+            "policy_flood[port=2] flood(group=2)",
             "forward[dst_addr=a000101/32] deliver(port=1 dst_mac=2199191027969)",
             "forward[dst_addr=a000200/24] via(port=2)",
         ]
     );
-    assert_eq!(plan["s1"][0].r#type, i32::from(update::Type::Modify));
-    assert!(entry(&plan["s1"][0]).is_default_action);
-    assert!(plan["s1"][1..].iter().all(|u| u.r#type == i32::from(update::Type::Insert)));
+    assert_eq!(plan["s1"][2].r#type, i32::from(update::Type::Modify));
+    assert!(entry(&plan["s1"][2]).is_default_action);
+    assert!(plan["s1"][3..].iter().all(|u| u.r#type == i32::from(update::Type::Insert)));
 }
 
 #[test]
@@ -264,7 +272,10 @@ fn k16_is_planned_quickly() {
     assert_eq!(plan.len(), 320);
     // 320 identities, 16 ports each, 8 members on 256 switches; 8 hosts and 127 other racks on an edge switch, 128
     // racks on each of the others.
+    let unicast = 320 + 320 * 16 + 256 * 8 + 128 * (8 + 127) + 192 * 128;
+    // The flooding tree joins 128 edges, 16 aggregations and a core: an entry and a group at each port.
+    let flood = 2 * (1024 + 2 * (128 + 16 + 1 - 1));
     let count: usize = plan.values().map(Vec::len).sum();
-    assert_eq!(count, 320 + 320 * 16 + 256 * 8 + 128 * (8 + 127) + 192 * 128);
+    assert_eq!(count, unicast + flood);
     assert!(took.as_secs() < 20, "{took:?}");
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{fabric, parallel, ring};
+use common::{fabric, hears, parallel, ring};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
@@ -12,7 +12,7 @@ use weir_controller::plan::{decode, goals};
 use weir_controller::reconcile::{Goal, Identity, Step, canonical, difference, identity};
 use weir_controller::routes::{Hop, Method, Routes, reroute, routes};
 use weir_controller::topology::{LinkIx, Topology};
-use weir_controller::{PlanOptions, verify};
+use weir_controller::{PlanOptions, verify, verify_flood};
 use weir_proto::p4::v1::update::Type;
 use weir_proto::p4::v1::{Entity, Update};
 use weir_proto::p4info::Index;
@@ -112,6 +112,10 @@ impl Fabric {
                 }
             }
         }
+        for host in left.host_ixs() {
+            let heard = hears(left, &routes, host).expect("no circle");
+            assert!(heard.windows(2).all(|two| two[0] != two[1]), "twice: {heard:?}");
+        }
         let hosts: Vec<_> = left.host_ixs().step_by(1 + left.hosts.len() / 6).collect();
         for (&a, &b) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
             for hash in (0..6).map(|i| PathHash(0x9e37_79b1u32.wrapping_mul(i + 1))) {
@@ -159,6 +163,7 @@ proptest! {
             prop_assert!(proof.is_ok(), "{proof:?}");
             it.roll_out(&next, &left, first, true);
             prop_assert!(verify(&left, &it.routes()).is_ok(), "what the switches hold");
+            prop_assert_eq!(verify_flood(&left, &it.routes()).map(|_| ()), Ok(()));
             now = next;
         }
         prop_assert_eq!(&it.routes().switches.len(), &base.switches.len());
@@ -187,6 +192,7 @@ proptest! {
         }
         it.roll_out(&base, &whole, 0, false);
         prop_assert!(verify(&whole, &it.routes()).is_ok());
+        prop_assert_eq!(verify_flood(&whole, &it.routes()).map(|_| ()), Ok(()));
     }
 }
 

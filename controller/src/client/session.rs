@@ -14,7 +14,7 @@ use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use weir_proto::p4::v1::stream_message_request::Update as Ask;
 use weir_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, MulticastGroupEntry,
+    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, MeterConfig, MulticastGroupEntry,
     PacketReplicationEngineEntry, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest,
     TableEntry, Update, WriteRequest,
 };
@@ -137,7 +137,11 @@ impl Session {
 
     /// Everything that [`crate::reconcile`] compares.
     pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
-        let mut found = self.read(vec![table(TableEntry::default())]).await?;
+        // Servers tell of an entry's meter only if asked.
+        let has_meters = p4info.direct_meters.iter().next().is_some();
+        let entries =
+            TableEntry { meter_config: has_meters.then(MeterConfig::default), ..TableEntry::default() };
+        let mut found = self.read(vec![table(entries)]).await?;
         let defaults =
             p4info.tables.iter().filter(|it| it.const_default_action_id == 0 && it.implementation_id == 0);
         let defaults: Vec<Entity> = defaults

@@ -1,5 +1,6 @@
 //! Back from a switch's entities to its routes, to prove what is really there.
 
+use crate::reconcile::{canonical, replica_port};
 use crate::routes::{Hop, Method, Routes, SwitchRoutes};
 use crate::topology::{Prefix, Topology};
 use crate::words;
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_proto::p4::v1::entity::Entity as Kind;
 use weir_proto::p4::v1::field_match::FieldMatchType;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
 use weir_proto::p4::v1::table_action::Type as ActionType;
 use weir_proto::p4::v1::{Entity, TableEntry};
 use weir_proto::p4info::{Index, Object};
@@ -23,6 +25,7 @@ pub fn decode(
     for switch in &topology.switches {
         let mut routes = SwitchRoutes::default();
         let mut members: BTreeMap<u16, BTreeMap<u16, u16>> = BTreeMap::new();
+        let groups = multicast_groups(held.get(&switch.name).map_or(&[], Vec::as_slice));
         for entity in held.get(&switch.name).into_iter().flatten() {
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
             take(entry, p4info, &mut routes, &mut members).ok_or_else(|| {
@@ -33,6 +36,10 @@ pub fn decode(
             // A gap ends the group: packets that choose what is behind it are dropped.
             let ports = (0..).map_while(|index| ports.get(&index).copied()).collect();
             routes.groups.insert(group, ports);
+        }
+        for to in routes.flood.values_mut() {
+            // So far the group, as `take` has found it.
+            *to = to.first().and_then(|group| groups.get(group)).cloned().unwrap_or_default();
         }
         switches.push(routes);
     }
@@ -99,7 +106,25 @@ fn take(
             routes.trees.resize(routes.trees.len().max(tree + 1), BTreeMap::new());
             routes.trees[tree].insert(dst, port()?);
         }
+        "policy_flood" if !entry.is_default_action => {
+            routes.flood.insert(small("port")?, vec![u16::try_from(param("group")?).ok()?]);
+        }
         _ => {}
     }
     Some(())
+}
+
+/// Where the copies of each multicast group go.
+fn multicast_groups(held: &[Entity]) -> BTreeMap<u16, Vec<u16>> {
+    let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
+        Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
+            Pre::MulticastGroupEntry(it) => {
+                let ports = it.replicas.iter().filter_map(|it| u16::try_from(replica_port(it)).ok());
+                Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))
+            }
+            Pre::CloneSessionEntry(_) => None,
+        },
+        _ => None,
+    });
+    groups.collect()
 }

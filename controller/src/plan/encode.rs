@@ -5,8 +5,9 @@ use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
 use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
 use weir_proto::p4::v1::replica::PortKind;
 use weir_proto::p4::v1::{
-    Action, CloneSessionEntry, Entity, FieldMatch, PacketReplicationEngineEntry, Replica, TableAction,
-    TableEntry, Update, action, entity, table_action, update,
+    Action, CloneSessionEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity, table_action,
+    update,
 };
 use weir_proto::p4info::{Index, Object};
 use weir_proto::value;
@@ -38,6 +39,7 @@ impl<'a> Encoder<'a> {
             r#match: key(table, &entry.key())?,
             action: Some(self.action(table, entry.call())?),
             is_default_action: entry.is_default(),
+            meter_config: entry.meter().map(meter),
             ..TableEntry::default()
         };
         Ok(Entity { entity: Some(entity::Entity::TableEntry(table_entry)) })
@@ -75,18 +77,42 @@ impl<'a> Encoder<'a> {
     }
 }
 
+/// One rate, two colours: what is not committed is red.
+fn meter((rate, burst): (u64, u64)) -> MeterConfig {
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let (rate, burst) = (signed(rate), signed(burst));
+    MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
+}
+
 /// The clone session of a port's number, whose clones leave by that port.
 pub(super) fn mirror(port: u16) -> Entity {
-    // BMv2 takes only this form of a port, as runtime_json does.
-    #[expect(deprecated)]
-    let replica = Replica { port_kind: Some(PortKind::EgressPort(port.into())), ..Replica::default() };
     let session = CloneSessionEntry {
         session_id: port.into(),
-        replicas: vec![replica],
+        replicas: vec![replica(port)],
         ..CloneSessionEntry::default()
     };
-    let entry = PacketReplicationEngineEntry { r#type: Some(Pre::CloneSessionEntry(session)) };
+    replication(Pre::CloneSessionEntry(session))
+}
+
+/// The multicast group of a port's number: where POLICY packets go that come by that port.
+pub(super) fn flood((&port, others): (&u16, &Vec<u16>)) -> Entity {
+    let group = MulticastGroupEntry {
+        multicast_group_id: port.into(),
+        replicas: others.iter().copied().map(replica).collect(),
+        ..MulticastGroupEntry::default()
+    };
+    replication(Pre::MulticastGroupEntry(group))
+}
+
+fn replication(kind: Pre) -> Entity {
+    let entry = PacketReplicationEngineEntry { r#type: Some(kind) };
     Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(entry)) }
+}
+
+/// BMv2 takes only this form of a port, as runtime_json does.
+#[expect(deprecated)]
+fn replica(port: u16) -> Replica {
+    Replica { port_kind: Some(PortKind::EgressPort(port.into())), ..Replica::default() }
 }
 
 fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, PlanError> {

@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 pub const FORWARD: &str = "forward";
 /// The table that says when a port is crowded; programs without it do not deflect.
 pub const DEFLECTION: &str = "deflection";
+/// The table that says which multicast group takes what comes by a port; programs without it flood nothing.
+pub const POLICY_FLOOD: &str = "policy_flood";
 
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
 /// and parameter names stand in this file and nowhere else.
@@ -95,6 +97,15 @@ pub enum Entry {
         /// The queue.
         priority: u8,
     },
+    /// Where POLICY packets go that come by a port.
+    PolicyFlood {
+        /// The port, and the number of the group of all others.
+        port: u16,
+        /// Bytes per second that it may let through,
+        rate: u64,
+        /// and at once.
+        burst: u64,
+    },
     /// Who the switch is, the default action of a table without keys.
     SwitchIdentity {
         /// What it XORs into `path_id`.
@@ -134,6 +145,7 @@ impl Entry {
             Entry::Deflection { .. } => DEFLECTION,
             Entry::DeflectPort { .. } => "deflect_port",
             Entry::EscapeClass { .. } => "escape_class",
+            Entry::PolicyFlood { .. } => POLICY_FLOOD,
         }
     }
 
@@ -158,7 +170,7 @@ impl Entry {
             }
             Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
             Entry::PortRow { port, .. } => vec![("port", exact(port))],
-            Entry::Deflection { port, .. } => vec![("port", exact(port))],
+            Entry::Deflection { port, .. } | Entry::PolicyFlood { port, .. } => vec![("port", exact(port))],
             Entry::DeflectPort { port, index, .. } => vec![("port", exact(port)), ("index", exact(index))],
             Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } | Entry::EscapeClass { .. } => Vec::new(),
         }
@@ -213,9 +225,18 @@ impl Entry {
             Entry::EscapeClass { priority } => {
                 Call { action: "escape", params: vec![("priority", priority.into())] }
             }
+            Entry::PolicyFlood { port, .. } => Call { action: "flood", params: vec![("group", port.into())] },
             Entry::SwitchIdentity { id } => {
                 Call { action: "identify", params: vec![("switch_id", id.into())] }
             }
+        }
+    }
+
+    /// Bytes per second and burst of the entry's own meter.
+    pub fn meter(&self) -> Option<(u64, u64)> {
+        match *self {
+            Entry::PolicyFlood { rate, burst, .. } => Some((rate, burst)),
+            _ => None,
         }
     }
 }

@@ -11,10 +11,11 @@ pub use entry::{Call, Entry, Field};
 pub use rank::Ranks;
 
 use crate::deflect;
+use crate::flood::FloodConfig;
 use crate::port_row::PortRow;
 use crate::profile::{DeflectionConfig, EcnConfig, EcnError, EcnRamp, ThresholdError};
 use crate::rate;
-use crate::reconcile::{BASE, Goal};
+use crate::reconcile::{BASE, Goal, LAST_WANTED};
 use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
 use std::collections::BTreeMap;
@@ -49,6 +50,8 @@ pub struct PlanOptions {
     pub mirrors: bool,
     /// When ports are crowded, for programs that deflect; `None`: never. Needs switches with three priority queues.
     pub deflection: Option<DeflectionConfig>,
+    /// What a port takes in of POLICY packets, in programs that flood them.
+    pub flood: FloodConfig,
 }
 
 impl PlanOptions {
@@ -152,10 +155,11 @@ pub fn plan(
 ) -> Result<BTreeMap<String, Vec<Update>>, PlanError> {
     let encoder = Encoder::new(p4info);
     let updates = topology.switch_ixs().map(|ix| {
-        let entries = entries(topology, routes, options, p4info, ix)?;
-        let updates: Result<Vec<Update>, PlanError> = entries.iter().map(|e| encoder.update(e)).collect();
-        let mut updates = updates?;
         let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
+        let mut updates: Vec<Update> = floods(routes, p4info, ix).map(insert).collect();
+        for entry in entries(topology, routes, options, p4info, ix)? {
+            updates.push(encoder.update(&entry)?);
+        }
         updates.extend(mirrors(topology, options, ix).map(insert));
         Ok((topology.switch(ix).name.clone(), updates))
     });
@@ -174,6 +178,9 @@ pub fn goals(
     let forward = p4info.tables.named(entry::FORWARD)?.preamble().id;
     let goals = topology.switch_ixs().map(|ix| {
         let mut goal = Goal::default();
+        for group in floods(routes, p4info, ix) {
+            goal.want(LAST_WANTED, group);
+        }
         for entry in entries(topology, routes, options, p4info, ix)? {
             goal.want(ranks.of(ix, &entry), encoder.entity(&entry)?);
         }
@@ -192,6 +199,12 @@ pub fn goals(
 /// The clone sessions of one switch.
 fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> impl Iterator<Item = Entity> {
     topology.switch(ix).ports().filter(|_| options.mirrors).map(|(port, _)| encode::mirror(port))
+}
+
+/// The multicast groups of one switch, if its program refers to any.
+fn floods<'a>(routes: &'a Routes, p4info: &Index, ix: SwitchIx) -> impl Iterator<Item = Entity> + use<'a> {
+    let has_flood = p4info.tables.named(entry::POLICY_FLOOD).is_ok();
+    routes.of(ix).flood.iter().filter(move |_| has_flood).map(encode::flood)
 }
 
 /// What one switch's tables should hold. Groups come before the prefixes that use them, so that a
@@ -220,6 +233,11 @@ fn entries(
             let rate_code = rate::code(rate).unwrap_or(0);
             entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
         }
+    }
+    for &port in routes.of(ix).flood.keys().filter(|_| has(entry::POLICY_FLOOD)) {
+        let Some(link) = topology.switch(ix).link_at(port) else { continue };
+        let (rate, burst) = options.flood.meter(topology.link(link).rate);
+        entries.push(Entry::PolicyFlood { port, rate, burst });
     }
     if let Some(config) = options.deflection.filter(|_| has(entry::DEFLECTION)) {
         entries.extend(deflection_entries(topology, routes, ix, &config)?);

@@ -54,8 +54,8 @@ impl Ranks {
         let at =
             |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);
         match entry {
-            // It refers to all trees at once.
-            Entry::Forward { hop: Hop::Trees { .. }, .. } => LAST_WANTED,
+            // They refer to all trees at once, and to groups that have lost what they had to.
+            Entry::Forward { hop: Hop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_WANTED,
             Entry::Forward { prefix, .. } => at(self.prefixes.get(prefix)),
             Entry::TreeRoute { tree, dst, .. } => {
                 at(self.trees.get(usize::from(*tree)).and_then(|t| t.get(dst)))

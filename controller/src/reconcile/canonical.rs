@@ -66,7 +66,7 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
 }
 
 /// The same entity, written the one way: canonical byte strings, fields and members in order, don't-care fields left
-/// out, without counts, meter settings and metadata, which are not compared.
+/// out, without counts and metadata, which are not compared.
 pub fn canonical(entity: &Entity) -> Entity {
     let kind = entity.entity.as_ref().map(|kind| match kind {
         Kind::TableEntry(entry) => Kind::TableEntry(table_entry(entry)),
@@ -118,6 +118,7 @@ fn table_entry(entry: &TableEntry) -> TableEntry {
         priority: entry.priority,
         is_default_action: entry.is_default_action,
         idle_timeout_ns: entry.idle_timeout_ns,
+        meter_config: entry.meter_config,
         ..TableEntry::default()
     }
 }
@@ -172,7 +173,7 @@ fn replicas(replicas: &[Replica]) -> Vec<Replica> {
 
 /// The port of a replica, 0 if it has none that is a number.
 #[allow(deprecated)]
-fn replica_port(replica: &Replica) -> u32 {
+pub(crate) fn replica_port(replica: &Replica) -> u32 {
     match &replica.port_kind {
         Some(PortKind::EgressPort(port)) => *port,
         _ => 0,

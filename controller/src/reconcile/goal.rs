@@ -10,6 +10,9 @@ pub const LAST_WANTED: u32 = u32::MAX - 1;
 pub const LAST: u32 = u32::MAX;
 /// Rank of what has to go before anything new comes.
 const FIRST: u32 = 0;
+/// Rank of what multicast groups lose. They get what is new as the last of what is wanted: so of the links of two
+/// flooding trees only those of both are in use in between, and no packet goes in circles.
+pub(super) const LESS: u32 = 1;
 
 /// An entity that a switch should hold.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,12 +5,13 @@
 //! changed entities come in the order of their ranks, then what has become superfluous is deleted, referring
 //! entities before those they refer to. Where nothing differs, nothing is written.
 //!
-//! What is compared: table entries and default actions, action profiles, multicast groups and clone sessions. Left
-//! alone are counters, meters and registers, const entries, and default actions that the program fixes.
+//! What is compared: table entries with their own meters, default actions, action profiles, multicast groups and clone
+//! sessions. Left alone are counters, registers, meters that are no entry's, const entries, and default actions that the program fixes.
 
 mod canonical;
 mod goal;
 
+pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
 pub use goal::{BASE, Goal, LAST, LAST_WANTED, Wanted};
 
@@ -18,8 +19,12 @@ use std::collections::BTreeMap;
 use weir_proto::p4::config::v1::Table;
 use weir_proto::p4::v1::action::Param;
 use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
 use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{Action, Entity, TableAction, TableEntry, Update, table_action};
+use weir_proto::p4::v1::{
+    Action, Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableAction, TableEntry, Update,
+    table_action,
+};
 use weir_proto::p4info::{Index, Object};
 
 /// One update of a difference.
@@ -64,7 +69,15 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
                 result.unchanged += 1;
                 continue;
             }
-            Some(_) => Type::Modify,
+            Some(old) => {
+                if let Some(common) = less(&old, entity) {
+                    result.steps.push(Step { rank: goal::LESS, update: modify(&common) });
+                    if common == *entity {
+                        continue;
+                    }
+                }
+                Type::Modify
+            }
             None if matches!(identity, Identity::Default(_)) => Type::Modify,
             None => Type::Insert,
         };
@@ -82,6 +95,32 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
     }
     result.steps.sort_by_key(|step| step.rank); // stable
     result
+}
+
+fn modify(entity: &Entity) -> Update {
+    Update { r#type: Type::Modify.into(), entity: Some(entity.clone()) }
+}
+
+/// A multicast group without the copies that it is to lose; `None` if it loses none, or is no multicast group.
+fn less(old: &Entity, new: &Entity) -> Option<Entity> {
+    let (old, new) = (multicast(old)?, multicast(new)?);
+    let replicas: Vec<_> = old.replicas.iter().filter(|it| new.replicas.contains(it)).cloned().collect();
+    if replicas.len() == old.replicas.len() {
+        return None;
+    }
+    let group = MulticastGroupEntry { replicas, ..new.clone() };
+    let entry = PacketReplicationEngineEntry { r#type: Some(Pre::MulticastGroupEntry(group)) };
+    Some(Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) })
+}
+
+fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
+    match entity.entity.as_ref()? {
+        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
+            Pre::MulticastGroupEntry(it) => Some(it),
+            Pre::CloneSessionEntry(_) => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether the controller may write it.

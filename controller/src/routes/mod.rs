@@ -6,6 +6,9 @@
 mod ecmp;
 mod trees;
 
+pub(crate) use trees::spanning_tree;
+
+use crate::flood;
 use crate::topology::{Prefix, SwitchIx, Topology};
 use crate::verify::{Violation, verify};
 use serde::{Deserialize, Serialize};
@@ -51,6 +54,9 @@ pub struct SwitchRoutes {
     pub groups: BTreeMap<u16, Vec<u16>>,
     /// Tree -> destination -> port.
     pub trees: Vec<BTreeMap<Ipv4Addr, u16>>,
+    /// Where POLICY packets go that come by a port: to all other ports of the flooding tree. Table `policy_flood`, and a
+    /// multicast group for each port.
+    pub flood: BTreeMap<u16, Vec<u16>>,
 }
 
 impl SwitchRoutes {
@@ -115,6 +121,12 @@ pub fn reroute(topology: &Topology, method: Method, now: &Routes) -> Result<Rout
 }
 
 fn compute(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
+    let mut routes = unicast(topology, method, trees)?;
+    flood::lay(topology, &mut routes.switches);
+    Ok(routes)
+}
+
+fn unicast(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
     if method == Method::Trees {
         return Ok(trees::routes(topology, trees));
     }

@@ -34,6 +34,11 @@ pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     Routes { method: Method::Trees, switches }
 }
 
+/// The links of the best tree of each island, as far as they lie between hosts.
+pub(crate) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
+    forest(topology, Some(1)).into_iter().flatten().collect()
+}
+
 /// A spanning tree, as far as hosts need it. The shorter tree comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {

@@ -52,6 +52,23 @@ pub struct TableEntryJson {
     /// Values by name.
     #[serde(default)]
     pub action_params: BTreeMap<String, Value>,
+    /// Its own meter, in tables that have one. Ours: the tutorials' own controller passes over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter_config: Option<MeterJson>,
+}
+
+/// The rates of a meter (RFC 2698), in bytes or packets a second as the program has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeterJson {
+    /// Committed rate,
+    pub cir: i64,
+    /// and burst.
+    pub cburst: i64,
+    /// Peak rate,
+    pub pir: i64,
+    /// and burst.
+    pub pburst: i64,
 }
 
 /// A multicast group.

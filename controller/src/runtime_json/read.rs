@@ -12,8 +12,8 @@ use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
 use weir_proto::p4::v1::replica::PortKind;
 use weir_proto::p4::v1::table_action::Type as ActionType;
 use weir_proto::p4::v1::{
-    Action, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry, PacketReplicationEngineEntry,
-    Replica, TableAction, TableEntry,
+    Action, CloneSessionEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry,
 };
 use weir_proto::p4info::{Index, Object};
 
@@ -125,6 +125,17 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
         (false, 1..) => return Err((".priority", format!("table {name} has none"))),
         _ => {}
     }
+    let has_meter = table.direct_resource_ids.iter().any(|&id| p4info.direct_meters.id(id).is_some());
+    if entry.meter_config.is_some() && (!has_meter || entry.default_action) {
+        return Err((".meter_config", format!("entries of table {name} have no meter")));
+    }
+    let meter_config = entry.meter_config.map(|it| MeterConfig {
+        cir: it.cir,
+        cburst: it.cburst,
+        pir: it.pir,
+        pburst: it.pburst,
+        ..MeterConfig::default()
+    });
     let action = action(&entry.action_name, &entry.action_params, table, p4info)?;
     Ok(TableEntry {
         table_id: table.preamble().id,
@@ -132,6 +143,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
         action: Some(TableAction { r#type: Some(ActionType::Action(action)) }),
         priority,
         is_default_action: entry.default_action,
+        meter_config,
         ..TableEntry::default()
     })
 }

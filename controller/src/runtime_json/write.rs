@@ -1,6 +1,6 @@
 //! From entities to names.
 
-use super::{CloneJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
+use super::{CloneJson, MeterJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
 use crate::words;
 use serde_json::{Value, json};
 use weir_proto::p4::v1::entity::Entity as Kind;
@@ -65,6 +65,12 @@ fn table_entry(entry: &TableEntry, index: &Index) -> Option<TableEntryJson> {
         table: table.preamble().name.clone(),
         default_action: entry.is_default_action,
         priority: Some(entry.priority).filter(|&priority| priority != 0),
+        meter_config: entry.meter_config.map(|it| MeterJson {
+            cir: it.cir,
+            cburst: it.cburst,
+            pir: it.pir,
+            pburst: it.pburst,
+        }),
         ..TableEntryJson::default()
     };
     for field in &entry.r#match {

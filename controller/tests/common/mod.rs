@@ -1,7 +1,9 @@
 //! Fabrics that several tests use.
 #![allow(dead_code)]
 
-use weir_controller::topology::{Topology, build};
+use std::collections::BTreeSet;
+use weir_controller::Routes;
+use weir_controller::topology::{HostIx, Node, Topology, build};
 
 /// A topology from YAML.
 pub fn fabric(yaml: &str) -> Topology {
@@ -72,4 +74,26 @@ pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
         names.join(", "),
         links.join(", ")
     ))
+}
+
+/// Who hears what a host floods, how often each; `None` if it goes in circles. It follows what the tables say, right or
+/// wrong, over links that are there.
+pub fn hears(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
+    let from = topology.host(host);
+    let (mut heard, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut flying = vec![(from.switch, from.switch_port)];
+    while let Some((switch, port)) = flying.pop() {
+        if !seen.insert((switch, port)) {
+            return None;
+        }
+        for &out in routes.of(switch).flood.get(&port).into_iter().flatten() {
+            match topology.peer(switch, out).map(|(_, end)| (end.node, end.port)) {
+                Some((Node::Switch(next), port)) => flying.push((next, port)),
+                Some((Node::Host(host), _)) => heard.push(host),
+                None => {}
+            }
+        }
+    }
+    heard.sort_unstable();
+    Some(heard)
 }

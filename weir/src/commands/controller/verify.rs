@@ -11,11 +11,12 @@ use weir_controller::client::fleet::{self, Task};
 use weir_controller::plan::decode;
 use weir_controller::reconcile::Goal;
 use weir_controller::routes::{Method, Routes};
-use weir_controller::verify;
+use weir_controller::{verify, verify_flood};
 
 /// Prove that data and ACK take the same path, that nothing loops and nothing is lost
 ///
-/// For every pair of hosts and all 2^32 values of the path hash; nothing is sampled.
+/// For every pair of hosts and all 2^32 values of the path hash; nothing is sampled. And that POLICY packets are flooded to
+/// every host once.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 proved; 1 the routes are wrong, with the cases; 2 the input is wrong."
@@ -60,13 +61,34 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 proof.paths,
                 start.elapsed().as_secs_f64()
             )?;
-            Ok(())
         }
         Err(violations) => {
             for violation in &violations {
                 writeln!(console.out, "{violation}")?;
             }
-            Err(Failure::Work(format!("the routes are wrong, {} cases are listed", violations.len())))
+            return Err(Failure::Work(format!(
+                "the routes are wrong, {} cases are listed",
+                violations.len()
+            )));
+        }
+    }
+    match verify_flood(&fabric.topology, &fabric.routes) {
+        Ok(proof) => {
+            writeln!(
+                console.out,
+                "proved: POLICY packets of each host reach all others once, by a tree of {} links between switches",
+                proof.links
+            )?;
+            Ok(())
+        }
+        Err(faults) => {
+            for fault in &faults {
+                writeln!(console.out, "{fault}")?;
+            }
+            Err(Failure::Work(format!(
+                "POLICY packets are flooded wrongly, {} cases are listed",
+                faults.len()
+            )))
         }
     }
 }

@@ -1,0 +1,196 @@
+//! The tree along which POLICY packets are flooded: what one host says, all others hear once.
+//!
+//! [`FloodConfig`] says how much of it a port lets through; the ports of the tree are in
+//! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` says how it is laid and mended.
+
+use crate::routes::{Routes, SwitchRoutes, spanning_tree};
+use crate::topology::{HostIx, Node, SwitchIx, Topology};
+use petgraph::unionfind::UnionFind;
+use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+use weir_units::{Bandwidth, Bytes, Ratio};
+
+/// What a port takes in of POLICY packets; the switch drops the rest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FloodConfig {
+    /// In the long run, of its rate.
+    pub share: Ratio,
+    /// At once.
+    pub burst: Bytes,
+}
+
+impl Default for FloodConfig {
+    /// A hundredth, which is what policies may cost a fabric; and some hundred packets, what many hosts say at once when
+    /// they hear something new.
+    fn default() -> FloodConfig {
+        FloodConfig { share: Ratio::new(0.01).unwrap_or_default(), burst: Bytes::from_kb(64) }
+    }
+}
+
+impl FloodConfig {
+    /// Bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at last.
+    pub(crate) fn meter(&self, rate: Bandwidth) -> (u64, u64) {
+        let bytes = rate.as_bps_f64() / 8.0 * self.share.get();
+        ((bytes as u64).max(1), self.burst.get().max(1))
+    }
+}
+
+/// Lays a tree over every island of the fabric.
+pub(crate) fn lay(topology: &Topology, switches: &mut [SwitchRoutes]) {
+    let tree: BTreeSet<_> = spanning_tree(topology).into_iter().collect();
+    for (ix, it) in topology.switch_ixs().zip(switches) {
+        let of_tree = |link| !topology.is_fabric_link(link) || tree.contains(&link);
+        let ports = topology.switch(ix).ports().filter(|(_, link)| of_tree(*link)).map(|(port, _)| port);
+        it.flood = all_others(&ports.collect());
+    }
+}
+
+/// What comes by one of these ports leaves by the others. Nothing, if there are no others.
+fn all_others(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
+    let others = |port| ports.iter().copied().filter(|&other| other != port).collect();
+    ports.iter().filter(|_| ports.len() > 1).map(|&port| (port, others(port))).collect()
+}
+
+/// What was proved of a flooding tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FloodProof {
+    /// Hosts that hear each other, each of them once.
+    pub hosts: usize,
+    /// Links between switches that are part of it.
+    pub links: usize,
+    /// Parts that failed links have left of the fabric, as far as there are hosts in them.
+    pub islands: usize,
+}
+
+/// Where the flooding is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FloodFault {
+    /// A host can neither speak nor hear.
+    #[error("{host} is not on the flooding tree: {switch} does not flood by its port {port}")]
+    Deaf {
+        /// The host.
+        host: String,
+        /// Its switch.
+        switch: String,
+        /// The port it is at.
+        port: u16,
+    },
+    /// A switch does not send what comes by a port to all other ports of the tree, or sends it elsewhere.
+    #[error(
+        "{switch}: what comes by port {port} is flooded to {found:?}, the tree's other ports are {others:?}"
+    )]
+    NotAllOthers {
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: u16,
+        /// Where it goes.
+        found: Vec<u16>,
+        /// Where it should go.
+        others: Vec<u16>,
+    },
+    /// Nothing is there, or what is there does not take it.
+    #[error("{switch} floods by port {port}, and nobody takes it there")]
+    Astray {
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: u16,
+    },
+    /// Two ways between the same switches: packets come twice and go in circles.
+    #[error("the flooding tree is none: the link at port {port} of {switch} closes a circle")]
+    Circle {
+        /// The switch at one end.
+        switch: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Hosts that could hear each other do not.
+    #[error("the flooding tree does not reach {b} from {a}")]
+    Parted {
+        /// A switch with hosts.
+        a: String,
+        /// Another one.
+        b: String,
+    },
+}
+
+/// Proves that every host hears every other host's POLICY packets exactly once, as far as links are up.
+///
+/// At each switch what comes by one port of the tree leaves by all its others; the links of the tree are taken at both ends,
+/// close no circle and join all switches that have hosts and are joined at all. From this it follows.
+pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, Vec<FloodFault>> {
+    let mut faults = Vec::new();
+    let mut proof = FloodProof { hosts: topology.hosts.len(), ..FloodProof::default() };
+    let name = |ix: SwitchIx| topology.switch(ix).name.clone();
+    let mut joined = UnionFind::<usize>::new(topology.switches.len());
+    for ix in topology.switch_ixs() {
+        let flood = &routes.of(ix).flood;
+        let ports = flood.keys().copied().collect();
+        let expected = all_others(&ports);
+        for (&port, found) in flood {
+            let (found, others) = (sorted(found), expected.get(&port).cloned().unwrap_or_default());
+            if found != others || others.is_empty() {
+                faults.push(FloodFault::NotAllOthers { switch: name(ix), port, found, others });
+            }
+            let Some((_, peer)) = topology.peer(ix, port) else {
+                faults.push(FloodFault::Astray { switch: name(ix), port });
+                continue;
+            };
+            let Node::Switch(next) = peer.node else { continue };
+            if !routes.of(next).flood.contains_key(&peer.port) {
+                faults.push(FloodFault::Astray { switch: name(ix), port });
+            } else if (ix, port) < (next, peer.port) {
+                proof.links += 1;
+                if !joined.union(ix.0 as usize, next.0 as usize) {
+                    faults.push(FloodFault::Circle { switch: name(ix), port });
+                }
+            }
+        }
+    }
+    proof.islands = parts(topology, routes, &joined, &mut faults);
+    if faults.is_empty() { Ok(proof) } else { Err(faults) }
+}
+
+/// How many parts with hosts the fabric has; each has to be one part of the tree as well, with all its hosts.
+fn parts(
+    topology: &Topology,
+    routes: &Routes,
+    joined: &UnionFind<usize>,
+    faults: &mut Vec<FloodFault>,
+) -> usize {
+    let islands = topology.islands();
+    let mut first: BTreeMap<usize, HostIx> = BTreeMap::new();
+    let mut inhabitants: BTreeMap<usize, usize> = BTreeMap::new();
+    let is_up = |host: HostIx| {
+        let it = topology.host(host);
+        topology.switch(it.switch).link_at(it.switch_port).is_some()
+    };
+    for host in topology.host_ixs().filter(|&host| is_up(host)) {
+        *inhabitants.entry(islands[topology.host(host).switch.0 as usize]).or_default() += 1;
+    }
+    for host in topology.host_ixs().filter(|&host| is_up(host)) {
+        let it = topology.host(host);
+        let island = islands[it.switch.0 as usize];
+        let has_company = inhabitants[&island] > 1;
+        if has_company && !routes.of(it.switch).flood.contains_key(&it.switch_port) {
+            let switch = topology.switch(it.switch).name.clone();
+            faults.push(FloodFault::Deaf { host: it.name.clone(), switch, port: it.switch_port });
+        }
+        let one = topology.host(*first.entry(island).or_insert(host));
+        if !joined.equiv(one.switch.0 as usize, it.switch.0 as usize) {
+            let name = |ix: SwitchIx| topology.switch(ix).name.clone();
+            let fault = FloodFault::Parted { a: name(one.switch), b: name(it.switch) };
+            if faults.last() != Some(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    first.len()
+}
+
+fn sorted(ports: &[u16]) -> Vec<u16> {
+    let mut ports = ports.to_vec();
+    ports.sort_unstable();
+    ports
+}
