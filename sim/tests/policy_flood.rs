@@ -46,7 +46,7 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
         flags: Flags::NONE,
         tokens: 0,
         subflow: 0,
-        format: RecordFormat::Plain,
+        format: RecordFormat::ENTRY,
         concurrency: 0,
         int_hops: 0,
         path_id: 0,
