@@ -3,6 +3,7 @@
 use crate::policy::PolicyConfig;
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::telemetry::Clock;
+use crate::transport::Lane;
 use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
@@ -34,6 +35,8 @@ pub struct HostConfig {
     pub control_class: u8,
     /// Priority class of DATA.
     pub data_class: u8,
+    /// Priority class of DATA of short messages, where the scheme tells them from long ones.
+    pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
     /// What it needs to take part in policies; `None`: it does not.
@@ -41,6 +44,13 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
+    /// The priority class of DATA of this lane.
+    pub(crate) fn class_of(&self, lane: Lane) -> u8 {
+        match lane {
+            Lane::Express => self.express_class,
+            Lane::Ordinary => self.data_class,
+        }
+    }
     /// A host with the usual Ethernet frame, an ACK per packet, one class and default timers.
     pub fn new(addr: Ipv4Addr, nic_rate: Bandwidth, base_rtt: Time, scheme: Arc<dyn SchemeConfig>) -> Self {
         let [a, b, c, d] = addr.octets();
@@ -57,6 +67,7 @@ impl HostConfig {
             ack_every: 1,
             control_class: 0,
             data_class: 0,
+            express_class: 0,
             transport: TransportConfig::default(),
             policy: None,
         }
@@ -103,7 +114,7 @@ impl HostConfig {
         if self.ack_every == 0 {
             return Err(ConfigError::NeverAcknowledges);
         }
-        for class in [self.control_class, self.data_class] {
+        for class in [self.control_class, self.data_class, self.express_class] {
             if class > MAX_CLASS {
                 return Err(ConfigError::BadClass { class });
             }

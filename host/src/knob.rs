@@ -189,6 +189,13 @@ impl<W: Word, S> Or<W, S> {
     pub fn word() -> Self {
         Or::Word(W::default())
     }
+    /// The value, if it is one.
+    pub fn value(self) -> Option<S> {
+        match self {
+            Or::Word(_) => None,
+            Or::Value(value) => Some(value),
+        }
+    }
     /// The value, or what the word stands for here.
     pub fn or(self, meant: S) -> S {
         match self {

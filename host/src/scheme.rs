@@ -30,6 +30,9 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
     /// Which messages switches may deflect, and when; `None` if it works with switches that do not.
     fn deflection(&self) -> Option<Deflection>;
+    /// The longest message that goes before longer ones, in a lane and a priority class of its own; `None` if all
+    /// are alike.
+    fn short_first(&self) -> Option<Bytes>;
     /// What to expect of it; the test harness does.
     fn conduct(&self) -> Conduct;
     /// How its messages are carried, where the experiment does not say otherwise.
@@ -52,6 +55,9 @@ pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
         None
     }
     fn deflection(&self) -> Option<Deflection> {
+        None
+    }
+    fn short_first(&self) -> Option<Bytes> {
         None
     }
     fn conduct(&self) -> Conduct;
@@ -93,6 +99,9 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn deflection(&self) -> Option<Deflection> {
         Scheme::deflection(self)
+    }
+    fn short_first(&self) -> Option<Bytes> {
+        Scheme::short_first(self)
     }
     fn conduct(&self) -> Conduct {
         Scheme::conduct(self)

@@ -127,7 +127,7 @@ fn check(frame: Vec<u8>, options: &[&str], expected: &[(&str, &str)]) {
 
 fn every_field_is_shown() {
     let mut repr = frame(Kind::Ack, 0x0102_0304, 3_000_000_001);
-    repr.weir.flags = Flags::START | Flags::TELEMETRY | Flags::ECN_ECHO | Flags(0x80);
+    repr.weir.flags = Flags::START | Flags::TELEMETRY | Flags::ECN_ECHO | Flags::EXPRESS;
     repr.weir.tokens = 5;
     repr.weir.subflow = 9;
     repr.weir.concurrency = 513;
@@ -143,7 +143,7 @@ fn every_field_is_shown() {
             ("_ws.col.Protocol", "Weir"),
             (
                 "_ws.col.Info",
-                "ACK msg=16909060 seq=3000000001 hops=1 N=513 path=0xabc [START,TELEMETRY,ECN_ECHO]",
+                "ACK msg=16909060 seq=3000000001 hops=1 N=513 path=0xabc [START,TELEMETRY,ECN_ECHO,EXPRESS]",
             ),
             ("weir.version", "1"),
             ("weir.kind", "1"),
@@ -154,7 +154,7 @@ fn every_field_is_shown() {
             ("weir.flags.ecn_echo", "1"),
             ("weir.flags.lookahead", "0"),
             ("weir.flags.retransmit", "0"),
-            ("weir.flags.unused", "0x01"),
+            ("weir.flags.express", "1"),
             ("weir.tokens", "5"),
             ("weir.subflow", "9"),
             ("weir.int_format", "0x7c"),
@@ -179,7 +179,7 @@ fn every_field_is_shown() {
             ("weir.payload_len", "0"),
             ("weir.data_path_id", "0x0abc"),
             ("weir.same_path", "1"),
-            ("weir.reserved_set", "1,1"),
+            ("weir.reserved_set", "1"),
         ],
     );
     let mut repr = frame_with_payload(1_000);

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{BASE_RTT, DELAY, Faults, Net, RATE, all_schemes, all_ways, is_credited, scheme};
+use common::{BASE_RTT, DELAY, Faults, Net, RATE, all_schemes, all_ways, frames, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
-use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN, MAX_HOPS};
-use weir_host::{HostConfig, HostEvent};
+use weir_host::scheme::{Recovery, SchemeConfig};
+use weir_host::wire::{Flags, FrameView, HEADERS_LEN, INT_RECORD_LEN, MAX_HEAD, MAX_HOPS};
+use weir_host::{HostConfig, HostEvent, Transmit};
 use weir_units::{Bytes, Time};
 
 /// One flow alone takes what the law of line rate says, and nothing is repeated or dropped.
@@ -207,6 +207,32 @@ fn a_pause_with_packets_in_flight_is_no_loss() {
     net.run_until(Time::from_ms(101));
     let stats = net.hosts[0].stats();
     assert_eq!((stats.timeouts, stats.retransmits), (0, 0));
+}
+
+/// A short message leaves before the long ones that wait, in a class of its own: neither's pause holds the other. By
+/// both transports.
+#[test]
+fn short_messages_go_first_in_their_class() {
+    for recovery in [Recovery::GoBackN, Recovery::Selective] {
+        let mut host = frames::host(&scheme("dcqcn", &[("short_first", "8KB")]), |config| {
+            (config.data_class, config.express_class) = (3, 5);
+            config.transport.recovery = Some(recovery);
+        });
+        let [long, short, longer] = [(1, 8_001), (2, 8_000), (3, 100_000)]
+            .map(|(id, size)| frames::open(&mut host, Time::ZERO, id, size));
+        let mut head = [0; MAX_HEAD];
+        let mut next = |paused: u8| match host.transmit(Time::ZERO, paused, &mut head) {
+            Transmit::Frame { head_len, payload, class, flow } => {
+                let frame = FrameView::new(&head[..head_len], payload).expect("a good frame");
+                Some((class, flow, frame.weir.flags().has(Flags::EXPRESS)))
+            }
+            Transmit::Policy { .. } | Transmit::Nothing => None,
+        };
+        assert_eq!(next(1 << 5), Some((3, Some(long), false)), "{recovery}");
+        assert_eq!(next(0), Some((5, Some(short), true)), "{recovery}");
+        assert_eq!(next(1 << 5), Some((3, Some(longer), false)), "{recovery}");
+        assert_eq!(next(1 << 5 | 1 << 3), None, "{recovery}");
+    }
 }
 
 /// The window is tested before the packet: a window of exactly ten packets lets ten go, one byte

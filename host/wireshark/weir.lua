@@ -48,7 +48,7 @@ local f = {
     lookahead = ProtoField.bool("weir.flags.lookahead", "LOOKAHEAD", 8, nil, 0x10),
     retransmit = ProtoField.bool("weir.flags.retransmit", "RETRANSMIT", 8, nil, 0x20),
     escape = ProtoField.bool("weir.flags.escape", "ESCAPE", 8, nil, 0x40),
-    unused = ProtoField.uint8("weir.flags.unused", "Unused", base.HEX, nil, 0x80),
+    express = ProtoField.bool("weir.flags.express", "EXPRESS", 8, nil, 0x80),
     tokens = ProtoField.uint8("weir.tokens", "Deflection tokens", base.DEC, nil, 0xf0),
     subflow = ProtoField.uint8("weir.subflow", "Subflow", base.DEC, nil, 0x0f),
     int_format = ProtoField.uint8("weir.int_format", "Record format", base.HEX),
@@ -131,7 +131,7 @@ end
 
 local function dissect_flags(range, tree)
     local flags = tree:add(f.flags, range)
-    for _, field in ipairs({ f.start, f.finish, f.telemetry, f.ecn_echo, f.lookahead, f.retransmit, f.escape, f.unused }) do
+    for _, field in ipairs({ f.start, f.finish, f.telemetry, f.ecn_echo, f.lookahead, f.retransmit, f.escape, f.express }) do
         flags:add(field, range)
     end
     return flags
@@ -243,7 +243,7 @@ local function dissect_paths(tvb, tree)
     end
 end
 
-local FLAG_NAMES = { "START", "END", "TELEMETRY", "ECN_ECHO", "LOOKAHEAD", "RETRANSMIT", "ESCAPE" }
+local FLAG_NAMES = { "START", "END", "TELEMETRY", "ECN_ECHO", "LOOKAHEAD", "RETRANSMIT", "ESCAPE", "EXPRESS" }
 
 local function info(tvb, kind, hops, payload_len)
     local text = string.format("%s msg=%d seq=%d", KINDS[kind], tvb(8, 4):uint(), tvb(12, 4):uint())
@@ -331,9 +331,6 @@ function weir.dissector(tvb, pinfo, root)
     end
     if tvb(3, 1):bitfield(0, 6) ~= 0 then
         format:add_proto_expert_info(e.unused)
-    end
-    if tvb(1, 1):bitfield(0, 1) ~= 0 then
-        flags:add_proto_expert_info(e.unused)
     end
     if kind == DATA and payload_len == 0 then
         tree:add_proto_expert_info(e.empty_data)

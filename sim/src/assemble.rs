@@ -10,7 +10,7 @@ use crate::network::{Chassis, NO_DIRECTION, Network};
 use crate::rng::stream_seed;
 use crate::run::RunError;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::scheme::TelemetryOn;
@@ -70,6 +70,9 @@ pub fn plan_options(
     };
     if let Some(law) = scheme.config.port_law(base_rtt) {
         laws::put(&law, &experiment.topology, tick, &mut options)?;
+    }
+    if scheme.config.short_first().is_some() {
+        options = options.short_first();
     }
     Ok(if experiment.spec.ack_priority { options.feedback_first() } else { options })
 }
@@ -187,6 +190,7 @@ fn build_host(
     config.transport.recovery = Some(experiment.recovery(scheme));
     config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
     config.data_class = DATA_PRIORITY;
+    config.express_class = EXPRESS_PRIORITY;
     config.control_class = if spec.ack_priority { FEEDBACK_PRIORITY } else { DATA_PRIORITY };
     Host::new(config).map_err(|e| RunError::Host { name: host.name.clone(), why: e.to_string() })
 }

@@ -215,16 +215,18 @@ fn dart_gives_a_second_sender_its_half_in_one_round_trip() {
 fn deflection_shortens_the_tail_of_short_messages() {
     let both = |scheme| format!("{scheme}, {{scheme: {scheme}, label: {scheme}-ecmp, set: {{tokens: 0}}}}");
     let low = "{scheme: dart, label: dart-5KB, set: {deflect_above: 5KB/10Gbps}}";
-    let schemes = format!("schemes=[{}, {}, {low}]", both("dart"), both("iofd"));
+    let queues = "dcqcn, {scheme: dcqcn, label: pri-q, set: {short_first: 8KB}}";
+    let schemes = format!("schemes=[{}, {}, {low}, {queues}]", both("dart"), both("iofd"));
     let results = results("iofd-leaf-spine.yaml", &[&schemes]);
     let of = |label: &str| &results.summary.schemes[label];
+    let p99 = |label| of(label).fct.slowdown.expect("messages").p99;
+    assert!(p99("pri-q") < p99("dcqcn"), "priority queues {}, DCQCN {}", p99("pri-q"), p99("dcqcn"));
     for (with, without) in [("dart", "dart-ecmp"), ("dart-5KB", "dart-ecmp"), ("iofd", "iofd-ecmp")] {
         assert!(
             of(with).deflections > 100 && of(without).deflections == 0,
             "{with}: {}",
             of(with).deflections
         );
-        let p99 = |label| of(label).fct.slowdown.expect("messages").p99;
         assert!(p99(with) < p99(without), "{with} {}, {without} {}", p99(with), p99(without));
         for label in [with, without] {
             assert_eq!((of(label).retransmits, of(label).drops.len()), (0, 0), "{label}");

@@ -111,7 +111,7 @@ impl Host {
     /// If `head` is shorter than [`MAX_HEAD`].
     pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
         assert!(head.len() >= MAX_HEAD, "a head may take {MAX_HEAD} bytes, got {}", head.len());
-        let (control_class, data_class) = (self.config.control_class, self.config.data_class);
+        let control_class = self.config.control_class;
         if !self.control.is_empty()
             && paused & 1 << control_class == 0
             && let Some(head_len) = self.control.pop().and_then(|frame| frame.emit(&self.config, head))
@@ -122,10 +122,11 @@ impl Host {
             return policy;
         }
         let Some(head) = head.first_chunk_mut::<MAX_HEAD>() else { return Transmit::Nothing };
-        let paused = paused & 1 << data_class != 0;
-        match self.outbound.transmit(now, paused, head, &mut self.stats) {
-            Some(Departure { key, head_len, payload }) => {
-                Transmit::Frame { head_len, payload, class: data_class, flow: Some(FlowId(key)) }
+        let config = &self.config;
+        let is_paused = |lane| paused & 1 << config.class_of(lane) != 0;
+        match self.outbound.transmit(now, is_paused, head, &mut self.stats) {
+            Some(Departure { key, lane, head_len, payload }) => {
+                Transmit::Frame { head_len, payload, class: config.class_of(lane), flow: Some(FlowId(key)) }
             }
             None => Transmit::Nothing,
         }

@@ -130,10 +130,7 @@ impl Iofd {
             tokens: self.tokens.0,
             short: self.short,
             threshold: self.threshold,
-            lifetime: match self.lifetime {
-                Or::Word(_) => None,
-                Or::Value(time) => Some(time),
-            },
+            lifetime: self.lifetime.value(),
         }
     }
 }

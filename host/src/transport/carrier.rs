@@ -1,4 +1,5 @@
 use super::control::ControlQueue;
+use super::lanes::Lane;
 use super::outbound::Departure;
 use super::slab::Key;
 use super::{connection, inbound, outbound};
@@ -80,11 +81,11 @@ impl Outbound {
     pub fn transmit(
         &mut self,
         now: Time,
-        paused: bool,
+        is_paused: impl Fn(Lane) -> bool,
         out: &mut [u8; MAX_HEAD],
         stats: &mut HostStats,
     ) -> Option<Departure> {
-        either!(self, it => it.transmit(now, paused, out, stats))
+        either!(self, it => it.transmit(now, is_paused, out, stats))
     }
     pub fn next_wakeup(&self) -> Option<Time> {
         either!(self, it => it.next_wakeup())

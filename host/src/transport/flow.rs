@@ -1,3 +1,4 @@
+use super::lanes::Lane;
 use super::{MAX_WINDOW, opening};
 use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
 use crate::event::{FlowSpec, FlowView, OpenError};
@@ -141,6 +142,9 @@ impl Flow {
         flow
     }
 
+    pub fn lane(&self) -> Lane {
+        Lane::of(self.flags)
+    }
     pub fn message(&self) -> u32 {
         self.repr.weir.message
     }

@@ -8,6 +8,7 @@ mod control;
 mod deadlines;
 mod flow;
 mod inbound;
+mod lanes;
 mod lru;
 mod opening;
 mod outbound;
@@ -15,6 +16,7 @@ mod slab;
 
 pub(crate) use carrier::{Inbound, Outbound};
 pub(crate) use control::ControlQueue;
+pub(crate) use lanes::Lane;
 pub(crate) use outbound::Departure;
 pub(crate) use slab::Key;
 

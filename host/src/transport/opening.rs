@@ -38,6 +38,8 @@ pub(super) fn data_repr(
     tokens: u8,
     payload_len: u32,
 ) -> FrameRepr {
+    let is_short = |longest| spec.size.is_some_and(|size| size <= longest);
+    let flags = if config.scheme.short_first().is_some_and(is_short) { Flags::EXPRESS } else { Flags::NONE };
     FrameRepr {
         source_mac: config.mac,
         destination_mac: spec.peer_mac,
@@ -47,7 +49,7 @@ pub(super) fn data_repr(
         entropy_port: spec.entropy_port,
         weir: WeirRepr {
             kind: Kind::Data,
-            flags: Flags::NONE,
+            flags,
             tokens,
             subflow: 0,
             format: needs.records,

@@ -1,5 +1,6 @@
 use super::deadlines::Deadlines;
 use super::flow::{Acked, Flow, stamp};
+use super::lanes::{Lane, Lanes};
 use super::slab::{Key, Slab};
 use super::{IdMap, echoed_path, opening};
 use crate::config::{HostConfig, Resolved};
@@ -17,19 +18,20 @@ use weir_units::{Bandwidth, Bytes, Time};
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub key: Key,
+    pub lane: Lane,
     pub head_len: usize,
     pub payload: u32,
 }
 
 /// All messages on their way out.
 ///
-/// A flow that may send now waits in `ring`, one that pacing holds back in `paced`, and one without
+/// A flow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without
 /// room in its window in neither: an ACK brings it back.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     flows: Slab<Flow>,
     by_message: IdMap<u32, u32>,
-    ring: VecDeque<Key>,
+    ready: Lanes<Key>,
     paced: Deadlines,
     /// Retransmission and scheme timers. A flow's entry is never later than its deadline, but may
     /// be earlier, so that an ACK need not touch it.
@@ -39,8 +41,6 @@ pub(crate) struct Outbound {
     credited: bool,
     params: FlowParams,
     rto: Time,
-    /// The data class was paused when the NIC last asked.
-    paused: bool,
 }
 
 impl Outbound {
@@ -48,7 +48,7 @@ impl Outbound {
         Outbound {
             flows: Slab::default(),
             by_message: IdMap::default(),
-            ring: VecDeque::new(),
+            ready: Lanes::new(),
             paced: Deadlines::default(),
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
@@ -56,7 +56,6 @@ impl Outbound {
             credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
             params: config.flow_params(resolved.payload),
             rto: resolved.rto,
-            paused: false,
         }
     }
 
@@ -136,13 +135,13 @@ impl Outbound {
         } else if flow.next_avail() <= now {
             flow.queued = true;
             self.paced.remove(slot);
-            self.ring.push_back(self.flows.key(slot));
+            self.ready.push(flow.lane(), self.flows.key(slot));
         } else if self.paced.get(slot) != Some(flow.next_avail()) {
             self.paced.set(slot, flow.next_avail());
         }
     }
 
-    /// Moves flows whose pacing gap is over to the ring.
+    /// Moves flows whose pacing gap is over to `ready`.
     fn release(&mut self, now: Time) {
         while let Some(slot) = self.paced.pop_due(now) {
             self.reschedule(now, slot);
@@ -154,20 +153,18 @@ impl Outbound {
     pub fn transmit(
         &mut self,
         now: Time,
-        paused: bool,
+        is_paused: impl Fn(Lane) -> bool,
         out: &mut [u8; MAX_HEAD],
         stats: &mut HostStats,
     ) -> Option<Departure> {
         self.release(now);
-        self.paused = paused;
-        if paused {
-            return None;
-        }
+        self.ready.pause(is_paused);
         let (out, list) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
-        while let Some(key) = self.ring.pop_front() {
+        while let Some(key) = self.ready.pop() {
             // A flow may have finished, or lost its room or its turn, since it was queued.
             let Some(flow) = self.flows.get_mut(key) else { continue };
             flow.queued = false;
+            let lane = flow.lane();
             if !flow.has_room() || flow.next_avail() > now {
                 self.reschedule(now, key.slot);
                 continue;
@@ -176,7 +173,7 @@ impl Outbound {
                 flow.emit_probe(now, self.rto, out);
                 stats.probes_sent += 1;
                 self.reschedule(now, key.slot);
-                return Some(Departure { key, head_len: HEADERS_LEN, payload: 0 });
+                return Some(Departure { key, lane, head_len: HEADERS_LEN, payload: 0 });
             }
             let (payload, again) = flow.emit(now, self.rto, out);
             let listed = flow.list(list);
@@ -184,7 +181,12 @@ impl Outbound {
             stats.payload_sent += u64::from(payload);
             stats.retransmits += u64::from(again);
             self.reschedule(now, key.slot);
-            return Some(Departure { key, head_len: HEADERS_LEN + listed, payload: payload - listed as u32 });
+            return Some(Departure {
+                key,
+                lane,
+                head_len: HEADERS_LEN + listed,
+                payload: payload - listed as u32,
+            });
         }
         None
     }
@@ -204,10 +206,9 @@ impl Outbound {
             let Some(flow) = self.flows.at_mut(slot) else { continue };
             if flow.is_timed_out(now) {
                 // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
-                flow.wait_again(now, self.rto, !self.paused);
-                if !self.paused
-                    && let Some(snd_nxt) = flow.go_back()
-                {
+                let paused = self.ready.is_paused(flow.lane());
+                flow.wait_again(now, self.rto, !paused);
+                if !paused && let Some(snd_nxt) = flow.go_back() {
                     stats.timeouts += 1;
                     let loss = LossEvent { now, kind: LossKind::Timeout, seq: flow.una(), snd_nxt };
                     let decision = flow.sender.on_loss(&loss);

@@ -65,6 +65,8 @@ impl Flags {
     /// The last of its tokens is gone (Dart's IOFD): switches set it, so that those behind them know the packet from one
     /// that never had any.
     pub const ESCAPE: Flags = Flags(0x40);
+    /// A packet of a short message that goes before long ones, here and in switches that have a class for it.
+    pub const EXPRESS: Flags = Flags(0x80);
 
     /// Whether all of `flags` are set.
     pub const fn has(self, flags: Flags) -> bool {

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, FEEDBACK_PRIORITY};
+use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
@@ -227,11 +227,12 @@ impl Experiment {
 
     /// Priority queues of a port while `scheme` runs.
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
-        match (scheme.config.deflection(), self.spec.ack_priority) {
-            (Some(_), _) => ESCAPE_PRIORITY + 1,
-            (None, true) => FEEDBACK_PRIORITY + 1,
-            (None, false) => DATA_PRIORITY + 1,
-        }
+        let highest = [
+            scheme.config.deflection().map(|_| ESCAPE_PRIORITY),
+            scheme.config.short_first().map(|_| EXPRESS_PRIORITY),
+            self.spec.ack_priority.then_some(FEEDBACK_PRIORITY),
+        ];
+        highest.into_iter().flatten().max().unwrap_or(DATA_PRIORITY) + 1
     }
 
     /// Rate of the slowest host.

@@ -1,5 +1,5 @@
 use super::super::pacing::{PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, OneOf, Or, RateOf, Variants, part};
+use crate::knob::{Knob, KnobOf, Off, OneOf, Or, RateOf, Variants, part};
 use crate::scheme::Marking;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
@@ -18,6 +18,7 @@ pub(in crate::schemes) struct Dcqcn {
     pub(super) clamp_target: bool,
     pub(in crate::schemes) cnp_interval: Time,
     ecn: Or<Variants, Marking>,
+    pub(super) short_first: Or<Off, Bytes>,
     pub(super) pacing: PacingConfig,
 }
 
@@ -47,6 +48,7 @@ impl Default for Dcqcn {
             clamp_target: false,
             cnp_interval: Time::from_us(50),
             ecn: Or::word(),
+            short_first: Or::word(),
             pacing: PacingConfig::new(Window::Off),
         }
     }
@@ -236,6 +238,18 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.ecn,
         ),
+        KnobOf::new(
+            Knob {
+                name: "short_first",
+                unit: "B",
+                default: "off",
+                range: "off or a size above 0",
+                symbol: "Pri-Q",
+                source: "Dart §VI-B: two priority levels, short flows over long ones",
+                help: "Messages up to this size go before longer ones, at the NIC and in switches.",
+            },
+            |c| &mut c.short_first,
+        ),
     ];
     let pacing = PacingConfig::knobs("off", "DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying");
     own.into_iter().chain(part(pacing, |c: &mut Dcqcn| &mut c.pacing)).collect()
@@ -243,7 +257,7 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
 
 /// The knobs where DCQCN is what is left under Dart: the paper's variant it is, and marking is Dart's.
 pub(in crate::schemes) fn knobs_below_dart() -> Vec<KnobOf<Dcqcn>> {
-    const NOT_THERE: [&str; 4] = ["variant", "decrease_timer", "clamp_target", "ecn"];
+    const NOT_THERE: [&str; 5] = ["variant", "decrease_timer", "clamp_target", "ecn", "short_first"];
     let mut knobs = knobs();
     knobs.retain(|k| !NOT_THERE.contains(&k.knob.name));
     knobs

@@ -38,6 +38,9 @@ impl Scheme for Dcqcn {
             grant: false,
         }
     }
+    fn short_first(&self) -> Option<Bytes> {
+        self.short_first.value()
+    }
     /// Rates rise by 100 Mbit/s every 55 us in the paper, by 200 Mbit/s every 300 us in the simulator.
     fn conduct(&self) -> Conduct {
         Conduct {

@@ -7,30 +7,29 @@ use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::transport::deadlines::Deadlines;
 use crate::transport::flow::stamp;
+use crate::transport::lanes::Lanes;
 use crate::transport::slab::{Key, Slab};
-use crate::transport::{Departure, IdMap, echoed_path, opening};
+use crate::transport::{Departure, IdMap, Lane, echoed_path, opening};
 use crate::wire::{Flags, FrameView, HEADERS_LEN, Kind, MAX_HEAD};
 use std::collections::VecDeque;
 use weir_units::{Bytes, Time};
 
 /// All messages on their way out, over one or several subflows each.
 ///
-/// A subflow that may send now waits in `ring`, one that pacing holds back in `paced`, and one without
+/// A subflow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without
 /// room in its window, or without anything to send, in neither. Whoever's turn it is takes the next bytes
 /// of its message: round robin over the subflows with room (AMP-CODE, `getSubflowToUse`).
 #[derive(Debug)]
 pub(crate) struct Outbound {
     connections: Slab<Connection>,
     by_message: IdMap<u32, u32>,
-    ring: VecDeque<(Key, u8)>,
+    ready: Lanes<(Key, u8)>,
     paced: Deadlines,
     /// Retransmission and scheme timers, never later than a subflow's deadline, but maybe earlier.
     timers: Deadlines,
     needs: Needs,
     params: FlowParams,
     subflows: u8,
-    /// The data class was paused when the NIC last asked.
-    paused: bool,
 }
 
 /// A subflow among all of them, for [`Deadlines`].
@@ -47,13 +46,12 @@ impl Outbound {
         Outbound {
             connections: Slab::default(),
             by_message: IdMap::default(),
-            ring: VecDeque::new(),
+            ready: Lanes::new(),
             paced: Deadlines::default(),
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
             params: config.flow_params(resolved.payload),
             subflows: config.scheme.carriage().subflows,
-            paused: false,
         }
     }
 
@@ -118,7 +116,7 @@ impl Outbound {
     /// Puts a subflow where it belongs after something about it changed.
     fn reschedule(&mut self, now: Time, slot: u32, index: usize) {
         let Some(connection) = self.connections.at_mut(slot) else { return };
-        let may_send = connection.may_send(index);
+        let (may_send, lane) = (connection.may_send(index), connection.lane());
         let Some(subflow) = connection.subflows.get_mut(index) else { return };
         let place = place(slot, index);
         if let Some(deadline) = subflow.deadline()
@@ -135,13 +133,13 @@ impl Outbound {
         } else if subflow.next_avail() <= now {
             subflow.queued = true;
             self.paced.remove(place);
-            self.ring.push_back((self.connections.key(slot), index as u8));
+            self.ready.push(lane, (self.connections.key(slot), index as u8));
         } else if self.paced.get(place) != Some(subflow.next_avail()) {
             self.paced.set(place, subflow.next_avail());
         }
     }
 
-    /// Moves subflows whose pacing gap is over to the ring.
+    /// Moves subflows whose pacing gap is over to `ready`.
     fn release(&mut self, now: Time) {
         while let Some(place) = self.paced.pop_due(now) {
             let (slot, index) = subflow_at(place);
@@ -153,21 +151,18 @@ impl Outbound {
     pub fn transmit(
         &mut self,
         now: Time,
-        paused: bool,
+        is_paused: impl Fn(Lane) -> bool,
         out: &mut [u8; MAX_HEAD],
         stats: &mut HostStats,
     ) -> Option<Departure> {
         self.release(now);
-        self.paused = paused;
-        if paused {
-            return None;
-        }
+        self.ready.pause(is_paused);
         let out = out.first_chunk_mut::<HEADERS_LEN>()?;
-        while let Some((key, index)) = self.ring.pop_front() {
+        while let Some((key, index)) = self.ready.pop() {
             let index = usize::from(index);
             // A connection may have finished, or a subflow lost its room or its turn, since it was queued.
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            let may_send = connection.may_send(index);
+            let (may_send, lane) = (connection.may_send(index), connection.lane());
             let Some(subflow) = connection.subflows.get_mut(index) else { continue };
             subflow.queued = false;
             if may_send
@@ -178,7 +173,7 @@ impl Outbound {
                 stats.payload_sent += u64::from(segment.payload);
                 stats.retransmits += u64::from(segment.again);
                 self.reschedule(now, key.slot, index);
-                return Some(Departure { key, head_len: HEADERS_LEN, payload: segment.payload });
+                return Some(Departure { key, lane, head_len: HEADERS_LEN, payload: segment.payload });
             }
             self.reschedule(now, key.slot, index);
         }
@@ -199,10 +194,11 @@ impl Outbound {
         while let Some(place) = self.timers.pop_due(now) {
             let (slot, index) = subflow_at(place);
             let Some(connection) = self.connections.at_mut(slot) else { continue };
+            let lane = connection.lane();
             let Some(subflow) = connection.subflows.get_mut(index) else { continue };
             let mut changed = None;
             if subflow.is_timed_out(now) {
-                if self.paused {
+                if self.ready.is_paused(lane) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
                     subflow.wait_again(now);
                 } else {

@@ -3,7 +3,7 @@ use super::subflow::{Segment, Subflow};
 use crate::config::Resolved;
 use crate::event::{FlowSpec, FlowView, SubflowView, subflow_port};
 use crate::scheme::{Coupled, Decision, Needs, Pace};
-use crate::transport::MAX_WINDOW;
+use crate::transport::{Lane, MAX_WINDOW};
 use crate::wire::{FrameRepr, HEADERS_LEN};
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -13,6 +13,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 pub(super) struct Connection {
     message: u32,
     peer: Ipv4Addr,
+    lane: Lane,
     full: u32,
     /// Payload bytes in all; [`ENDLESS`] until stopped.
     size: u64,
@@ -47,6 +48,7 @@ impl Connection {
         Connection {
             message: spec.message,
             peer: spec.peer,
+            lane: Lane::of(repr.weir.flags),
             full: resolved.payload,
             size: spec.size.map_or(ENDLESS, Bytes::get),
             next: 0,
@@ -62,6 +64,9 @@ impl Connection {
     }
     pub fn peer(&self) -> Ipv4Addr {
         self.peer
+    }
+    pub fn lane(&self) -> Lane {
+        self.lane
     }
     pub fn start(&self) -> Time {
         self.start

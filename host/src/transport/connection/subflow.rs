@@ -240,6 +240,7 @@ impl Subflow {
         } else {
             FrameRepr { payload_len: payload, ..self.repr }.emit(&[], out);
         }
+        flags |= self.repr.weir.flags;
         if seq == 0 {
             flags |= Flags::START;
         }

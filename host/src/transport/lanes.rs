@@ -1,0 +1,55 @@
+//! What may leave by the NIC now, in two lanes: short messages that go before long ones (Dart's Pri-Q), and all others.
+//! Each lane has a priority class of its own in the switches, which may be paused.
+
+use crate::wire::Flags;
+use std::collections::VecDeque;
+
+/// A lane. The first is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Express,
+    Ordinary,
+}
+
+impl Lane {
+    const ALL: [Lane; 2] = [Lane::Express, Lane::Ordinary];
+
+    /// Of packets that have these flags.
+    pub fn of(flags: Flags) -> Lane {
+        if flags.has(Flags::EXPRESS) { Lane::Express } else { Lane::Ordinary }
+    }
+}
+
+/// Round robin over what waits, lane by lane.
+#[derive(Debug)]
+pub(super) struct Lanes<T> {
+    rings: [VecDeque<T>; Lane::ALL.len()],
+    /// As it was when the NIC last asked.
+    paused: [bool; Lane::ALL.len()],
+}
+
+impl<T> Lanes<T> {
+    pub fn new() -> Lanes<T> {
+        Lanes { rings: [VecDeque::new(), VecDeque::new()], paused: [false; Lane::ALL.len()] }
+    }
+
+    pub fn push(&mut self, lane: Lane, waits: T) {
+        self.rings[lane as usize].push_back(waits);
+    }
+
+    pub fn pause(&mut self, is_paused: impl Fn(Lane) -> bool) {
+        self.paused = Lane::ALL.map(is_paused);
+    }
+
+    pub fn is_paused(&self, lane: Lane) -> bool {
+        self.paused[lane as usize]
+    }
+
+    /// The next of the first lane that is not paused and in which something waits.
+    pub fn pop(&mut self) -> Option<T> {
+        self.rings
+            .iter_mut()
+            .zip(self.paused)
+            .find_map(|(ring, paused)| if paused { None } else { ring.pop_front() })
+    }
+}
