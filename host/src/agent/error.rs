@@ -1,4 +1,5 @@
 use crate::config::ConfigError;
+use crate::policy::StateError;
 use std::io;
 use std::net::Ipv4Addr;
 use weir_units::Bytes;
@@ -129,6 +130,9 @@ pub enum AgentError {
         /// By how much.
         late_ms: u64,
     },
+    /// What was kept of policies is not of this host and key.
+    #[error("{0}")]
+    PolicyState(#[from] StateError),
     /// The host's configuration cannot be.
     #[error(transparent)]
     Config(#[from] ConfigError),

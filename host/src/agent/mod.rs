@@ -6,7 +6,8 @@
 //! - `interface` and `netlink` find addresses, the MTU and the next hop where the kernel has them;
 //! - `nic` sends and receives frames through pnet, paces them to the NIC's rate, and waits;
 //! - `filter` keeps what is not ours away from us, `shield` keeps the kernel from answering what is;
-//! - `recorder` watches flows for [`results`].
+//! - `recorder` watches flows for [`results`];
+//! - [`policy`]: what may be asked of a running agent.
 //!
 //! Built with the cargo feature `agent`. `docs/agent.md` says how it works and what it was measured
 //! to do.
@@ -19,6 +20,7 @@ mod interface;
 mod netlink;
 mod nic;
 mod plan;
+pub mod policy;
 mod recorder;
 pub mod results;
 mod run;

@@ -2,6 +2,7 @@
 //! drives many agents. Times are nanoseconds since the start of the run, rates bits per second.
 
 pub use super::nic::NicCounters;
+use super::policy::PolicyReport;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,6 +49,9 @@ pub struct AgentResults {
     pub sample_ns: Option<u64>,
     /// True if there were more samples than are kept; the series end early.
     pub series_cut: bool,
+    /// What the host had to say of its policy at the end; absent if it took no part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyReport>,
 }
 
 /// Start of a run on both clocks.

@@ -1,6 +1,7 @@
 use super::counters::{lateness, taken, transport};
 use super::netlink::Netlink;
 use super::nic::{Nic, Sent};
+use super::policy::{self, Desk, PolicyOrders};
 use super::recorder::Recorder;
 use super::results::{AgentResults, Ended, StartResult};
 use super::shield::Shield;
@@ -49,6 +50,7 @@ pub struct Agent {
     /// When the last flow was seen to be finished.
     all_finished: Option<Time>,
     ended: Option<Ended>,
+    desk: Option<Desk>,
     _shield: Shield,
 }
 
@@ -58,6 +60,11 @@ impl Agent {
         config.host.addr = config.interface.addr;
         config.host.mac = config.interface.mac;
         config.check()?;
+        let clock = Clock::start();
+        if let Some(policy) = &mut config.host.policy {
+            // The host's time begins now, and stamps go on from those of earlier runs.
+            (policy.start, policy.epoch_ns) = (clock.now(), clock.wall_ns(Time::ZERO));
+        }
         let host = Host::new(config.host.clone())?;
         let next_hops = config.flows.iter().map(|flow| match flow.peer_mac {
             Some(mac) => Ok(mac),
@@ -67,7 +74,6 @@ impl Agent {
         let shield = Shield::hold(config.interface.addr, &config.ports())?;
         let slack = Time::from_ps(config.host.base_rtt.as_ps() / LATE_SHARE);
         let nic = Nic::open(&config.interface, config.host.nic_rate, slack)?;
-        let clock = Clock::start();
         let epoch = clock.resolve(config.start)?;
         let echoes_path = !config.host.scheme.needs().grant;
         let recorder = Recorder::new(&config.flows, config.first_message, epoch, config.sample, echoes_path);
@@ -94,8 +100,16 @@ impl Agent {
             eager: false,
             all_finished: None,
             ended: None,
+            desk: None,
             _shield: shield,
         })
+    }
+
+    /// Takes what an earlier run has kept of policies, and from now on answers what is asked about them.
+    pub fn with_policy(mut self, orders: PolicyOrders) -> Result<Agent, AgentError> {
+        let now = self.clock.now();
+        self.desk = Some(Desk::open(orders, now, &mut self.host)?);
+        Ok(self)
     }
 
     /// Runs until the run ends or `stop` is set. Whatever happens, there are results.
@@ -104,6 +118,7 @@ impl Agent {
             let now = self.clock.now();
             self.recorder.sample(now, &self.host);
             self.open_and_stop(now);
+            self.serve(now);
             let sent = self.transmit();
             let received = self.receive();
             while let Some(event) = self.host.poll_event() {
@@ -118,6 +133,13 @@ impl Agent {
             }
         }
         self.results()
+    }
+
+    fn serve(&mut self, now: Time) {
+        let time = self.tell(now);
+        if let Some(desk) = &mut self.desk {
+            self.eager |= desk.serve(time, &mut self.host);
+        }
     }
 
     fn is_over(&mut self, now: Time, stop: &AtomicBool) -> Option<Ended> {
@@ -291,6 +313,9 @@ impl Agent {
 
     fn results(mut self) -> AgentResults {
         let now = self.clock.now();
+        if let Some(desk) = self.desk.take() {
+            desk.close(now, &self.host);
+        }
         let host = &self.config.host;
         let scheme = &host.scheme;
         let knobs = scheme.knobs().into_iter();
@@ -318,6 +343,7 @@ impl Agent {
             lateness: lateness(self.waiter.lateness()),
             sample_ns: self.config.sample.map(Time::as_ns),
             series_cut: self.recorder.series_cut(),
+            policy: policy::report(now, &self.host, false),
         }
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod controller;
 mod host;
 mod mininet;
+mod policy;
 mod progress;
 mod run;
 mod schemes;
@@ -50,6 +51,7 @@ enum Command {
     Host(host::Args),
     Controller(controller::Args),
     Mininet(mininet::Args),
+    Policy(policy::Args),
 }
 
 impl Cli {
@@ -65,6 +67,7 @@ impl Cli {
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),
             Command::Mininet(args) => mininet::run(args, console),
+            Command::Policy(args) => policy::run(args, console),
         }
     }
 }

@@ -3,9 +3,11 @@
 mod flows;
 mod options;
 mod output;
+mod policy;
 
 use crate::console::{Console, Failure};
 use options::{HostOptions, Mac, RunOptions};
+use policy::PolicyOptions;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +52,8 @@ struct RecvArgs {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
+    policy: PolicyOptions,
+    #[command(flatten)]
     run: RunOptions,
 }
 
@@ -78,6 +82,8 @@ struct SendArgs {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
+    policy: PolicyOptions,
+    #[command(flatten)]
     run: RunOptions,
 }
 
@@ -93,6 +99,8 @@ struct ListArgs {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
+    policy: PolicyOptions,
+    #[command(flatten)]
     run: RunOptions,
 }
 
@@ -104,16 +112,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
             let until = Until { flows_finished: false, deadline: recv.run.lasts };
-            go(&recv.host, &recv.run, vec![], until, false, console)
+            go(&recv.host, &recv.policy, &recv.run, vec![], until, false, console)
         }
         Command::Send(send) => {
             let (flows, until) = plan_to_send(send)?;
-            go(&send.host, &send.run, flows, until, true, console)
+            go(&send.host, &send.policy, &send.run, flows, until, true, console)
         }
         Command::Run(list) => {
             let flows = flows::load(&list.flows_from)?;
             let until = Until { flows_finished: false, deadline: list.run.lasts };
-            go(&list.host, &list.run, flows, until, false, console)
+            go(&list.host, &list.policy, &list.run, flows, until, false, console)
         }
     }
 }
@@ -142,6 +150,7 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, Until), Failure> {
 
 fn go(
     host: &HostOptions,
+    policy: &PolicyOptions,
     run: &RunOptions,
     flows: Vec<FlowPlan>,
     until: Until,
@@ -154,8 +163,11 @@ fn go(
         _ => Failure::input(error),
     };
     let interface = host.interface().map_err(refused)?;
+    let mut host = host.config(&interface)?;
+    host.policy = policy.config(host.base_rtt)?;
+    let addr = interface.addr;
     let config = AgentConfig {
-        host: host.config(&interface)?,
+        host,
         interface,
         flows,
         start: run.start_at,
@@ -165,7 +177,19 @@ fn go(
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
     let interrupted = catch_interrupts()?;
-    let results = Agent::new(config).map_err(refused)?.run(interrupted);
+    let mut agent = Agent::new(config).map_err(refused)?;
+    // Behind the agent, which no second one can be of an address.
+    let desk = match policy.open(addr)? {
+        Some((desk, orders)) => {
+            agent = agent.with_policy(orders).map_err(refused)?;
+            Some(desk)
+        }
+        None => None,
+    };
+    let results = agent.run(interrupted);
+    if let Some(desk) = desk {
+        desk.close();
+    }
     output::write(&results, run, console)?;
     verdict(&results, is_sender)
 }

@@ -1,0 +1,384 @@
+//! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
+
+use crate::commands::policy::{place, talk};
+use crate::console::Failure;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+use weir_host::agent::policy::{PolicyOrder, PolicyOrders};
+use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
+use weir_host::trickle::TrickleConfig;
+use weir_units::Time;
+
+/// Policies.
+#[derive(Debug, clap::Args)]
+pub struct PolicyOptions {
+    /// Take part in policies: a file with the key that all hosts share, at least 16 bytes that only its owner can read
+    ///
+    /// Without it the host hears no policy, and nobody can set one at it. See `weir policy --help`.
+    #[arg(long, value_name = "FILE")]
+    policy_key: Option<PathBuf>,
+
+    /// Keep the policy over a restart in this file
+    #[arg(long, value_name = "FILE", requires = "policy_key")]
+    policy_state: Option<PathBuf>,
+
+    /// Name, or path, of the socket by which `weir policy` reaches this host; absent: its address
+    #[arg(long, value_name = "NAME", requires = "policy_key")]
+    control: Option<String>,
+
+    /// Shortest interval of Trickle's timer; absent: 4 times --base-rtt
+    #[arg(long, value_name = "TIME", requires = "policy_key")]
+    policy_imin: Option<Time>,
+
+    /// Doublings of Imin to the longest interval
+    #[arg(long, value_name = "N", requires = "policy_key", default_value_t = DOUBLINGS)]
+    policy_imax: u32,
+
+    /// So many others who say the same make it redundant to say it; 0: none do
+    #[arg(long, value_name = "K", requires = "policy_key", default_value_t = REDUNDANCY)]
+    policy_k: u32,
+}
+
+/// No key is as long.
+const LONGEST_KEY: u64 = 4096;
+/// A state has the stamps of at most 16,384 senders.
+const LONGEST_STATE: u64 = 1 << 19;
+
+impl PolicyOptions {
+    /// What the host needs; `None` if it takes no part.
+    pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
+        let Some(path) = &self.policy_key else { return Ok(None) };
+        let place =
+            |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {why}", path.display()));
+        let key =
+            PolicyKey::new(&read_key(path).map_err(|why| place(&why))?).map_err(|error| place(&error))?;
+        let mut config = PolicyConfig::new(key, seed(), base_rtt);
+        let imin = self.policy_imin.unwrap_or(config.trickle.imin);
+        config.trickle = TrickleConfig::new(imin, self.policy_imax, self.policy_k)
+            .map_err(|error| Failure::Input(format!("--policy-{error}")))?;
+        Ok(Some(config))
+    }
+
+    /// Opens everything; `None` if the host takes no part.
+    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<(Desk, PolicyOrders)>, Failure> {
+        if self.policy_key.is_none() {
+            return Ok(None);
+        }
+        let kept = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
+        let name = self.control.clone().unwrap_or_else(|| addr.to_string());
+        let socket = Socket::bind(&place::socket(&name))?;
+        let (orders, requests) = channel();
+        let (keep, keeper) = match &self.policy_state {
+            None => (None, None),
+            Some(path) => {
+                let (keep, states) = channel();
+                let path = path.clone();
+                (Some(keep), Some(std::thread::spawn(move || keep_states(&path, &states))))
+            }
+        };
+        let desk = Desk { socket: Some(socket.serve(orders)), keeper };
+        Ok(Some((desk, PolicyOrders { requests, keep, kept })))
+    }
+}
+
+/// Who can read a key can set policies.
+fn read_key(path: &Path) -> Result<Vec<u8>, String> {
+    let mut file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("this is no file".to_owned());
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(format!("others than its owner can read it; run `chmod 600 {}`", path.display()));
+    }
+    let mut key = Vec::new();
+    (&mut file).take(LONGEST_KEY + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
+    if key.len() as u64 > LONGEST_KEY {
+        return Err(format!("a key of more than {LONGEST_KEY} bytes is none"));
+    }
+    Ok(key)
+}
+
+/// Hosts must not speak at the same moments: the clock and the process tell them apart.
+fn seed() -> u64 {
+    u64::from(super::options::fresh_message()) << 32 | u64::from(super::options::fresh_message())
+}
+
+/// What was kept, and how long ago; `None` if this is the first run.
+fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
+    let place =
+        |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-state {}: {why}", path.display()));
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(place(&error)),
+    };
+    let changed = file.metadata().and_then(|about| about.modified()).map_err(|error| place(&error))?;
+    let asleep = SystemTime::now().duration_since(changed).unwrap_or_default();
+    let mut state = Vec::new();
+    file.take(LONGEST_STATE).read_to_end(&mut state).map_err(|error| place(&error))?;
+    Ok(Some((state, Time::from_ns(u64::try_from(asleep.as_nanos()).unwrap_or(u64::MAX)))))
+}
+
+/// Writes each state that comes, or the last of those that wait: whole, or not at all.
+fn keep_states(path: &Path, states: &Receiver<Vec<u8>>) {
+    let mut told = false;
+    while let Ok(mut state) = states.recv() {
+        while let Ok(newer) = states.try_recv() {
+            state = newer;
+        }
+        if let Err(error) = write_whole(path, &state)
+            && !std::mem::replace(&mut told, true)
+        {
+            let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
+        }
+    }
+}
+
+/// Beside it first, then in its place. A crash leaves the old one or the new one.
+fn write_whole(path: &Path, state: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(state)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The threads beside an agent. Dropped when it has ended: the socket is gone then, the last state written.
+pub struct Desk {
+    socket: Option<Serving>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    /// Waits until everything is written. The agent must be gone.
+    pub fn close(mut self) {
+        self.socket = None;
+        if let Some(keeper) = self.keeper.take() {
+            // It does not panic.
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// A socket that has a name.
+struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Takes the name, unless an agent listens there that is alive.
+    fn bind(path: &Path) -> Result<Socket, Failure> {
+        let place = |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
+        if let Some(folder) = path.parent().filter(|it| *it == place::folder()) {
+            fs::create_dir_all(folder).map_err(place)?;
+        }
+        if let Ok(about) = fs::symlink_metadata(path) {
+            use std::os::unix::fs::FileTypeExt;
+            if !about.file_type().is_socket() {
+                return Err(Failure::Input(format!(
+                    "--control {}: this is there, and no socket",
+                    path.display()
+                )));
+            }
+            if UnixStream::connect(path).is_ok() {
+                return Err(Failure::Input(format!(
+                    "--control {}: another agent listens there; give this one a name of its own",
+                    path.display()
+                )));
+            }
+            // Its agent was killed.
+            fs::remove_file(path).map_err(place)?;
+        }
+        let listener = UnixListener::bind(path).map_err(place)?;
+        let socket = Socket { listener, path: path.to_owned() };
+        // Whoever may ask may set: the owner alone.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(place)?;
+        Ok(socket)
+    }
+
+    /// Answers, one after the other, in a thread.
+    fn serve(self, orders: Sender<PolicyOrder>) -> Serving {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (path, stopped) = (self.path.clone(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            for stream in self.listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let Ok(stream) = stream else {
+                    // Out of files, say: not again at once.
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                };
+                // Who goes away without hearing the answer does not want it.
+                let _ = talk::answer(&stream, |request| {
+                    let (answer, answered) = channel();
+                    let gone = || "the agent has ended".to_owned();
+                    orders.send(PolicyOrder { request, answer }).map_err(|_| gone())?;
+                    answered.recv_timeout(talk::PATIENCE).map_err(|_| gone())?
+                });
+            }
+        });
+        Serving { path, stop, thread: Some(thread) }
+    }
+}
+
+/// A socket that is listened at; its name goes with it.
+struct Serving {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes it.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        let _ = fs::remove_file(&self.path);
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_host::agent::policy::PolicyRequest;
+
+    fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let options = options(&path);
+        match options.config(Time::from_ms(1)) {
+            Err(Failure::Input(why)) => why.replace(folder.path().to_str().unwrap(), ""),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn options(key: &Path) -> PolicyOptions {
+        PolicyOptions {
+            policy_key: Some(key.to_owned()),
+            policy_state: None,
+            control: None,
+            policy_imin: None,
+            policy_imax: DOUBLINGS,
+            policy_k: REDUNDANCY,
+        }
+    }
+
+    #[test]
+    fn keys_that_are_none_are_refused() {
+        assert_eq!(
+            refused("key", &[7; 15], 0o600),
+            "--policy-key /key: a key of 15 bytes can be guessed, use at least 16"
+        );
+        assert!(refused("key", &[7; 32], 0o640).contains("chmod 600 /key"));
+        assert!(refused("key", &[7; 5000], 0o600).contains("more than 4096 bytes"));
+        let missing = options(Path::new("/nowhere/key")).config(Time::from_ms(1));
+        assert!(
+            matches!(missing, Err(Failure::Input(why)) if why.starts_with("--policy-key /nowhere/key: No such file"))
+        );
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(options(folder.path()).config(Time::from_ms(1)), Err(Failure::Input(_))));
+    }
+
+    #[test]
+    fn a_state_is_replaced_whole_and_the_first_run_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        assert!(read_state(&path).unwrap().is_none());
+        for state in [&b"one"[..], b"another"] {
+            write_whole(&path, state).unwrap();
+            let (read, asleep) = read_state(&path).unwrap().unwrap();
+            assert_eq!(read, state);
+            assert!(asleep < Time::from_secs(60));
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
+    }
+
+    /// Whatever comes by the socket, it is answered or closed, and the next one is served.
+    #[test]
+    fn the_socket_takes_anything_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("h1.sock");
+        let (orders, requests) = channel::<PolicyOrder>();
+        let serving = Socket::bind(&path).unwrap().serve(orders);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let said = |bytes: &[u8]| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(bytes).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            let _ = stream.read_to_string(&mut answer);
+            answer
+        };
+        let depth = "[".repeat(100_000) + "\n";
+        for (bytes, word) in [
+            (&b""[..], "ends too early"),
+            (b"{", "ends too early"),
+            (b"\n", "not a request"),
+            (b"\xff\xfe\n", "not a request"),
+            (b"{\"do\":\"sing\"}\n", "unknown variant"),
+            (b"{\"do\":\"set\"}\n", "missing field"),
+            (b"{\"do\":\"set\",\"edits\":[[\"a\"]]}\n", "not a request"),
+            (b"{\"do\":\"show\",\"more\":1}\n", "not a request"),
+            (depth.as_bytes(), "not a request"),
+        ] {
+            let answer = said(bytes);
+            assert!(answer.starts_with("{\"error\":") && answer.contains(word), "{answer}");
+        }
+        // More than a line may have: it is not read to its end.
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let _ = stream.write_all(&vec![b'x'; 1 << 20]);
+        drop(stream);
+        let agent = std::thread::spawn(move || {
+            let order = requests.recv().unwrap();
+            assert_eq!(order.request, PolicyRequest::Show {});
+            order.answer.send(Err("no".to_owned())).unwrap();
+        });
+        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"no\"}\n");
+        agent.join().unwrap();
+        // The agent is gone.
+        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"the agent has ended\"}\n");
+        drop(serving);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_a_dead_agents_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("h1.sock");
+        let taken = Socket::bind(&path).unwrap();
+        let why = |result: Result<Socket, Failure>| match result {
+            Err(Failure::Input(why)) => why,
+            _ => panic!("it is refused"),
+        };
+        assert!(why(Socket::bind(&path)).contains("another agent listens there"));
+        drop(taken); // As if killed: the name stays.
+        assert!(path.exists());
+        let again = Socket::bind(&path).unwrap();
+        drop(again);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "mine").unwrap();
+        assert!(why(Socket::bind(&path)).contains("no socket"));
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        assert!(why(Socket::bind(Path::new("/nowhere/x.sock"))).contains("/nowhere/x.sock"));
+    }
+}

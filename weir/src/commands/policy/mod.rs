@@ -1,0 +1,313 @@
+//! `weir policy`
+
+pub mod place;
+pub mod talk;
+
+use crate::console::{Console, Failure};
+use comfy_table::{Table, presets};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use weir_host::agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
+use weir_units::Time;
+
+/// The parameters of congestion control of running hosts: what they are, and others for all of them
+///
+/// Set at any one host, a policy spreads to all others by Trickle (RFC 6206), without a server. Hosts that were cut off or
+/// down catch up by themselves. Running flows go on with the new parameters. See docs/policy.md.
+///
+/// Agents take part if they are started with --policy-key (`weir host run`, `weir run --on mininet`): they hold the same
+/// key, and listen at /run/weir/NAME.sock (the variable WEIR_RUN names another folder).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  head -c 32 /dev/urandom > key; chmod 600 key
+  sudo weir run experiments/fat-tree-k4.yaml --on mininet --rate 10Mbps --policy-key key
+  sudo weir policy show                          all agents of this machine
+  sudo weir policy set eta=0.9 --via h1
+  sudo weir policy set scheme=hpcc maxStage=3 lifetime=10min --via h1
+  sudo weir policy history --via h16
+
+Keys: the knobs of the scheme (`weir schemes hpcc`), and
+  scheme          another scheme, if the switches' program and tables suit it; its knobs then stand at their defaults
+  T               base round-trip time, or `host`: each host's own
+  ecn_thresholds  what switches are to mark by; carried, for whoever fills their tables
+  lifetime        how long it holds, or `forever`
+
+Exit status: 0 done; 1 an agent did not answer, or another policy that was set at the same time has won;
+2 the input is wrong, nothing was set.";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// What hosts hold and run; without --via, all that listen on this machine
+    Show {
+        #[command(flatten)]
+        via: Via,
+        /// Everything, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change the policy of all hosts, at one of them
+    Set {
+        /// What is to be different from what holds now
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        edits: Vec<String>,
+        /// At this host: the name or path of its agent's socket
+        #[arg(long, value_name = "HOST")]
+        via: String,
+        /// How long to look whether another policy wins that was set at the same time
+        #[arg(long, value_name = "TIME", default_value = "1s")]
+        wait: Time,
+    },
+    /// What a host has held, the oldest first
+    History {
+        #[command(flatten)]
+        via: Via,
+        /// Everything, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Via {
+    /// At these hosts: names or paths of their agents' sockets
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    via: Vec<String>,
+}
+
+/// Time between two looks whether a policy stays.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    match &args.command {
+        Command::Show { via, json } => show(&via.sockets()?, *json, console),
+        Command::Set { edits, via, wait } => set(edits, via, *wait, console),
+        Command::History { via, json } => history(&via.sockets()?, *json, console),
+    }
+}
+
+impl Via {
+    /// Those that are named, or all there are.
+    fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
+        let sockets: Vec<PathBuf> = match self.via.is_empty() {
+            true => place::all(),
+            false => self.via.iter().map(|name| place::socket(name)).collect(),
+        };
+        match sockets.is_empty() {
+            false => Ok(sockets),
+            true => Err(Failure::Input(format!(
+                "no agent listens in {}; name one with --via, or start agents with --policy-key",
+                place::folder().display()
+            ))),
+        }
+    }
+}
+
+/// What each agent answers. Those that do not are named at the end: one that is gone must not hide the others.
+fn ask_all(
+    sockets: &[PathBuf],
+    request: &PolicyRequest,
+) -> (Vec<(String, PolicyReport)>, Result<(), Failure>) {
+    let (mut reports, mut outcome) = (Vec::new(), Ok(()));
+    for path in sockets {
+        match talk::ask(path, request) {
+            Ok(report) => reports.push((place::name(path), report)),
+            Err(failure) => outcome = outcome.and(Err(failure)),
+        }
+    }
+    (reports, outcome)
+}
+
+fn show(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(), Failure> {
+    let (reports, outcome) = ask_all(sockets, &PolicyRequest::Show {});
+    if as_json {
+        print_json(&reports, console)?;
+    } else if let [(name, report)] = &reports[..] {
+        details(name, report, console)?;
+    } else if !reports.is_empty() {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_header(["host", "holds", "since", "runs", "flows", "sent", "interval"]);
+        for (name, report) in &reports {
+            let held = report.policies.last();
+            table.add_row([
+                name.clone(),
+                held.map_or_else(|| "none".into(), title),
+                held.filter(|it| it.version > 0).map_or_else(|| "-".into(), |it| ago(it.for_ns)),
+                running(report),
+                report.flows.to_string(),
+                report.counts.get("sent").copied().unwrap_or(0).to_string(),
+                Time::from_ns(report.interval_ns).to_string(),
+            ]);
+        }
+        writeln!(console.out, "{}", table.trim_fmt())?;
+    }
+    outcome
+}
+
+/// Whether it is what the host holds, and if not, why.
+fn running(report: &PolicyReport) -> String {
+    let scheme = report.scheme.first().map_or("", |(_, name)| name);
+    let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
+    match (&report.runs, &report.refused) {
+        (_, Some(why)) => format!("{scheme}, not what it holds, which {why}"),
+        (Some(runs), None) if *runs == held => format!("it, {scheme}"),
+        (Some((version, writer)), None) => format!("{version} by {writer}, {scheme}"),
+        (None, None) => format!("what it was started with, {scheme}"),
+    }
+}
+
+fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(), Failure> {
+    let out = &mut console.out;
+    writeln!(out, "host      {name}, {}", report.addr)?;
+    match report.policies.last().filter(|it| it.version > 0) {
+        Some(held) => {
+            writeln!(
+                out,
+                "holds     {}, digest {}, for {}, {}",
+                title(held),
+                held.digest,
+                ago(held.for_ns),
+                origin(held)
+            )?;
+        }
+        None => writeln!(out, "holds     none: nobody has set a policy that it knows of")?,
+    }
+    writeln!(out, "runs      {}", running(report))?;
+    writeln!(out, "flows     {}", report.flows)?;
+    let time = |ns| Time::from_ns(ns).to_string();
+    let k = if report.k == 0 { "infinite".to_owned() } else { report.k.to_string() };
+    writeln!(
+        out,
+        "trickle   interval {}, Imin {}, Imax {}, k {k}",
+        time(report.interval_ns),
+        time(report.imin_ns),
+        time(report.imax_ns)
+    )?;
+    let list = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
+        counts.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+    };
+    writeln!(out, "packets   {}", list(&mut report.counts.iter().map(|(name, n)| (&**name, *n))))?;
+    let mut drops = report
+        .drops
+        .iter()
+        .filter(|(name, _)| name.starts_with("policy"))
+        .map(|(name, n)| (&**name, *n))
+        .peekable();
+    if drops.peek().is_some() {
+        writeln!(out, "dropped   {}", list(&mut drops))?;
+    }
+    writeln!(out)?;
+    for (key, value) in &report.scheme {
+        writeln!(out, "{key:<18} {value}")?;
+    }
+    Ok(())
+}
+
+fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result<(), Failure> {
+    let edits = edits.iter().map(|edit| match edit.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(Failure::Input(format!("\"{edit}\": write it KEY=VALUE, like eta=0.9"))),
+    });
+    let edits = edits.collect::<Result<Vec<_>, _>>()?;
+    let path = place::socket(via);
+    let report = talk::ask(&path, &PolicyRequest::Set { edits })?;
+    let Some(ours) = report.policies.last().cloned() else {
+        return Err(Failure::Work(format!("{via} says nothing of what was set")));
+    };
+    let end = Instant::now() + Duration::from_nanos(wait.as_ns());
+    loop {
+        let report = talk::ask(&path, &PolicyRequest::History {})?;
+        let it = report.policies.iter().find(|it| it.digest == ours.digest && it.version == ours.version);
+        if let (Some(true), Some(winner)) = (it.map(|it| it.lost), report.policies.last()) {
+            return Err(Failure::Work(format!(
+                "{} was set at {via}, and has lost against {}, which was set at the same time: look at it with \
+                 `weir policy show --via {via}` and set what is still wanted again",
+                title(&ours),
+                title(winner)
+            )));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    writeln!(console.out, "policy {} is set, and on its way to all hosts", title(&ours))?;
+    Ok(())
+}
+
+fn history(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(), Failure> {
+    let (reports, outcome) = ask_all(sockets, &PolicyRequest::History {});
+    if as_json {
+        print_json(&reports, console)?;
+        return outcome;
+    }
+    for (name, report) in &reports {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(["host", "policy", "held since", "from", "changed"]);
+        let mut before: &[(String, String)] = &[];
+        for it in &report.policies {
+            let changed = it.says.iter().filter(|entry| !before.contains(entry));
+            let changed: Vec<String> = changed.map(|(key, value)| format!("{key}={value}")).collect();
+            let all = before.is_empty();
+            table.add_row([
+                name.clone(),
+                title(it),
+                format!("{} ago", ago(it.for_ns)),
+                format!("{}{}", origin(it), if it.lost { ", and lost" } else { "" }),
+                if all {
+                    it.says.first().map_or_else(String::new, |(_, v)| format!("{v}, all"))
+                } else {
+                    changed.join(" ")
+                },
+            ]);
+            before = &it.says;
+        }
+        if report.policies.is_empty() {
+            writeln!(console.out, "{name}: nobody has set a policy that it knows of")?;
+        } else {
+            writeln!(console.out, "{}", table.trim_fmt())?;
+        }
+    }
+    outcome
+}
+
+fn print_json(reports: &[(String, PolicyReport)], console: &mut Console) -> Result<(), Failure> {
+    let hosts: serde_json::Map<_, _> =
+        reports.iter().map(|(name, report)| (name.clone(), json!(report))).collect();
+    writeln!(console.out, "{:#}", serde_json::Value::Object(hosts))?;
+    Ok(())
+}
+
+/// `3 by 10.0.1.1`
+fn title(policy: &PolicyEntry) -> String {
+    match policy.version {
+        0 => "none".to_owned(),
+        version => format!("{version} by {}", policy.writer),
+    }
+}
+
+fn origin(policy: &PolicyEntry) -> String {
+    match policy.from.as_str() {
+        "set" => "set here".to_owned(),
+        "kept" => "kept over a restart".to_owned(),
+        from => format!("heard from {from}"),
+    }
+}
+
+/// To a tenth of a second, or of a millisecond.
+fn ago(ns: u64) -> String {
+    let s = ns as f64 * 1e-9;
+    if s < 1.0 { format!("{:.1}ms", s * 1e3) } else { format!("{s:.1}s") }
+}

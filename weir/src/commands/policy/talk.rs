@@ -1,0 +1,72 @@
+//! One request and one answer, each a line of JSON.
+
+use crate::console::Failure;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+use weir_host::agent::policy::{PolicyAnswer, PolicyReport, PolicyRequest};
+
+/// The longest line that is taken. A policy has some kilobytes, and a history 32 of them.
+const LONGEST: u64 = 1 << 18;
+/// How long the other side may take.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An answer as it stands on the line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Ok(Box<PolicyReport>),
+    Error(String),
+}
+
+/// Asks an agent.
+pub fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("{}: {error}", path.display()));
+    let mut stream = super::place::connect(path)?;
+    let line = serde_json::to_string(request).map_err(|error| failed(&error))?;
+    // Twice as patient as the agent's side, which then says why.
+    let limited =
+        stream.set_read_timeout(Some(2 * PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    limited
+        .and_then(|()| stream.write_all(format!("{line}\n").as_bytes()))
+        .map_err(|error| failed(&error))?;
+    let answer = read_line(&stream).map_err(|error| failed(&error))?;
+    match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
+        Line::Ok(report) => Ok(*report),
+        Line::Error(why) => Err(Failure::Input(why)),
+    }
+}
+
+/// The agent's side: hears one request, has it answered, and answers.
+pub fn answer(stream: &UnixStream, ask: impl FnOnce(PolicyRequest) -> PolicyAnswer) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let answer = match read_line(stream) {
+        Ok(line) => match serde_json::from_str(&line) {
+            Ok(request) => ask(request),
+            Err(error) => Err(format!("not a request: {error}")),
+        },
+        Err(error) => Err(format!("not a request: {error}")),
+    };
+    let line = match answer {
+        Ok(report) => Line::Ok(Box::new(report)),
+        Err(why) => Line::Error(why),
+    };
+    let text = serde_json::to_string(&line).map_err(io::Error::other)?;
+    (&mut &*stream).write_all(format!("{text}\n").as_bytes())
+}
+
+/// A line, not longer than it may be.
+fn read_line(stream: &UnixStream) -> io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    match line.ends_with('\n') {
+        true => Ok(line),
+        false if line.len() as u64 >= LONGEST => {
+            Err(io::Error::other(format!("a line of more than {LONGEST} bytes")))
+        }
+        false => Err(io::Error::other("the line ends too early")),
+    }
+}
