@@ -1,6 +1,7 @@
 //! `weir run`
 
 use super::folder;
+use super::host::policy::check_key;
 use super::progress::{self, Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
@@ -62,6 +63,10 @@ pub struct Args {
     /// Capture what passes the ports of Mininet's switches, in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
+
+    /// Mininet's hosts take part in policies with the key in this file: `weir policy` reaches them by name
+    #[arg(long, value_name = "FILE")]
+    policy_key: Option<PathBuf>,
 
     /// Where to write, instead of runs/<name>-<seed>; an earlier run there is replaced
     #[arg(long, value_name = "DIR")]
@@ -127,7 +132,12 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
 
 /// Refuses options that would do nothing.
 fn check_backend(args: &Args) -> Result<(), Failure> {
-    let given = [("--switch", args.switch.is_some()), ("--cli", args.cli), ("--pcap", args.pcap.is_some())];
+    let given = [
+        ("--switch", args.switch.is_some()),
+        ("--cli", args.cli),
+        ("--pcap", args.pcap.is_some()),
+        ("--policy-key", args.policy_key.is_some()),
+    ];
     match given.iter().find(|(_, given)| *given && args.on == Backend::Sim) {
         Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
         None => Ok(()),
@@ -187,7 +197,8 @@ type Outcome = (Results, Option<FabricFacts>, Option<Failure>);
 
 fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Result<Outcome, Failure> {
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
-    let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps };
+    let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
+    let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps, policy_key };
     let outcome = mininet::run(experiment, &options, &mut kept.watch)?;
     Ok((outcome.results, Some(outcome.facts), outcome.failure))
 }

@@ -29,13 +29,14 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Writes the lists of flows into `work` and says how to start the agents.
+    /// Writes the lists of flows into `work` and says how to start the agents, which listen under their hosts' names if
+    /// they have a key for policies.
     pub fn prepare(
         experiment: &Experiment,
         scheme: &Scheme,
-        base_rtt: Time,
-        sample: Time,
+        (base_rtt, sample): (Time, Time),
         work: &Path,
+        policy_key: Option<&Path>,
     ) -> Result<Agents, Failure> {
         let program = std::env::current_exe()?.display().to_string();
         let (topology, spec) = (&experiment.topology, &experiment.spec);
@@ -69,6 +70,10 @@ impl Agents {
             }
             option("--for", spec.duration.to_string());
             option("--sample", sample.to_string());
+            if let Some(key) = policy_key {
+                option("--policy-key", key.display().to_string());
+                option("--control", host.name.clone());
+            }
             // Dozens of agents share few cores.
             option("--spin", "0us".into());
             agents.commands.insert(host.name.clone(), command);

@@ -12,7 +12,7 @@ use crate::console::Failure;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,6 +48,8 @@ pub struct Options {
     pub cli: bool,
     /// Captures of every port go here.
     pub pcaps: Option<PathBuf>,
+    /// The key with which hosts take part in policies.
+    pub policy_key: Option<PathBuf>,
 }
 
 /// What came of a run. If it broke off, the schemes before that are there.
@@ -76,6 +78,7 @@ pub fn run(
         routes: &routes,
         places: Places { switch, exe, pcaps: options.pcaps.clone() },
         delays: delays(experiment, switch),
+        policy_key: options.policy_key.as_deref(),
         distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
     };
     let mut outcome = Outcome {
@@ -157,6 +160,7 @@ struct Fabric<'e> {
     routes: &'e Routes,
     places: Places,
     delays: Delays,
+    policy_key: Option<&'e Path>,
     distance: Time,
 }
 
@@ -194,7 +198,7 @@ impl Fabric<'_> {
             while_ctrl_c_is_the_childs(|| bridge.cli())?;
         }
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
-        let agents = Agents::prepare(experiment, scheme, base_rtt, self.distance, &work)?;
+        let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
         let before = bridge.packets()?;
         let register = p4info.registers.named(probe::QUEUE_REGISTER).map_err(Failure::work)?.preamble().id;
         let ports = self.traffic(bridge, &agents, register, index, observer)?;

@@ -3,7 +3,7 @@
 mod flows;
 mod options;
 mod output;
-mod policy;
+pub(super) mod policy;
 
 use crate::console::{Console, Failure};
 use options::{HostOptions, Mac, RunOptions};

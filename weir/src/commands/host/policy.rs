@@ -90,6 +90,14 @@ impl PolicyOptions {
     }
 }
 
+/// Whether agents could use this key, and where it is.
+pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
+    let place =
+        |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {why}", path.display()));
+    PolicyKey::new(&read_key(path).map_err(|why| place(&why))?).map_err(|error| place(&error))?;
+    path.canonicalize().map_err(|error| place(&error))
+}
+
 /// Who can read a key can set policies.
 fn read_key(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = fs::File::open(path).map_err(|error| error.to_string())?;

@@ -32,7 +32,7 @@ Examples:
   sudo weir run experiments/fat-tree-k4.yaml --on mininet --rate 10Mbps --policy-key key
   sudo weir policy show                          all agents of this machine
   sudo weir policy set eta=0.9 --via h1
-  sudo weir policy set scheme=hpcc maxStage=3 lifetime=10min --via h1
+  sudo weir policy set scheme=hpcc max_stage=3 lifetime=10min --via h1
   sudo weir policy history --via h16
 
 Keys: the knobs of the scheme (`weir schemes hpcc`), and
@@ -118,12 +118,17 @@ fn ask_all(
     request: &PolicyRequest,
 ) -> (Vec<(String, PolicyReport)>, Result<(), Failure>) {
     let (mut reports, mut outcome) = (Vec::new(), Ok(()));
-    for path in sockets {
-        match talk::ask(path, request) {
-            Ok(report) => reports.push((place::name(path), report)),
-            Err(failure) => outcome = outcome.and(Err(failure)),
+    // All at once: an agent that has nothing to send looks up only now and then.
+    std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            sockets.iter().map(|path| (path, scope.spawn(|| talk::ask(path, request)))).collect();
+        for (path, answer) in asked {
+            match answer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                Ok(report) => reports.push((place::name(path), report)),
+                Err(failure) => outcome = outcome.clone().and(Err(failure)),
+            }
         }
-    }
+    });
     (reports, outcome)
 }
 
