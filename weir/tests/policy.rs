@@ -3,6 +3,9 @@
 //!
 //! Everything runs in a network namespace of its own, and agents listen in a folder of its own.
 
+// What it took is worth a line in CI's log.
+#![allow(clippy::print_stdout)]
+
 #[path = "../../host/tests/harness/mod.rs"]
 mod harness;
 
@@ -217,12 +220,16 @@ fn a_policy_outlives_its_agent() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set, and on its way to all hosts\n");
     // What cannot be is refused as a whole.
-    for (edit, why) in
-        [("eta=9", "eta: "), ("etta=1", "no knob \"etta\""), ("scheme=dctcp", "switch program")]
-    {
-        let done = place.policy(&["set", "max_stage=4", edit, "--via", "a"]);
-        assert_eq!(done.status.code(), Some(2), "{edit}");
-        assert!(text(&done.stderr).contains(why), "{edit}: {}", text(&done.stderr));
+    let wrong: [(&[&str], &str); 4] = [
+        (&["max_stage=4", "eta=9"], "eta: "),
+        (&["max_stage=4", "etta=1"], "no knob \"etta\""),
+        (&["scheme=dctcp"], "needs another switch program"),
+        (&["scheme=tcp"], "there is no scheme \"tcp\""),
+    ];
+    for (edits, why) in wrong {
+        let done = place.policy(&[&["set", "--via", "a"], edits].concat());
+        assert_eq!(done.status.code(), Some(2), "{edits:?}");
+        assert!(text(&done.stderr).contains(why), "{edits:?}: {}", text(&done.stderr));
     }
     let history = text(&place.policy(&["history", "--via", "a"]).stdout);
     assert!(history.contains("1 by 10.9.0.1") && history.contains("set here"), "{history}");

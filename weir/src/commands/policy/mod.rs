@@ -29,20 +29,20 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   head -c 32 /dev/urandom > key; chmod 600 key
-  sudo weir run experiments/fat-tree-k4.yaml --on mininet --rate 10Mbps --policy-key key
-  sudo weir policy show                          all agents of this machine
+  sudo weir run x.yaml --on mininet --policy-key key
+  sudo weir policy show                        all agents of this machine
   sudo weir policy set eta=0.9 --via h1
-  sudo weir policy set scheme=hpcc max_stage=3 lifetime=10min --via h1
+  sudo weir policy set max_stage=3 lifetime=10min --via h1
   sudo weir policy history --via h16
 
 Keys: the knobs of the scheme (`weir schemes hpcc`), and
-  scheme          another scheme, if the switches' program and tables suit it; its knobs then stand at their defaults
+  scheme          another one, if the switches' program and tables suit it
   T               base round-trip time, or `host`: each host's own
-  ecn_thresholds  what switches are to mark by; carried, for whoever fills their tables
+  ecn_thresholds  what switches are to mark by, for whoever fills their tables
   lifetime        how long it holds, or `forever`
 
-Exit status: 0 done; 1 an agent did not answer, or another policy that was set at the same time has won;
-2 the input is wrong, nothing was set.";
+Exit status: 0 done; 1 an agent did not answer, or another policy that was
+set at the same time has won; 2 the input is wrong, nothing was set.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
