@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use weir_sim::RunError;
 
 /// Why a command did not do what it was asked for. The message is one line: place, problem, remedy.
 #[derive(Clone, Debug)]
@@ -25,6 +26,17 @@ impl Failure {
     /// Failed work.
     pub fn work(why: impl std::fmt::Display) -> Failure {
         Failure::Work(why.to_string())
+    }
+}
+
+impl Failure {
+    /// Of a checked experiment that cannot run: routes, tables and hosts follow from it; programs and switches
+    /// are ours.
+    pub fn of_run(error: RunError) -> Failure {
+        match error {
+            RunError::Artifact(_) | RunError::Switch { .. } => Failure::work(error),
+            _ => Failure::input(error),
+        }
     }
 }
 

@@ -7,3 +7,4 @@ pub mod commands;
 pub mod console;
 pub mod mininet;
 pub mod report;
+pub mod sweep;

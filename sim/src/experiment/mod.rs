@@ -12,8 +12,8 @@ mod spec;
 pub use scalar::{OffOr, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
-    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, TransportSpec,
-    WorkloadSpec,
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,
+    TransportSpec, WorkloadSpec,
 };
 
 use crate::rng::{mix, stream_seed};

@@ -72,6 +72,19 @@ pub struct ExperimentSpec {
     /// What the paper prints for this experiment, shown beside our numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperNote>,
+    /// What `weir sweep` varies and shows if the command line says nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepSpec>,
+}
+
+/// A sweep over this experiment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SweepSpec {
+    /// Keys and their values, as `--over` takes them: `load=0.2,0.4`, `seed=1..5`.
+    pub over: Vec<String>,
+    /// What to show of every run, as `--metric` takes it.
+    pub metrics: Vec<String>,
 }
 
 /// A frame of 1500 bytes of IP, its Ethernet header and a VLAN tag's worth: FNCC §5's MTU.
@@ -335,4 +348,7 @@ pub struct PaperNote {
     /// `A / B` for their ratio or `A vs B` for the change from B to A.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<String>,
+    /// Why ours differs, if it does and that was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

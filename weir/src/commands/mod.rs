@@ -9,6 +9,7 @@ mod progress;
 mod run;
 mod schemes;
 mod stf;
+mod sweep;
 mod switch;
 mod trace;
 
@@ -34,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir run experiments/quickstart.yaml    FNCC against HPCC, with a report
   weir run --help                         everything about experiment files
+  weir sweep x.yaml --over seed=1..5      means and confidence intervals
   weir schemes fncc                       FNCC's knobs and their sources
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
@@ -43,6 +45,7 @@ Exit status: 0 done; 1 the work failed; 2 the input is wrong;
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Sweep(sweep::Args),
     Stf(stf::Args),
     Switch(switch::Args),
     Trace(trace::Args),
@@ -59,6 +62,7 @@ impl Cli {
     pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
         match &self.command {
             Command::Run(args) => run::run(args, console),
+            Command::Sweep(args) => sweep::run(args, console),
             Command::Stf(args) => stf::run(args, console),
             Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),

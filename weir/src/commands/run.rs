@@ -5,11 +5,10 @@ use super::host::policy::check_key;
 use super::progress::{self, Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
-use crate::report::{self, Keeper, PaperValue, Run, RunDir, Tables, format, metrics, table};
+use crate::report::{self, Keeper, Run, RunDir, format, metrics, table};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_sim::RunError;
-use weir_sim::experiment::{CsvFile, Experiment};
+use weir_sim::experiment::Experiment;
 use weir_sim::results::Results;
 use weir_units::Bandwidth;
 
@@ -149,13 +148,13 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let mut described = describe(experiment);
+    let mut described = report::describe(experiment);
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment).map_err(Failure::work)?;
     let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
     let outcome = match args.on {
         Backend::Sim => {
-            weir_sim::run(experiment, &mut kept).map_err(blame).map(|results| (results, None, None))
+            weir_sim::run(experiment, &mut kept).map_err(Failure::of_run).map(|results| (results, None, None))
         }
         Backend::Mininet => in_mininet(experiment, args, &mut kept),
     };
@@ -228,16 +227,6 @@ fn print_fabric(facts: &FabricFacts, console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
-/// Routes, tables and hosts follow from the experiment; programs and switches are ours.
-fn blame(error: RunError) -> Failure {
-    match error {
-        RunError::Routes(_) | RunError::Plan(_) | RunError::Host { .. } | RunError::TooLarge(_) => {
-            Failure::input(error)
-        }
-        RunError::Artifact(_) | RunError::Switch { .. } => Failure::work(error),
-    }
-}
-
 fn print(results: &Results, described: &Run, page: &Path, console: &mut Console) -> Result<(), Failure> {
     let summary = &results.summary;
     let out = &mut console.out;
@@ -259,79 +248,6 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     writeln!(out, "Digest {}", summary.digest)?;
     writeln!(out, "Report {}", page.display())?;
     Ok(())
-}
-
-/// What the report says about an experiment besides its results.
-fn describe(experiment: &Experiment) -> Run {
-    let spec = &experiment.spec;
-    let asked = |file: CsvFile| spec.observe.csv.contains(&file);
-    let flows = match experiment.flows.len() {
-        1 => "1 flow".to_owned(),
-        n => format!("{n} flows"),
-    };
-    let pfc = match spec.pfc.on() {
-        None => "off".to_owned(),
-        Some(pfc) => {
-            pfc.threshold.map_or("dynamic threshold".to_owned(), |threshold| format!("at {threshold}"))
-        }
-    };
-    let facts = [
-        ("topology", topology(experiment)),
-        ("scale", scale(experiment)),
-        ("traffic", flows),
-        ("duration", spec.duration.to_string()),
-        ("MTU", format!("{} B", spec.mtu.get())),
-        ("PFC", pfc),
-    ];
-    Run {
-        name: spec.name.clone(),
-        about: (!spec.title.is_empty()).then(|| spec.title.clone()),
-        facts: facts
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(what, value)| (what.to_owned(), value))
-            .collect(),
-        yaml: experiment.resolved_yaml(),
-        tables: Tables {
-            flows: asked(CsvFile::Flows),
-            queues: asked(CsvFile::Queues),
-            rates: asked(CsvFile::Rates),
-            pauses: asked(CsvFile::Pauses),
-        },
-        paper: spec
-            .paper
-            .iter()
-            .map(|note| PaperValue {
-                what: note.what.clone(),
-                value: note.value.clone(),
-                source: note.source.clone(),
-                ours: note.ours.clone(),
-            })
-            .collect(),
-    }
-}
-
-/// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.
-fn scale(experiment: &Experiment) -> String {
-    if experiment.scale.is_none() { String::new() } else { experiment.scale.to_string() }
-}
-
-/// `3 switches, 3 hosts, links of 100Gbps and 1.5us`.
-fn topology(experiment: &Experiment) -> String {
-    let topology = &experiment.topology;
-    let rate = range(topology.links.iter().map(|link| link.rate));
-    let delay = range(topology.links.iter().map(|link| link.delay));
-    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
-    format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
-}
-
-/// The value that all have, or the least and the most.
-fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
-    match (values.clone().min(), values.max()) {
-        (Some(least), Some(most)) if least == most => least.to_string(),
-        (Some(least), Some(most)) => format!("{least} to {most}"),
-        _ => "none".to_owned(),
-    }
 }
 
 #[cfg(test)]

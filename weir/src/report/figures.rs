@@ -1,6 +1,6 @@
 //! From the results of a run to its charts.
 
-use super::chart::{Axis, Chart, Line, Mark, Names, Unit};
+use super::chart::{Axis, Chart, Heat, Line, Mark, Names, Picture, Unit};
 use super::dir::file_name;
 use super::format;
 use super::metrics::{port_name, ports_by_congestion};
@@ -26,8 +26,8 @@ pub struct Figure {
     pub title: String,
     /// How much room it takes.
     pub layout: Layout,
-    /// The chart.
-    pub chart: Chart,
+    /// What it shows.
+    pub picture: Picture,
 }
 
 /// How much of the page's width a figure takes.
@@ -65,7 +65,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     let time = TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, marks: later_starts(&schemes) };
     [queues(results, &schemes, &time), rates(&schemes, &time), utilisation(results, &schemes, &time)]
         .into_iter()
-        .chain([slowdown(results, &schemes), pauses(&schemes, &time)])
+        .chain([slowdown(results, &schemes), load(results), pauses(&schemes, &time)])
         .flatten()
         .collect()
 }
@@ -152,7 +152,14 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
                 let values = &series(s, port)?.queue_bytes;
                 let points = samples(s.trace, time, values.iter().map(|&b| b as f64 / unit.scale));
                 let note = Some(format!("peak {}", format::bytes(peak(s) as f64)));
-                Some(Line { name: s.label.into(), note, colour: s.index, dash: s.index, points })
+                Some(Line {
+                    name: s.label.into(),
+                    note,
+                    colour: s.index,
+                    dash: s.index,
+                    points,
+                    ..Line::default()
+                })
             });
             let name = port_name(results, port);
             Figure {
@@ -163,20 +170,125 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
                     name.clone()
                 },
                 layout: if rank == 0 { Layout::Full } else { Layout::Half },
-                chart: Chart {
+                picture: Picture::Chart(Chart {
                     alt: format!("Queue length over time at {name}"),
                     x: time.axis(),
                     y: Axis::from_zero(format!("queue ({})", unit.name), most / unit.scale),
                     lines: lines.collect(),
                     marks: time.marks(),
                     names: Names::Legend,
-                },
+                }),
             }
         })
         .collect();
     let zoom = figures.first().and_then(|bottleneck| closer(bottleneck, time.unit));
-    figures.splice(figures.len().min(1)..figures.len().min(1), zoom);
+    let shares = ports.first().and_then(|port| queue_distribution(port, &port_name(results, port), schemes));
+    figures.splice(figures.len().min(1)..figures.len().min(1), zoom.into_iter().chain(shares));
     Some(Section { title: "Queue length".into(), note, figures })
+}
+
+/// Share of the samples, in percent, at which a port held at most so much.
+fn queue_distribution(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
+    let sorted = |s: &Scheme<'_>| {
+        let mut values = series(s, port)?.queue_bytes.clone();
+        values.sort_unstable();
+        (!values.is_empty()).then_some(values)
+    };
+    let most = schemes.iter().filter_map(|s| sorted(s)?.last().copied()).max().filter(|&most| most > 0)?;
+    let unit = Unit::of_bytes(most as f64);
+    let lines = by_scheme(schemes, |s| {
+        let values = sorted(s)?;
+        let points = quantiles(&values).map(|(value, share)| (value as f64 / unit.scale, share));
+        Some(points.chain([(most as f64 / unit.scale, 100.0)]).collect())
+    });
+    let chart = Chart {
+        alt: format!("Distribution of the queue length at {name}"),
+        x: Axis::from_zero(format!("queue ({})", unit.name), most as f64 / unit.scale),
+        y: Axis::exactly("samples (%)", 0.0, 100.0),
+        lines,
+        marks: Vec::new(),
+        names: Names::Legend,
+    };
+    Some(Figure {
+        file: format!("queue-{}-cdf", file_name(port)),
+        title: "Distribution over the run, bottleneck".into(),
+        layout: Layout::Half,
+        picture: chart.into(),
+    })
+}
+
+/// Values of an ascending list with the share of it, in percent, that they are the end of.
+fn quantiles<T: Copy>(values: &[T]) -> impl Iterator<Item = (T, f64)> {
+    /// Quantiles drawn; every half percent is finer than a pixel.
+    const STEPS: usize = 200;
+    let last = values.len().saturating_sub(1);
+    let steps = STEPS.min(values.len()).max(1);
+    (0..=steps).filter(|_| !values.is_empty()).map(move |i| {
+        let index = i * last / steps;
+        (values[index], 100.0 * (index + 1) as f64 / values.len() as f64)
+    })
+}
+
+/// How much every port carried: a map for each scheme.
+fn load(results: &Results) -> Option<Section> {
+    /// Fewer are read off the table of ports.
+    const FEWEST: usize = 8;
+    /// More switches than this take the page's width.
+    const NARROW: usize = 20;
+    let summary = &results.summary;
+    // In the order of their numbers: s2 before s10.
+    let mut switches: Vec<(String, u64, String)> = Vec::new();
+    let mut ports: Vec<u64> = Vec::new();
+    let of = |port: &str| -> Option<((String, u64, String), u64)> {
+        let (switch, number) = port.rsplit_once(':')?;
+        let name = switch.trim_end_matches(|c: char| c.is_ascii_digit());
+        let order = switch[name.len()..].parse().unwrap_or(0);
+        Some(((name.to_owned(), order, switch.to_owned()), number.parse().ok()?))
+    };
+    let all: BTreeSet<&String> = summary.schemes.values().flat_map(|s| s.utilisation.keys()).collect();
+    for (switch, port) in all.iter().filter_map(|name| of(name)) {
+        switches.push(switch);
+        ports.push(port);
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    switches.sort();
+    switches.dedup();
+    if all.len() < FEWEST || switches.len() < 2 {
+        return None;
+    }
+    let figures = results.order.iter().filter_map(|label| {
+        let loads = &summary.schemes.get(label)?.utilisation;
+        let cells = loads.iter().filter_map(|(name, share)| {
+            let (switch, port) = of(name)?;
+            Some((switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?, *share))
+        });
+        let (busiest, most) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let mean = loads.values().sum::<f64>() / loads.len() as f64;
+        let percent = |share: f64| format::decimal(100.0 * share, 1);
+        let heat = Heat {
+            alt: format!("Load of every port under {label}"),
+            note: format!("mean {} %, most {} % at {busiest}", percent(mean), percent(*most)),
+            across: "switch".into(),
+            down: "port".into(),
+            columns: switches.iter().map(|(_, _, name)| name.clone()).collect(),
+            rows: ports.iter().map(u64::to_string).collect(),
+            cells: cells.collect(),
+        };
+        Some(Figure {
+            file: format!("load-{}", file_name(label)),
+            title: label.clone(),
+            layout: if switches.len() > NARROW { Layout::Full } else { Layout::Half },
+            picture: Picture::Heat(heat),
+        })
+    });
+    Some(Section {
+        title: "Link load".into(),
+        note: Some(
+            "Utilisation of every switch port over the run; ports that sent nothing are blank.".into(),
+        ),
+        figures: figures.collect(),
+    })
 }
 
 /// The chart again for the short while in which most of it happens, if there is one.
@@ -187,7 +299,7 @@ fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
     const SHORT: f64 = 0.3;
     /// ...and is shown with this share of itself on both sides.
     const MARGIN: f64 = 0.15;
-    let chart = &figure.chart;
+    let chart = figure.picture.chart()?;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let peak = points().map(|p| p.1).fold(0.0, f64::max);
     let unrest = points().filter(|p| p.1 > REST * peak).map(|p| p.0);
@@ -210,7 +322,12 @@ fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
     let [from, to] = [low, high].map(chart.x.format);
     let title = format!("The same from {from} to {to} {}", unit.name);
     chart.alt = format!("{}, {title}", chart.alt);
-    Some(Figure { file: format!("{}-closer", figure.file), title, layout: Layout::Full, chart })
+    Some(Figure {
+        file: format!("{}-closer", figure.file),
+        title,
+        layout: Layout::Full,
+        picture: chart.into(),
+    })
 }
 
 /// Points of a series, one value per sample.
@@ -231,19 +348,20 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
             colour: s.index,
             dash: if few { i } else { 0 },
             points: samples(s.trace, time, flow.rate.iter().map(|r| r.as_bps_f64() / unit.scale)),
+            ..Line::default()
         });
         Figure {
             file: format!("rates-{}", file_name(s.label)),
             title: s.label.to_owned(),
             layout: Layout::Half,
-            chart: Chart {
+            picture: Picture::Chart(Chart {
                 alt: format!("Sending rates of {} flows over time under {}", flows.len(), s.label),
                 x: time.axis(),
                 y: Axis::from_zero(format!("sending rate ({})", unit.name), most / unit.scale),
                 lines: lines.collect(),
                 marks: time.marks(),
                 names: if few { Names::Direct } else { Names::None },
-            },
+            }),
         }
     });
     let (flows, watched) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
@@ -276,6 +394,7 @@ fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
             colour: s.index,
             dash: s.index,
             points: points.collect(),
+            ..Line::default()
         });
     }
     let name = port_name(results, &port);
@@ -291,7 +410,7 @@ fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
         file: format!("utilisation-{}", file_name(&port)),
         title: name,
         layout: Layout::Full,
-        chart,
+        picture: chart.into(),
     };
     let note =
         Some(format!("Each point is the mean of {window}. The number beside a name is the mean of the run."));
@@ -302,6 +421,7 @@ fn slowdown(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
     let mut figures = Vec::new();
     for (file, title, value) in [
         ("slowdown-p50", "Median by flow size", (|b: &FctBucket| b.slowdown.p50) as fn(&FctBucket) -> f64),
+        ("slowdown-p95", "95th percentile by flow size", |b: &FctBucket| b.slowdown.p95),
         ("slowdown-p99", "99th percentile by flow size", |b: &FctBucket| b.slowdown.p99),
     ] {
         let lines = by_scheme(schemes, |s| {
@@ -331,7 +451,7 @@ fn slowdown(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
             file: "slowdown-cdf".into(),
             title: "Distribution".into(),
             layout: Layout::Half,
-            chart,
+            picture: chart.into(),
         });
     }
     let note = "Completion time of a flow over what it takes alone on the fabric: 1 is perfect.";
@@ -357,7 +477,7 @@ fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
         marks: Vec::new(),
         names: Names::Legend,
     };
-    Figure { file: file.into(), title: title.into(), layout: Layout::Half, chart }
+    Figure { file: file.into(), title: title.into(), layout: Layout::Half, picture: chart.into() }
 }
 
 /// A line for each scheme that has points.
@@ -367,24 +487,16 @@ fn by_scheme<'a>(
 ) -> Vec<Line> {
     let line = |s: &Scheme<'a>| {
         let points = points(s).filter(|p| !p.is_empty())?;
-        Some(Line { name: s.label.into(), note: None, colour: s.index, dash: s.index, points })
+        Some(Line { name: s.label.into(), colour: s.index, dash: s.index, points, ..Line::default() })
     };
     schemes.iter().filter_map(line).collect()
 }
 
 /// Share of flows, in percent, with at most this slowdown.
 fn distribution(trace: &SchemeTrace) -> Vec<(f64, f64)> {
-    /// Quantiles drawn; every half percent is finer than a pixel.
-    const STEPS: usize = 200;
     let mut slowdowns: Vec<f64> = trace.flows.iter().filter_map(|f| f.slowdown()).collect();
     slowdowns.sort_by(f64::total_cmp);
-    let Some(last) = slowdowns.len().checked_sub(1) else { return Vec::new() };
-    let steps = STEPS.min(slowdowns.len());
-    let at = |i: usize| {
-        let index = i * last / steps;
-        (slowdowns[index], 100.0 * (index + 1) as f64 / slowdowns.len() as f64)
-    };
-    (0..=steps).map(at).collect()
+    quantiles(&slowdowns).collect()
 }
 
 fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
@@ -398,7 +510,7 @@ fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
         }
         points.push((time.at(s.trace.end), paused(s) as f64));
         let note = Some(format::count(paused(s) as u64));
-        Line { name: s.label.into(), note, colour: s.index, dash: s.index, points }
+        Line { name: s.label.into(), note, colour: s.index, dash: s.index, points, ..Line::default() }
     });
     let chart = Chart {
         alt: "PFC pause frames sent so far, over time".into(),
@@ -408,7 +520,8 @@ fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
         marks: time.marks(),
         names: Names::Legend,
     };
-    let figure = Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, chart };
+    let figure =
+        Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, picture: chart.into() };
     Some(Section { title: "PFC pauses".into(), note: None, figures: vec![figure] })
 }
 
@@ -423,6 +536,7 @@ mod tests {
         let queues = &sections[0];
         assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
         assert_eq!(queues.figures[0].layout, Layout::Full);
+        assert_eq!(queues.figures[2].file, "queue-s1-3-cdf");
         assert!(queues.figures[2..].iter().all(|f| f.layout == Layout::Half));
         let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
         assert_eq!(titles, ["Queue length", "Sending rates", "Utilisation"]);
@@ -432,9 +546,10 @@ mod tests {
     fn a_short_burst_is_shown_closer_and_a_busy_queue_is_not() {
         let burst = &sections(&sample::dumbbell())[0].figures[1];
         assert_eq!(burst.file, "queue-s1-3-closer");
-        let x = &burst.chart.x;
+        let chart = burst.picture.chart().unwrap();
+        let x = &chart.x;
         assert!((250.0..301.0).contains(&x.low) && (380.0..600.0).contains(&x.high), "{x:?}");
-        assert!(burst.chart.lines.iter().all(|line| line.points.len() > 50));
+        assert!(chart.lines.iter().all(|line| line.points.len() > 50));
         let busy = &sections(&sample::workload())[0];
         assert!(busy.figures.iter().all(|figure| !figure.file.ends_with("closer")));
     }
@@ -443,7 +558,7 @@ mod tests {
     fn a_scheme_has_the_same_colour_everywhere() {
         let results = sample::workload();
         for figure in sections(&results).iter().flat_map(|s| &s.figures) {
-            for line in &figure.chart.lines {
+            for line in figure.picture.chart().map_or(&[][..], |chart| &chart.lines) {
                 let by_name = results.order.iter().position(|label| *label == line.name);
                 let by_panel = results.order.iter().position(|label| *label == figure.title);
                 assert_eq!(Some(line.colour), by_name.or(by_panel), "{} in {}", line.name, figure.file);
@@ -465,7 +580,7 @@ mod tests {
 
     #[test]
     fn a_later_start_is_marked_and_many_are_not() {
-        let marks = |results: &Results| sections(results)[0].figures[0].chart.marks.len();
+        let marks = |results: &Results| sections(results)[0].figures[0].picture.chart().unwrap().marks.len();
         let mut results = sample::dumbbell();
         assert_eq!(marks(&results), 1);
         let trace = results.traces.get_mut("fncc").unwrap();

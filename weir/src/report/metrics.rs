@@ -183,6 +183,7 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
             slowdown(|p| p.p50),
             "completion time of flows over that on an idle fabric, median",
         ));
+        list.push(less("FCT slowdown p95", "", 2, slowdown(|p| p.p95), "the same, 95th percentile"));
         list.push(less("FCT slowdown p99", "", 2, slowdown(|p| p.p99), "the same, 99th percentile"));
         list.push(less(
             "unfinished",

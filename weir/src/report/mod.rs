@@ -6,6 +6,7 @@
 
 pub mod chart;
 pub mod csv;
+pub mod describe;
 pub mod dir;
 pub mod figures;
 pub mod format;
@@ -18,6 +19,7 @@ pub mod sample;
 pub mod table;
 
 pub use csv::Tables;
+pub use describe::describe;
 pub use dir::{DirError, RunDir};
 pub use keeper::Keeper;
 pub use paper::PaperValue;
@@ -47,18 +49,22 @@ pub struct Run {
     pub paper: Vec<PaperValue>,
 }
 
+impl Run {
+    /// What `run.yaml` holds.
+    pub fn file(&self) -> String {
+        format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
+    }
+}
+
 /// Writes all files of a run into `dir`.
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
-    fs::write(
-        dir.join("run.yaml"),
-        format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", run.yaml),
-    )?;
+    fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join("summary.json"), summary_json(results)?)?;
     csv::write(dir, run.tables, results)?;
     let sections = figures::sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
-        fs::write(dir.join(format!("{}.svg", figure.file)), figure.chart.svg_file(size))?;
+        fs::write(dir.join(format!("{}.svg", figure.file)), figure.picture.svg_file(size))?;
     }
     fs::write(dir.join("report.html"), page::page(run, results, &sections))
 }
@@ -94,6 +100,7 @@ mod tests {
     fn writes_what_was_asked_for_and_nothing_else() {
         let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
         let expected = [
+            "queue-s1-3-cdf.svg",
             "queue-s1-3-closer.svg",
             "queue-s1-3.svg",
             "queue-s2-2.svg",

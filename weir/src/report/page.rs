@@ -12,8 +12,8 @@ const PAGE_CSS: &str = include_str!("page.css");
 /// More ports than this are in `summary.json`, not in the page.
 const MOST_PORT_ROWS: usize = 24;
 
-/// The whole page.
-pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
+/// A page with this in it.
+pub fn shell(title: &str, content: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -21,22 +21,26 @@ pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (run.name) " · Weir" }
+                title { (title) " · Weir" }
                 style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
             }
-            body {
-                main {
-                    (heading(run, results))
-                    (comparison(results))
-                    (published(run, &results.summary))
-                    @for section in sections { (charts(section)) }
-                    (ports(results))
-                    (origin(run))
-                }
-            }
+            body { main { (content) } }
         }
     };
     markup.into_string()
+}
+
+/// The page of a run.
+pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
+    let content = html! {
+        (heading(run, results))
+        (comparison(results))
+        (published(run, &results.summary))
+        @for section in sections { (charts(section)) }
+        (ports(results))
+        (origin(run))
+    };
+    shell(&run.name, &content)
 }
 
 fn heading(run: &Run, results: &Results) -> Markup {
@@ -116,6 +120,7 @@ fn metric_row(metric: &Metric) -> Markup {
 fn published(run: &Run, summary: &Summary) -> Markup {
     // A note may be there to be read only: without any of our values the column goes.
     let measured = run.paper.iter().any(|note| note.ours.is_some());
+    let reasons = run.paper.iter().any(|note| note.reason.is_some());
     html! {
         @if !run.paper.is_empty() {
             section {
@@ -126,6 +131,7 @@ fn published(run: &Run, summary: &Summary) -> Markup {
                             th scope="col" { "what" } th scope="col" { "the paper says" }
                             @if measured { th scope="col" { "we measured" } }
                             th scope="col" { "source" }
+                            @if reasons { th scope="col" { "why they differ" } }
                         } }
                         tbody {
                             @for note in &run.paper {
@@ -134,6 +140,7 @@ fn published(run: &Run, summary: &Summary) -> Markup {
                                     td { (note.value) }
                                     @if measured { td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
                                     td.source { (note.source) }
+                                    @if reasons { td.source { (note.reason.as_deref().unwrap_or_default()) } }
                                 }
                             }
                         }
@@ -144,7 +151,8 @@ fn published(run: &Run, summary: &Summary) -> Markup {
     }
 }
 
-fn charts(section: &Section) -> Markup {
+/// A section of charts.
+pub fn charts(section: &Section) -> Markup {
     html! {
         section {
             h2 { (section.title) }
@@ -160,16 +168,16 @@ fn chart(figure: &Figure) -> Markup {
         figure.full[figure.layout == Layout::Full] {
             @if !figure.title.is_empty() { figcaption { (figure.title) } }
             @if figure.layout == Layout::Full {
-                div.wide { (figure.chart.svg(Size::Wide)) }
-                div.narrow { (figure.chart.svg(Size::Narrow)) }
+                div.wide { (figure.picture.svg(Size::Wide)) }
+                div.narrow { (figure.picture.svg(Size::Narrow)) }
             } @else {
-                (figure.chart.svg(Size::Narrow))
+                (figure.picture.svg(Size::Narrow))
             }
         }
     }
 }
 
-fn ports(results: &Results) -> Markup {
+pub(super) fn ports(results: &Results) -> Markup {
     let summary = &results.summary;
     let ports = ports_by_congestion(summary);
     let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();

@@ -16,28 +16,46 @@ pub struct PaperValue {
     /// Ours: a path into `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`; the
     /// quotient of two, `A / B`; or by how much one differs from the other, `A vs B`, in percent.
     pub ours: Option<String>,
+    /// Why ours differs, if that is known.
+    pub reason: Option<String>,
 }
 
-/// Our value as text, with the unit that the end of its path names; `None` when the note asks for
-/// none, or for nothing that the summary has.
-pub fn ours(note: &PaperValue, summary: &Summary) -> Option<String> {
+/// What a [`PaperValue::ours`] comes to; `None` when it asks for nothing that the summary has.
+pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
-    let number = |path: &str| find(&schemes, path.trim())?.as_f64();
-    let finite = |value: f64| value.is_finite().then_some(value);
-    let formula = note.ours.as_deref()?.trim();
-    if let Some((one, other)) = formula.split_once(" / ") {
-        return finite(number(one)? / number(other)?).map(format::significant);
-    }
-    if let Some((one, other)) = formula.split_once(" vs ") {
-        let percent = finite(100.0 * (number(one)? / number(other)? - 1.0))?;
-        return Some(format!("{percent:+.1} %"));
-    }
-    let value = number(formula)?;
-    Some(match formula {
-        _ if formula.ends_with("_us") => format!("{} us", format::decimal(value, 1)),
-        _ if formula.ends_with("_bytes") => format::bytes(value),
+    let number = |path: &str| match find(&schemes, path.trim())? {
+        Value::Object(counts) => counts.values().map(Value::as_f64).sum(), // `drops` is of all reasons
+        value => value.as_f64(),
+    };
+    let formula = formula.trim();
+    let value = if let Some((one, other)) = formula.split_once(QUOTIENT) {
+        number(one)? / number(other)?
+    } else if let Some((one, other)) = formula.split_once(CHANGE) {
+        100.0 * (number(one)? / number(other)? - 1.0)
+    } else {
+        number(formula)?
+    };
+    value.is_finite().then_some(value)
+}
+
+const QUOTIENT: &str = " / ";
+const CHANGE: &str = " vs ";
+
+/// A value of `formula` as text, with the unit that the end of its path names.
+pub fn text(formula: &str, value: f64) -> String {
+    match formula.trim() {
+        f if f.contains(CHANGE) => format!("{value:+.1} %"),
+        f if f.contains(QUOTIENT) => format::significant(value),
+        f if f.ends_with("_us") => format!("{} us", format::decimal(value, 1)),
+        f if f.ends_with("_bytes") => format::bytes(value),
         _ => format::significant(value),
-    })
+    }
+}
+
+/// Our value as text; `None` when the note asks for none, or for nothing that the summary has.
+pub fn ours(note: &PaperValue, summary: &Summary) -> Option<String> {
+    let formula = note.ours.as_deref()?;
+    Some(text(formula, value(formula, summary)?))
 }
 
 /// Follows a path of keys joined by dots. A key may have dots in it (`hpcc eta=0.95`), so every key

@@ -24,12 +24,14 @@ pub fn run() -> Run {
                 value: "0.625".into(),
                 source: "FNCC §5.4.2".into(),
                 ours: Some("fncc.queues.s1:3.peak_bytes / hpcc eta=0.95.queues.s1:3.peak_bytes".into()),
+                reason: Some("both flows send a window before they hear".into()),
             },
             PaperValue {
                 what: "first slowdown, fncc (us)".into(),
                 value: "300".into(),
                 source: "FNCC §5.1".into(),
                 ours: Some("fncc.first_slowdown_us".into()),
+                reason: None,
             },
         ],
     }

@@ -39,3 +39,28 @@ pub fn table(results: &Results, styled: bool) -> String {
     }
     table.trim_fmt()
 }
+
+/// A table of texts: heads with the side that their columns are set to.
+pub fn columns(
+    head: &[(String, CellAlignment)],
+    rows: impl Iterator<Item = Vec<String>>,
+    styled: bool,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    if styled {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let bold = |cell: Cell| if styled { cell.add_attribute(Attribute::Bold) } else { cell };
+    table.set_header(head.iter().map(|(text, side)| bold(Cell::new(text).set_alignment(*side))));
+    for row in rows {
+        let cells = row.into_iter().zip(head).map(|(text, (_, side))| Cell::new(text).set_alignment(*side));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}

@@ -77,7 +77,7 @@ impl Chart {
     }
 
     fn y_ticks(&self) -> Vec<(f64, String)> {
-        self.y.ticks(VERTICAL_TICKS).into_iter().map(|v| (v, (self.y.format)(v))).collect()
+        self.y.ticks(VERTICAL_TICKS).into_iter().map(|v| (v, self.y.label(v))).collect()
     }
 
     fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {
@@ -111,14 +111,15 @@ impl Chart {
 
     fn x_axis(&self, frame: Frame) -> Markup {
         const TICK: f64 = 4.0;
-        let count = (frame.width / X_TICK_EVERY) as usize;
+        let widest = self.x.names.iter().map(|name| labels::width(name) + TICK_GAP).fold(0.0, f64::max);
+        let count = (frame.width / X_TICK_EVERY.max(widest)) as usize;
         let y = frame.bottom();
         html! {
             (rule((frame.left, y), (frame.right(), y), Ink::Axis))
             @for value in self.x.ticks(count) {
                 @let x = frame.left + self.x.place(value) * frame.width;
                 (rule((x, y), (x, y + TICK), Ink::Axis))
-                (text((x, y + ROW), "middle", Ink::Faint, &(self.x.format)(value)))
+                (text((x, y + ROW), "middle", Ink::Faint, &self.x.label(value)))
             }
             (text((frame.right(), y + 2.0 * ROW), "end", Ink::Text, &self.x.title))
         }
@@ -153,6 +154,28 @@ impl Chart {
                     polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash))
                         fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
                 }
+                @for line in self.lines.iter().rev().filter(|line| !line.spread.is_empty()) { (self.spread(line, frame)) }
+            }
+        }
+    }
+
+    /// A dot for each point, and a bar over what it may be.
+    fn spread(&self, line: &Line, frame: Frame) -> Markup {
+        const DOT: f64 = 3.5;
+        const CAP: f64 = 4.0;
+        let ink = Ink::Line(line.colour);
+        let down = |y| (1.0 - self.y.place(y)) * frame.height;
+        let bar = |x: f64, low: f64, high: f64| {
+            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - CAP), px(down(y)), px(2.0 * CAP)));
+            format!("{}{}M{} {}V{}", ends[0], ends[1], px(x), px(down(high)), px(down(low)))
+        };
+        html! {
+            @for (&(x, y), &(low, high)) in line.points.iter().zip(&line.spread) {
+                @let x = self.x.place(x) * frame.width;
+                @if high > low {
+                    path class=(ink.class()) stroke=(ink.light()) fill="none" stroke-width=(STROKE) d=(bar(x, low, high)) {}
+                }
+                circle class=(Ink::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(DOT) {}
             }
         }
     }
@@ -223,7 +246,7 @@ pub fn sample_line(index: usize) -> Markup {
     }
 }
 
-fn text((x, y): (f64, f64), anchor: &str, ink: Ink, words: &str) -> Markup {
+pub(super) fn text((x, y): (f64, f64), anchor: &str, ink: Ink, words: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(ink.class()) fill=(ink.light()) { (words) } }
 }
 
@@ -234,7 +257,7 @@ fn rule(from: (f64, f64), to: (f64, f64), ink: Ink) -> Markup {
 }
 
 /// A coordinate, to a tenth of a pixel.
-fn px(value: f64) -> String {
+pub(super) fn px(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
 }
@@ -276,6 +299,7 @@ mod tests {
             colour,
             dash: colour,
             points: vec![(0.0, y), (1000.0, y)],
+            spread: vec![(y - 0.5, y + 0.5), (y, y)],
         };
         Chart {
             alt: "a \"test\" & more".into(),

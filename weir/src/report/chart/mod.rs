@@ -4,14 +4,18 @@
 //! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
 
 mod draw;
+mod heat;
 mod ink;
 mod labels;
 mod scale;
 mod thin;
 
 pub use draw::sample_line;
+pub use heat::Heat;
 pub use ink::PLOT_CSS;
 pub use scale::{Axis, Scale, Unit};
+
+use maud::Markup;
 
 /// A picture of some lines over one another.
 #[derive(Clone, Debug)]
@@ -30,8 +34,47 @@ pub struct Chart {
     pub names: Names,
 }
 
-/// One line of a chart.
+/// What a figure shows.
 #[derive(Clone, Debug)]
+pub enum Picture {
+    /// Lines over an axis.
+    Chart(Chart),
+    /// A map of shares.
+    Heat(Heat),
+}
+
+impl Picture {
+    /// As an element of a page that carries [`PLOT_CSS`].
+    pub fn svg(&self, size: Size) -> Markup {
+        match self {
+            Picture::Chart(chart) => chart.svg(size),
+            Picture::Heat(heat) => heat.svg(size),
+        }
+    }
+    /// As a file of its own.
+    pub fn svg_file(&self, size: Size) -> String {
+        match self {
+            Picture::Chart(chart) => chart.svg_file(size),
+            Picture::Heat(heat) => heat.svg_file(size),
+        }
+    }
+    /// The lines, if it has some.
+    pub fn chart(&self) -> Option<&Chart> {
+        match self {
+            Picture::Chart(chart) => Some(chart),
+            Picture::Heat(_) => None,
+        }
+    }
+}
+
+impl From<Chart> for Picture {
+    fn from(chart: Chart) -> Picture {
+        Picture::Chart(chart)
+    }
+}
+
+/// One line of a chart.
+#[derive(Clone, Debug, Default)]
 pub struct Line {
     /// Its name.
     pub name: String,
@@ -43,6 +86,9 @@ pub struct Line {
     pub dash: usize,
     /// In units of the axes, x ascending.
     pub points: Vec<(f64, f64)>,
+    /// How well each point is known, lowest and highest y; empty where that is not shown. A point is then a dot
+    /// with a bar.
+    pub spread: Vec<(f64, f64)>,
 }
 
 /// A vertical line with a word at its top.

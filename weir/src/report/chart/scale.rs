@@ -22,6 +22,8 @@ pub struct Axis {
     pub high: f64,
     /// How a tick is written.
     pub format: fn(f64) -> String,
+    /// What stands at 0, 1, 2... instead of numbers; empty if numbers do.
+    pub names: Vec<String>,
 }
 
 /// About so many ticks an upward axis has.
@@ -69,20 +71,31 @@ impl Axis {
         let above = |step: f64| (most / step).ceil() * step;
         // Rounding up may ask for wider steps, and those for a rounder end.
         let high = above(step(above(step(most, VERTICAL_TICKS)), VERTICAL_TICKS));
-        Axis { title: title.into(), scale: Scale::Linear, low: 0.0, high, format: plain }
+        Axis { title: title.into(), scale: Scale::Linear, low: 0.0, high, format: plain, names: Vec::new() }
     }
 
     /// A linear axis over exactly this range.
     pub fn exactly(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        Axis { title: title.into(), scale: Scale::Linear, low, high, format: plain }
+        Axis { title: title.into(), scale: Scale::Linear, low, high, format: plain, names: Vec::new() }
     }
 
     /// A logarithmic axis over this range; both ends must be above zero.
     pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let high = if high > low { high } else { low * 10.0 };
-        Axis { title: title.into(), scale: Scale::Log, low, high, format: plain }
+        Axis { title: title.into(), scale: Scale::Log, low, high, format: plain, names: Vec::new() }
+    }
+
+    /// An axis of names, at 0, 1, 2...
+    pub fn named(title: impl Into<String>, names: Vec<String>) -> Axis {
+        let high = names.len().max(1) as f64 - 0.5;
+        Axis { names, ..Axis::exactly(title, -0.5, high) }
+    }
+
+    /// What stands at a tick.
+    pub fn label(&self, value: f64) -> String {
+        self.names.get(value.round() as usize).cloned().unwrap_or_else(|| (self.format)(value))
     }
 
     /// Where `value` stands between the two ends, 0 to 1.
@@ -97,6 +110,10 @@ impl Axis {
     /// Round values to label, about `count` of them.
     pub fn ticks(&self, count: usize) -> Vec<f64> {
         match self.scale {
+            _ if !self.names.is_empty() => {
+                let stride = self.names.len().div_ceil(count.max(1));
+                (0..self.names.len()).step_by(stride).map(|i| i as f64).collect()
+            }
             Scale::Linear => {
                 let step = step(self.high - self.low, count);
                 let first = (self.low / step).ceil() as i64;

@@ -1,0 +1,173 @@
+//! Heat maps: a small square for each port, the darker the more it carries.
+
+use super::Size;
+use super::draw::{px, text};
+use super::ink::{Ink, PLOT_CSS};
+use super::labels;
+use maud::{Markup, PreEscaped, html};
+use std::fmt::Write;
+
+/// Shares that can be told apart, and so many paths.
+const LEVELS: usize = 20;
+/// A share of zero is seen too.
+const PALEST: f64 = 0.06;
+/// Room for a row of letters.
+const ROW: f64 = 18.0;
+const GAP: f64 = 6.0;
+/// Height of a row of squares.
+const HIGHEST: f64 = 20.0;
+const LOWEST: f64 = 9.0;
+/// Wider squares than this are not better.
+const WIDEST: f64 = 44.0;
+/// From this size on squares have a gap between them.
+const GAP_FROM: f64 = 5.0;
+
+/// What is to be seen: a share (0 to 1) for each place that has one.
+#[derive(Clone, Debug)]
+pub struct Heat {
+    /// For readers who do not see it.
+    pub alt: String,
+    /// A number worth reading above it.
+    pub note: String,
+    /// What the columns are.
+    pub across: String,
+    /// What the rows are.
+    pub down: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Names of the rows.
+    pub rows: Vec<String>,
+    /// Column, row, share.
+    pub cells: Vec<(usize, usize, f64)>,
+}
+
+impl Heat {
+    /// The map as an element of a page that carries [`PLOT_CSS`].
+    pub fn svg(&self, size: Size) -> Markup {
+        self.draw(size, None)
+    }
+
+    /// The map as a file of its own.
+    pub fn svg_file(&self, size: Size) -> String {
+        let style = html! { style { (PreEscaped(PLOT_CSS)) } };
+        let svg = self.draw(size, Some(style)).into_string();
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{svg}\n")
+    }
+
+    fn draw(&self, size: Size, style: Option<Markup>) -> Markup {
+        let (width, _) = size.pixels();
+        let widest =
+            self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.down), f64::max);
+        let (left, top) = (widest + 2.0 * GAP, ROW + 2.0 * GAP);
+        let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(WIDEST);
+        let down = (across * 0.75).clamp(LOWEST, HIGHEST);
+        let right = left + across * self.columns.len() as f64;
+        let bottom = top + down * self.rows.len() as f64;
+        let height = bottom + 2.0 * ROW + GAP;
+        html! {
+            svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {} {}", px(width), px(height)))
+                width=(px(width)) height=(px(height)) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
+                @if let Some(style) = style { (style) }
+                rect class="paper" width=(px(width)) height=(px(height)) fill=(Ink::Paper.light()) {}
+                (self.key(width))
+                @for (level, path) in self.paths((left, top), (across, down)).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+                    path class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level)) d=(path) {}
+                }
+                @for (row, name) in every(&self.rows, down, LOWEST) {
+                    (text((left - GAP, top + (row as f64 + 0.5) * down + 4.0), "end", Ink::Faint, name))
+                }
+                @let broadest = self.columns.iter().map(|name| labels::width(name)).fold(0.0, f64::max);
+                @for (column, name) in every(&self.columns, across, broadest + GAP) {
+                    (text((left + (column as f64 + 0.5) * across, bottom + ROW - 4.0), "middle", Ink::Faint, name))
+                }
+                (text((right.max(left + labels::width(&self.across)), bottom + 2.0 * ROW), "end", Ink::Text, &self.across))
+                (text((left - GAP, bottom + ROW - 4.0), "end", Ink::Text, &self.down))
+            }
+        }
+    }
+
+    /// What the shades mean, and the note.
+    fn key(&self, width: f64) -> Markup {
+        const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+        const SHADE: f64 = 46.0;
+        let from = width - SHADE * SHADES.len() as f64;
+        html! {
+            (text((0.0, 12.0), "start", Ink::Faint, &self.note))
+            @for (i, share) in SHADES.iter().enumerate() {
+                @let x = from + i as f64 * SHADE;
+                rect class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level(*share)))
+                    x=(px(x)) y="2" width="12" height="12" {}
+                (text((x + 15.0, 12.0), "start", Ink::Faint, &format!("{:.0}%", 100.0 * share)))
+            }
+        }
+    }
+
+    /// The squares of each level as one path.
+    fn paths(&self, (left, top): (f64, f64), (across, down): (f64, f64)) -> Vec<String> {
+        let gap = if across >= GAP_FROM { 1.0 } else { 0.0 };
+        let mut paths = vec![String::new(); LEVELS + 1];
+        for &(column, row, share) in &self.cells {
+            let (x, y) = (left + column as f64 * across, top + row as f64 * down);
+            let (w, h) = (px(across - gap), px(down - 1.0));
+            write!(paths[level(share)], "M{} {}h{w}v{h}h-{w}z", px(x), px(y)).expect("a string takes all");
+        }
+        paths
+    }
+}
+
+fn level(share: f64) -> usize {
+    (share.clamp(0.0, 1.0) * LEVELS as f64).round() as usize
+}
+
+fn opacity(level: usize) -> String {
+    format!("{:.2}", PALEST + (1.0 - PALEST) * level as f64 / LEVELS as f64)
+}
+
+/// The names that have room, if one takes `each` and needs `least`.
+fn every(names: &[String], each: f64, least: f64) -> impl Iterator<Item = (usize, &String)> {
+    let stride = (least / each.max(0.1)).ceil().max(1.0) as usize;
+    names.iter().enumerate().step_by(stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heat(columns: usize) -> Heat {
+        let cells = (0..columns)
+            .flat_map(|x| (0..4).map(move |y| (x, y, (x * 4 + y) as f64 / (4.0 * columns as f64))));
+        Heat {
+            alt: "load".into(),
+            note: "busiest <s1:1>".into(),
+            across: "switch".into(),
+            down: "port".into(),
+            columns: (1..=columns).map(|i| format!("s{i}")).collect(),
+            rows: (1..=4).map(|i| i.to_string()).collect(),
+            cells: cells.collect(),
+        }
+    }
+
+    #[test]
+    fn is_well_formed_and_inside_the_picture_however_many_there_are() {
+        for columns in [1, 5, 80, 320] {
+            for size in [Size::Wide, Size::Narrow] {
+                let file = heat(columns).svg_file(size);
+                let tree = roxmltree::Document::parse(&file).unwrap();
+                let squares: usize =
+                    tree.descendants().filter_map(|n| n.attribute("d")).map(|d| d.matches('M').count()).sum();
+                assert_eq!(squares, 4 * columns);
+                assert!(file.len() < 4_000 + 160 * columns, "{columns}: {} bytes", file.len());
+                for x in tree.descendants().filter_map(|n| n.attribute("x")) {
+                    assert!((0.0..=size.pixels().0).contains(&x.parse::<f64>().unwrap()), "{x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_is_darker() {
+        let shades: Vec<f64> =
+            [0.0, 0.3, 0.31, 0.9, 1.7].map(|share| opacity(level(share)).parse().unwrap()).into();
+        assert!(shades.is_sorted() && shades[0] > 0.0 && shades[4] == 1.0, "{shades:?}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
+
+use crate::commands::interrupted;
+use crate::console::Failure;
+use crate::report::{self, Keeper, Run, RunDir};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use weir_sim::experiment::Experiment;
+use weir_sim::results::{Part, Summary};
+use weir_sim::{Observer, Progress};
+
+/// Steps of the bar for one run.
+const STEPS: u64 = 1000;
+/// As the main thread has: routes of large fabrics recurse.
+const STACK_BYTES: usize = 8 << 20;
+
+/// One run to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The experiment's file.
+    pub file: PathBuf,
+    /// As `--set` takes them.
+    pub set: Vec<String>,
+    /// Instead of the file's.
+    pub seed: Option<u64>,
+    /// Only these schemes; all if empty.
+    pub schemes: Vec<String>,
+    /// Where its results go.
+    pub dir: PathBuf,
+}
+
+impl Task {
+    /// Reads and checks the experiment.
+    pub fn load(&self) -> Result<Experiment, Failure> {
+        // A run of a sweep is no sweep.
+        let mut set = self.set.clone();
+        set.push("sweep=null".to_owned());
+        let mut experiment = Experiment::load(&self.file, &set, self.seed).map_err(Failure::input)?;
+        if !self.schemes.is_empty() {
+            experiment.retain_schemes(&self.schemes).map_err(Failure::input)?;
+        }
+        Ok(experiment)
+    }
+
+    /// The results of exactly this run, if they are there and complete.
+    fn done(&self, run: &Run) -> Option<Summary> {
+        let same = fs::read_to_string(self.dir.join("run.yaml")).ok()? == run.file();
+        let summary: Summary =
+            serde_json::from_str(&fs::read_to_string(self.dir.join("summary.json")).ok()?).ok()?;
+        (same && !summary.partial).then_some(summary)
+    }
+}
+
+/// What came of a task.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its scheme labels, in the experiment's order.
+    pub order: Vec<String>,
+    /// Its numbers; `None` if it was not reached or broken off.
+    pub summary: Option<Summary>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// Whether it had been done before.
+    pub kept: bool,
+    /// What the report says of it.
+    pub run: Run,
+}
+
+/// How many cores there are to use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Does all tasks that are not done, `jobs` at a time, and gives what came of each, in their order. With
+/// `fresh` what was done before is done again. Wrong input is told before anything runs.
+pub fn run(tasks: &[Task], jobs: usize, fresh: bool, watched: bool) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes = Vec::new();
+    for task in tasks {
+        let experiment = task.load()?;
+        let run = report::describe(&experiment);
+        RunDir::at(&task.dir).map_err(Failure::input)?;
+        let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
+        let summary = if fresh { None } else { task.done(&run) };
+        outcomes.push(Outcome { order, kept: summary.is_some(), summary, failure: None, run });
+    }
+    let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
+    let bar = Bar::new(open.len(), watched);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, open.len().max(1)) {
+            let worker = || {
+                while let (false, Some(&task)) =
+                    (interrupted(), open.get(next.fetch_add(1, Ordering::SeqCst)))
+                {
+                    let came = one(&tasks[task], &bar, task);
+                    done.lock().expect("no worker panics here").push((task, came));
+                }
+            };
+            thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).expect("a thread");
+        }
+    });
+    bar.bar.finish_and_clear();
+    for (task, came) in done.into_inner().expect("no worker panics here") {
+        match came {
+            Ok(summary) => outcomes[task].summary = summary,
+            Err(failure) => outcomes[task].failure = Some(failure),
+        }
+    }
+    Ok(outcomes)
+}
+
+/// One run; no summary if it was broken off.
+fn one(task: &Task, bar: &Bar, index: usize) -> Result<Option<Summary>, Failure> {
+    let experiment = task.load()?;
+    let run = report::describe(&experiment);
+    let place = RunDir::at(&task.dir).map_err(Failure::input)?;
+    let keeper = Keeper::new(place, &run, &experiment).map_err(Failure::work)?;
+    let mut eye = Eye { keeper, bar, index };
+    let outcome = weir_sim::run(&experiment, &mut eye);
+    let Eye { keeper, .. } = eye;
+    let results = match outcome {
+        Ok(results) => results,
+        Err(error) => {
+            keeper.discard();
+            let dir = task.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(match Failure::of_run(error) {
+                Failure::Input(why) => Failure::Input(format!("{dir}: {why}")),
+                Failure::Work(why) => Failure::Work(format!("{dir}: {why}")),
+                other => other,
+            });
+        }
+    };
+    if results.summary.partial {
+        keeper.leave(&results).map_err(Failure::work)?;
+        return Ok(None);
+    }
+    keeper.finish(&results, &run, |_: &Path| Ok(())).map_err(Failure::work)?;
+    bar.see(index, STEPS);
+    Ok(Some(results.summary))
+}
+
+/// One bar for all.
+struct Bar {
+    bar: ProgressBar,
+    /// Steps that each task has come to.
+    steps: Mutex<BTreeMap<usize, u64>>,
+    of: usize,
+}
+
+impl Bar {
+    fn new(of: usize, shown: bool) -> Bar {
+        let target =
+            if shown && of > 0 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{wide_msg} {bar:20} {percent:>3} %  {eta} left")
+            .expect("the template is valid")
+            .progress_chars("━━─");
+        let bar = ProgressBar::with_draw_target(Some(of as u64 * STEPS), target).with_style(style);
+        Bar { bar, steps: Mutex::new(BTreeMap::new()), of }
+    }
+
+    fn see(&self, task: usize, steps: u64) {
+        let mut all = self.steps.lock().expect("no worker panics here");
+        all.insert(task, steps);
+        self.bar.set_position(all.values().sum());
+        let done = all.values().filter(|&&steps| steps == STEPS).count();
+        self.bar.set_message(format!("{done} of {} runs done, {} on their way", self.of, all.len() - done));
+    }
+}
+
+/// Watches one run.
+struct Eye<'a> {
+    keeper: Keeper<'a>,
+    bar: &'a Bar,
+    index: usize,
+}
+
+impl Observer for Eye<'_> {
+    fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
+        let share = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done = (p.index as f64 + share) / p.of as f64;
+        // The last step is for who has written its results.
+        self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
+        if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+    fn keeps(&mut self, index: usize) -> bool {
+        self.keeper.is_due(index)
+    }
+    fn keep(&mut self, part: Part) {
+        self.keeper.keep(part);
+    }
+}

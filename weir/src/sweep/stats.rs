@@ -1,0 +1,58 @@
+//! A mean and how well it is known.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The confidence that an interval has.
+const CONFIDENCE: f64 = 0.95;
+
+/// What several runs say about one number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// How many runs had a value.
+    pub runs: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Half the 95 % confidence interval of the mean, by Student's t: it is `mean ± half`. `None` of one run.
+    pub half: Option<f64>,
+}
+
+impl Estimate {
+    /// Of these values; `None` of none.
+    pub fn of(values: &[f64]) -> Option<Estimate> {
+        let runs = values.len();
+        let count = runs as f64;
+        if runs == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / count;
+        let half = (runs > 1).then(|| {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("there is a degree of freedom");
+            student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (variance / count).sqrt()
+        });
+        Some(Estimate { runs, mean, half })
+    }
+
+    /// Lowest and highest value of the interval; the mean itself of one run.
+    pub fn interval(&self) -> (f64, f64) {
+        let half = self.half.unwrap_or(0.0);
+        (self.mean - half, self.mean + half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(Estimate::of(&[3.0]), Some(Estimate { runs: 1, mean: 3.0, half: None }));
+        // t for four degrees of freedom is 2.776; the standard deviation of 1..5 is 1.5811.
+        let five = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((five.half.unwrap() - 2.776_445 * 1.581_139 / 5f64.sqrt()).abs() < 1e-5, "{five:?}");
+        let two = Estimate::of(&[0.0, 2.0]).unwrap();
+        assert!((two.half.unwrap() - 12.706_205).abs() < 1e-4, "{two:?}");
+        assert_eq!(Estimate::of(&[7.0; 4]).unwrap().interval(), (7.0, 7.0));
+    }
+}
