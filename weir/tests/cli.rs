@@ -210,3 +210,154 @@ fn a_packet_is_followed_from_a_file_or_by_its_bytes() {
         assert!(String::from_utf8(output.stderr).unwrap().contains(told), "{bad:?}");
     }
 }
+
+/// What a sweep of TINY wrote: its status and its two tables.
+fn sweep(dir: &Path, more: &[&str]) -> (i32, String, [Vec<u8>; 2]) {
+    let mut command = weir();
+    command.current_dir(dir).args(["sweep", "tiny.yaml", "--out", "s"]).args(more);
+    let output = command.output().unwrap();
+    let read = |name: &str| fs::read(dir.join("s").join(name)).unwrap_or_default();
+    let told = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code().unwrap(), told, ["sweep.csv", "runs.csv"].map(read))
+}
+
+const GRID: [&str; 4] = ["--over", "flows.0.size=50KB,100KB", "--over", "seed=1..3"];
+
+#[test]
+fn a_sweep_has_every_combination_and_the_same_bytes_in_any_order() {
+    let metrics = [
+        "--metric",
+        "fct.slowdown.p50",
+        "--metric",
+        "less=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes",
+    ];
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [alone, together] = [("1", &dirs[0]), ("3", &dirs[1])].map(|(jobs, dir)| {
+        tiny(dir);
+        let (status, told, tables) = sweep(dir.path(), &[&GRID[..], &metrics, &["--jobs", jobs]].concat());
+        assert_eq!(status, 0, "{told}");
+        assert!(told.contains("6 of 6 runs done.") && told.contains("50KB"), "{told}");
+        tables
+    });
+    assert!(alone == together, "the same bytes whatever the number of jobs");
+    let [table, runs] = alone.map(|bytes| String::from_utf8(bytes).unwrap());
+    let mut lines = table.lines();
+    assert_eq!(lines.next(), Some("flows.0.size,scheme,metric,unit,runs,mean,ci95_low,ci95_high"));
+    // Two sizes: two schemes with a slowdown, and one line for both.
+    assert_eq!(lines.clone().count(), 2 * 3, "{table}");
+    assert!(lines.all(|line| line.split(',').nth(4) == Some("3")), "{table}");
+    assert_eq!(runs.lines().count(), 1 + 6 * 3, "{runs}");
+    let cell = dirs[0].path().join("s/flows.0.size=50KB,seed=2");
+    assert!(cell.join("report.html").exists() && cell.join("summary.json").exists());
+    let page = fs::read_to_string(dirs[0].path().join("s/report.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("./flows.0.size=50KB,seed=2/report.html"));
+}
+
+#[test]
+fn a_sweep_does_what_is_missing_partial_or_changed_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    tiny(&dir);
+    let (_, _, first) = sweep(dir.path(), &GRID);
+    let cell = |name: &str| dir.path().join("s").join(name);
+    let written = |name: &str| fs::metadata(cell(name).join("summary.json")).unwrap().modified().unwrap();
+    let names = ["flows.0.size=50KB,seed=1", "flows.0.size=50KB,seed=2", "flows.0.size=100KB,seed=1"];
+    let before = names.map(written);
+    fs::remove_dir_all(cell(names[0])).unwrap();
+    let summary = fs::read_to_string(cell(names[1]).join("summary.json")).unwrap();
+    fs::write(
+        cell(names[1]).join("summary.json"),
+        summary.replacen("\"schemes\"", "\"partial\": true, \"schemes\"", 1),
+    )
+    .unwrap();
+    let (status, told, again) = sweep(dir.path(), &GRID);
+    assert!(status == 0 && told.contains("4 of them before"), "{told}");
+    assert!(first == again, "the same bytes");
+    let after = names.map(written);
+    assert!(after[0] > before[0] && after[1] > before[1] && after[2] == before[2]);
+
+    let (_, told, _) = sweep(dir.path(), &[&GRID[..], &["--set", "duration=110us"]].concat());
+    assert!(told.contains("6 of 6 runs done."), "another experiment, none was done before: {told}");
+}
+
+#[test]
+fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
+    for (arguments, told) in [
+        (&["--over", "seed"][..], &["--over", "seed=1..5"][..]),
+        (&["--over", "flows.0.size=10KB,10"], &["flows", "10", "no unit"]),
+        (&["--over", "nokey.x=1,2"], &["nokey"]),
+        (&[], &["--over", "sweep block"]),
+        (&["--over", "seed=1..2", "--over", "seed=3"], &["seed", "twice"]),
+        (&["--over", "seed=1..2", "--schemes", "dcqcn"], &["dcqcn", "fncc"]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        tiny(&dir);
+        let (status, text, _) = sweep(dir.path(), arguments);
+        assert_eq!(status, 2, "{arguments:?}: {text}");
+        assert!(told.iter().all(|word| text.contains(word)), "{arguments:?}: {text}");
+        assert!(!dir.path().join("s").exists() && text.lines().count() == 1, "{text}");
+    }
+}
+
+/// Ctrl-C, then the same command once more.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_sweep_goes_on_where_it_stopped() {
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+    let dir = tempfile::tempdir().unwrap();
+    tiny(&dir);
+    let arguments = ["sweep", "tiny.yaml", "--out", "s", "--over", "duration=50us,5s", "--jobs", "1"];
+    for kill in ["-INT", "-KILL"] {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("weir"));
+        let child = command.current_dir(&dir).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        let (short, long) = (dir.path().join("s/duration=50us"), dir.path().join("s/duration=5s.partial"));
+        let began = Instant::now();
+        while !(short.join("summary.json").exists() && long.join("summary.json").exists()) {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not get there");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let done = std::process::Command::new("kill").args([kill, &child.id().to_string()]).status().unwrap();
+        assert!(done.success());
+        let output = child.wait_with_output().unwrap();
+        let summary = fs::read_to_string(long.join("summary.json")).unwrap();
+        assert!(summary.contains("\"partial\": true"), "{kill}");
+        if kill == "-INT" {
+            assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+            let page = fs::read_to_string(dir.path().join("s/report.html")).unwrap();
+            assert!(page.contains("1 of 2 runs are done"));
+        }
+    }
+    let (status, told, _) = sweep(dir.path(), &["--over", "duration=50us,60us", "--jobs", "1"]);
+    assert!(status == 0 && told.contains("1 of them before"), "{told}");
+}
+
+#[test]
+fn runs_are_compared_on_one_page() {
+    let dir = tempfile::tempdir().unwrap();
+    tiny(&dir);
+    for (out, seed) in [("a", "1"), ("b", "2")] {
+        weir()
+            .current_dir(&dir)
+            .args(["run", "tiny.yaml", "--quiet", "--out", out, "--seed", seed])
+            .assert()
+            .success();
+    }
+    let report =
+        |arguments: &[&str]| weir().current_dir(&dir).arg("report").args(arguments).output().unwrap();
+    let output = report(&["a", "b", "--out", "both.html"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = fs::read_to_string(dir.path().join("both.html")).unwrap();
+    for told in ["fncc · a", "hpcc · b", "What is different", "<code>seed</code>", "Queue length"] {
+        assert!(page.contains(told), "{told}");
+    }
+    for (arguments, told) in
+        [(&["a", "nowhere"][..], "nowhere"), (&["a", "--out", "b"], "directory"), (&["."], "summary.json")]
+    {
+        let output = report(arguments);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(told) && stderr.lines().count() == 1, "{stderr}");
+    }
+}

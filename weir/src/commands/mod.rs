@@ -6,6 +6,7 @@ mod host;
 mod mininet;
 mod policy;
 mod progress;
+mod report;
 mod run;
 mod schemes;
 mod stf;
@@ -36,6 +37,7 @@ Examples:
   weir run experiments/quickstart.yaml    FNCC against HPCC, with a report
   weir run --help                         everything about experiment files
   weir sweep x.yaml --over seed=1..5      means and confidence intervals
+  weir report runs/a runs/b               runs side by side on one page
   weir schemes fncc                       FNCC's knobs and their sources
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
@@ -46,6 +48,7 @@ Exit status: 0 done; 1 the work failed; 2 the input is wrong;
 enum Command {
     Run(run::Args),
     Sweep(sweep::Args),
+    Report(report::Args),
     Stf(stf::Args),
     Switch(switch::Args),
     Trace(trace::Args),
@@ -63,6 +66,7 @@ impl Cli {
         match &self.command {
             Command::Run(args) => run::run(args, console),
             Command::Sweep(args) => sweep::run(args, console),
+            Command::Report(args) => report::run(args, console),
             Command::Stf(args) => stf::run(args, console),
             Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),

@@ -43,31 +43,53 @@ pub enum Layout {
 const MOST_PORTS: usize = 8;
 /// Up to so many lines have their names beside them.
 const MOST_DIRECT_NAMES: usize = 6;
+/// From so many finished flows on they are a workload.
+const MANY_FLOWS: usize = 50;
 /// Up to so many moments are marked.
 const MOST_MARKS: usize = 5;
 
-/// A scheme's line: label, colour and trace.
+/// How a scheme is drawn, in every chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Index of its colour.
+    pub colour: usize,
+    /// Index of its dash pattern.
+    pub dash: usize,
+}
+
+/// A scheme's line: label, look and trace.
 struct Scheme<'a> {
     label: &'a str,
-    index: usize,
+    look: Look,
     trace: &'a SchemeTrace,
 }
 
-/// All charts of a run, the most telling first.
+/// All charts of a run, the most telling first; every scheme looks different.
 pub fn sections(results: &Results) -> Vec<Section> {
+    let looks: Vec<Look> = (0..results.order.len()).map(|i| Look { colour: i, dash: i }).collect();
+    sections_as(results, &looks)
+}
+
+/// All charts, with a look for each scheme in order.
+pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
     let schemes: Vec<Scheme<'_>> = results
         .order
         .iter()
-        .enumerate()
-        .filter_map(|(index, label)| Some(Scheme { label, index, trace: results.traces.get(label)? }))
+        .zip(looks)
+        .filter_map(|(label, &look)| Some(Scheme { label, look, trace: results.traces.get(label)? }))
         .collect();
     let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
     let time = TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, marks: later_starts(&schemes) };
-    [queues(results, &schemes, &time), rates(&schemes, &time), utilisation(results, &schemes, &time)]
-        .into_iter()
-        .chain([slowdown(results, &schemes), load(results), pauses(&schemes, &time)])
-        .flatten()
-        .collect()
+    // Where there are many flows, when they finish says most.
+    let flows = schemes.iter().map(|s| s.trace.flows.iter().filter(|f| f.fct.is_some()).count()).max();
+    let (before, after) = if flows >= Some(MANY_FLOWS) {
+        ([slowdown(results, &schemes), load(results)], [None, None])
+    } else {
+        ([None, None], [slowdown(results, &schemes), load(results)])
+    };
+    let series =
+        [queues(results, &schemes, &time), rates(&schemes, &time), utilisation(results, &schemes, &time)];
+    before.into_iter().chain(series).chain(after).chain([pauses(&schemes, &time)]).flatten().collect()
 }
 
 /// The time axis that all charts of a run share.
@@ -155,8 +177,8 @@ fn queues(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<
                 Some(Line {
                     name: s.label.into(),
                     note,
-                    colour: s.index,
-                    dash: s.index,
+                    colour: s.look.colour,
+                    dash: s.look.dash,
                     points,
                     ..Line::default()
                 })
@@ -345,7 +367,7 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
         let lines = flows.iter().enumerate().map(|(i, flow)| Line {
             name: format::flow(&flow.flow),
             note: None,
-            colour: s.index,
+            colour: s.look.colour,
             dash: if few { i } else { 0 },
             points: samples(s.trace, time, flow.rate.iter().map(|r| r.as_bps_f64() / unit.scale)),
             ..Line::default()
@@ -391,8 +413,8 @@ fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
         lines.push(Line {
             name: s.label.into(),
             note,
-            colour: s.index,
-            dash: s.index,
+            colour: s.look.colour,
+            dash: s.look.dash,
             points: points.collect(),
             ..Line::default()
         });
@@ -487,7 +509,13 @@ fn by_scheme<'a>(
 ) -> Vec<Line> {
     let line = |s: &Scheme<'a>| {
         let points = points(s).filter(|p| !p.is_empty())?;
-        Some(Line { name: s.label.into(), colour: s.index, dash: s.index, points, ..Line::default() })
+        Some(Line {
+            name: s.label.into(),
+            colour: s.look.colour,
+            dash: s.look.dash,
+            points,
+            ..Line::default()
+        })
     };
     schemes.iter().filter_map(line).collect()
 }
@@ -510,7 +538,14 @@ fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
         }
         points.push((time.at(s.trace.end), paused(s) as f64));
         let note = Some(format::count(paused(s) as u64));
-        Line { name: s.label.into(), note, colour: s.index, dash: s.index, points, ..Line::default() }
+        Line {
+            name: s.label.into(),
+            note,
+            colour: s.look.colour,
+            dash: s.look.dash,
+            points,
+            ..Line::default()
+        }
     });
     let chart = Chart {
         alt: "PFC pause frames sent so far, over time".into(),
@@ -550,7 +585,8 @@ mod tests {
         let x = &chart.x;
         assert!((250.0..301.0).contains(&x.low) && (380.0..600.0).contains(&x.high), "{x:?}");
         assert!(chart.lines.iter().all(|line| line.points.len() > 50));
-        let busy = &sections(&sample::workload())[0];
+        let sections = sections(&sample::workload());
+        let busy = sections.iter().find(|section| section.title == "Queue length").unwrap();
         assert!(busy.figures.iter().all(|figure| !figure.file.ends_with("closer")));
     }
 

@@ -5,12 +5,14 @@
 //! [`table`](table::table) is the page's summary for the terminal.
 
 pub mod chart;
+pub mod compare;
 pub mod csv;
 pub mod describe;
 pub mod dir;
 pub mod figures;
 pub mod format;
 pub mod keeper;
+pub mod load;
 pub mod metrics;
 pub mod page;
 pub mod paper;

@@ -77,7 +77,7 @@ fn comparison(results: &Results) -> Markup {
                     thead { tr {
                         th {}
                         @for (index, scheme) in results.order.iter().enumerate() {
-                            th scope="col" { (sample_line(index)) " " (scheme) }
+                            th scope="col" { (sample_line(index, index)) " " (scheme) }
                         }
                     } }
                     tbody { @for metric in &metrics { (metric_row(metric)) } }

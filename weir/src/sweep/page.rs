@@ -11,6 +11,8 @@ use maud::{Markup, html};
 
 /// More measures than this are in the table, not drawn.
 const MOST_CHARTS: usize = 12;
+/// How far, as a share of the chart, one line's bars stand from the next one's.
+const BESIDE: f64 = 0.012;
 /// More runs than this are in `runs.csv`, not listed.
 const MOST_LISTED: usize = 500;
 
@@ -69,7 +71,15 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
     if lines.is_empty() {
         return None;
     }
-    for line in &mut lines {
+    let (from, to) = lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .fold((f64::MAX, f64::MIN), |(from, to), p| (from.min(p.0), to.max(p.0)));
+    let middle = (lines.len() as f64 - 1.0) / 2.0;
+    for (index, line) in lines.iter_mut().enumerate() {
+        // Bars of lines that meet stand beside each other.
+        let aside = if axis.is_some() { BESIDE * (to - from) * (index as f64 - middle) } else { 0.0 };
+        line.points.iter_mut().for_each(|point| point.0 += aside);
         let mut both: Vec<_> = line.points.iter().copied().zip(line.spread.iter().copied()).collect();
         both.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
         (line.points, line.spread) = both.into_iter().unzip();
@@ -81,7 +91,10 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
     };
     let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
     let ends = || lines.iter().flat_map(|line| &line.spread);
-    let (low, high) = (ends().map(|s| s.0).fold(0.0, f64::min), ends().map(|s| s.1).fold(0.0, f64::max));
+    // An interval may reach below zero where no value can be.
+    let means = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let low = if means().any(|mean| mean < 0.0) { ends().map(|s| s.0).fold(0.0, f64::min) } else { 0.0 };
+    let high = ends().map(|s| s.1).fold(0.0, f64::max);
     let title = format!("{}{unit}", measure.name);
     let y = if low < 0.0 {
         Axis::exactly(title, 1.1 * low, (1.1 * high).max(-0.1 * low))
@@ -164,8 +177,8 @@ fn means(findings: &Findings<'_>) -> Markup {
         div.scroll {
             table.means {
                 thead { tr {
-                    @for key in findings.keys() { th scope="col" { (key) } }
-                    th scope="col" { "scheme" }
+                    @for key in findings.keys() { th.name scope="col" { (key) } }
+                    th.name scope="col" { "scheme" }
                     @for measure in &findings.measures {
                         th scope="col" { (measure.name) @if !measure.unit().is_empty() { " " span.unit { (measure.unit()) } } }
                     }

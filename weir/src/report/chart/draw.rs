@@ -236,12 +236,12 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
     }
 }
 
-/// A short piece of line number `index`, to stand beside a name in a table.
-pub fn sample_line(index: usize) -> Markup {
-    let ink = Ink::Line(index);
+/// A short piece of a line, to stand beside its name in a table.
+pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
+    let ink = Ink::Line(colour);
     html! {
         svg class="swatch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true" {
-            line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
+            line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(dash_index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
         }
     }
 }

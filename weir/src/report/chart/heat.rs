@@ -58,7 +58,8 @@ impl Heat {
         let (width, _) = size.pixels();
         let widest =
             self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.down), f64::max);
-        let (left, top) = (widest + 2.0 * GAP, ROW + 2.0 * GAP);
+        // The note, then what the shades mean.
+        let (left, top) = (widest + 2.0 * GAP, 2.0 * ROW + GAP);
         let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(WIDEST);
         let down = (across * 0.75).clamp(LOWEST, HIGHEST);
         let right = left + across * self.columns.len() as f64;
@@ -69,7 +70,7 @@ impl Heat {
                 width=(px(width)) height=(px(height)) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
                 @if let Some(style) = style { (style) }
                 rect class="paper" width=(px(width)) height=(px(height)) fill=(Ink::Paper.light()) {}
-                (self.key(width))
+                (self.key())
                 @for (level, path) in self.paths((left, top), (across, down)).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
                     path class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level)) d=(path) {}
                 }
@@ -87,17 +88,16 @@ impl Heat {
     }
 
     /// What the shades mean, and the note.
-    fn key(&self, width: f64) -> Markup {
+    fn key(&self) -> Markup {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
-        const SHADE: f64 = 46.0;
-        let from = width - SHADE * SHADES.len() as f64;
+        const SHADE: f64 = 50.0;
         html! {
             (text((0.0, 12.0), "start", Ink::Faint, &self.note))
             @for (i, share) in SHADES.iter().enumerate() {
-                @let x = from + i as f64 * SHADE;
+                @let x = i as f64 * SHADE;
                 rect class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level(*share)))
-                    x=(px(x)) y="2" width="12" height="12" {}
-                (text((x + 15.0, 12.0), "start", Ink::Faint, &format!("{:.0}%", 100.0 * share)))
+                    x=(px(x)) y=(ROW) width="12" height="12" {}
+                (text((x + 16.0, ROW + 10.0), "start", Ink::Faint, &format!("{:.0}%", 100.0 * share)))
             }
         }
     }
@@ -156,7 +156,7 @@ mod tests {
                 let squares: usize =
                     tree.descendants().filter_map(|n| n.attribute("d")).map(|d| d.matches('M').count()).sum();
                 assert_eq!(squares, 4 * columns);
-                assert!(file.len() < 4_000 + 160 * columns, "{columns}: {} bytes", file.len());
+                assert!(file.len() < 8_000 + 160 * columns, "{columns}: {} bytes", file.len());
                 for x in tree.descendants().filter_map(|n| n.attribute("x")) {
                     assert!((0.0..=size.pixels().0).contains(&x.parse::<f64>().unwrap()), "{x}");
                 }

@@ -1,0 +1,64 @@
+//! `weir report`
+
+use crate::console::{Console, Failure};
+use crate::report::{compare, load, table};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Compare runs: one page with the schemes of several run directories side by side
+///
+/// Reads what `weir run` left, in virtual time or in Mininet, complete or not, and writes one HTML file: what is
+/// different between the experiments, every number with its change from the first run, the papers' values, and all
+/// schemes in the same plots. Nothing is run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// Run directories, such as runs/quickstart-1 or a run of a sweep
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+
+    /// The file to write; one that is there is replaced
+    #[arg(long, short, value_name = "FILE", default_value = "comparison.html")]
+    out: PathBuf,
+
+    /// Print nothing but the path of the page
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  weir report runs/quickstart-1 runs/quickstart-2 --out both.html
+  weir report runs/x-sweep/load=0.2,seed=1 runs/x-sweep/load=0.6,seed=1
+  weir report runs/long-1.partial    what a run that was killed had come to";
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let runs = args.dirs.iter().map(|dir| load::load(dir)).collect::<Result<Vec<_>, _>>();
+    let runs = runs.map_err(Failure::input)?;
+    if args.out.is_dir() {
+        return Err(Failure::input(format!(
+            "--out {}: this is a directory, name a file such as comparison.html",
+            args.out.display()
+        )));
+    }
+    let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
+    // Whole or not there.
+    let mut draft = args.out.clone().into_os_string();
+    draft.push(format!(".{}", std::process::id()));
+    fs::write(&draft, compare::page(&runs))
+        .and_then(|()| fs::rename(&draft, &args.out))
+        .inspect_err(|_| drop(fs::remove_file(&draft)))
+        .map_err(failed)?;
+    if !args.quiet {
+        for run in &runs {
+            let partial = if run.results.summary.partial { " (not complete)" } else { "" };
+            writeln!(console.out, "{}{partial}", run.name)?;
+            writeln!(console.out, "{}", table::table(&run.results, console.styled))?;
+        }
+        write!(console.out, "Report ")?;
+    }
+    writeln!(console.out, "{}", args.out.display())?;
+    Ok(())
+}

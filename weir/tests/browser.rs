@@ -1,0 +1,211 @@
+//! The pages in a real browser: nothing is loaded, nothing is said on its console, nothing sticks out, letters can be
+//! read, by day, by night, on a telephone and on paper. Needs Debian's chromium.
+
+#[path = "../../host/tests/harness/mod.rs"]
+mod harness;
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+const BROWSER: &str = "chromium";
+
+fn main() -> ExitCode {
+    let there = Command::new(BROWSER).arg("--version").output().is_ok_and(|done| done.status.success());
+    let missing = (!there).then(|| "needs Debian's chromium".to_owned());
+    harness::run(TESTS, missing)
+}
+
+const TESTS: &[harness::Test] = &[
+    ("pages_are_whole_and_load_nothing", pages_are_whole_and_load_nothing),
+    ("pages_turn_dark_with_the_system", pages_turn_dark_with_the_system),
+    ("pages_fit_a_telephone", pages_fit_a_telephone),
+    ("pages_can_be_printed", pages_can_be_printed),
+];
+
+/// A fabric with a map, flows with sizes, pauses.
+const FABRIC: &str = "\
+name: fabric
+title: Messages on a small leaf-spine
+topology: {kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 3, host_rate: 25Gbps, fabric_rate: 25Gbps}
+schemes: [fncc, hpcc, dcqcn]
+workload: {kind: messages, size: 20KB, load: 0.5}
+duration: 300us
+pfc: {threshold: 60KB}
+observe: {ports: [all]}
+paper:
+  - {what: p95, value: '1.2', source: Fig. 1, ours: fncc.fct.slowdown.p95, reason: a smaller fabric}
+";
+
+/// Pages of all kinds, by name.
+fn pages() -> &'static [(&'static str, PathBuf)] {
+    static MADE: OnceLock<(TempDir, Vec<(&str, PathBuf)>)> = OnceLock::new();
+    let (_, pages) = MADE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        // To be looked at afterwards.
+        let place = std::env::var_os("WEIR_PAGES").map_or_else(|| folder.path().to_owned(), PathBuf::from);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("fabric.yaml"), FABRIC).unwrap();
+        let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
+        for arguments in [
+            &["run", quickstart, "--out", "quickstart"][..],
+            &["run", "fabric.yaml", "--out", "fabric"],
+            &["run", "fabric.yaml", "--out", "busy", "--set", "workload.load=0.7", "--seed", "2"],
+            &["report", "fabric", "busy", "--out", "comparison.html"],
+            &[
+                "sweep",
+                "fabric.yaml",
+                "--over",
+                "workload.load=0.3,0.6",
+                "--over",
+                "seed=1..3",
+                "--out",
+                "sweep",
+            ],
+        ] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+            let done = command.args(arguments).arg("--quiet").current_dir(&place).output().unwrap();
+            assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        let pages = [
+            ("run", "quickstart/report.html"),
+            ("fabric", "fabric/report.html"),
+            ("comparison", "comparison.html"),
+            ("sweep", "sweep/report.html"),
+        ];
+        (folder, pages.map(|(name, path)| (name, place.join(path))).into())
+    });
+    pages
+}
+
+/// Runs in the page and says what is there in its title.
+const LOOK: &str = r#"<script>
+addEventListener("load", () => {
+  const shown = [...document.querySelectorAll("svg.chart")].map(s => s.getBoundingClientRect()).filter(r => r.width > 0);
+  const channels = c => c.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const light = c => { const [r, g, b] = channels(c).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = light(getComputedStyle(document.body).backgroundColor);
+  const ratio = c => { const l = light(c); return (Math.max(l, ground) + 0.05) / (Math.min(l, ground) + 0.05); };
+  const letters = [...document.querySelectorAll("h1, h2, p, td, th, dt, dd, summary")].map(e => ratio(getComputedStyle(e).color))
+    .concat([...document.querySelectorAll("svg.chart text")].map(e => ratio(getComputedStyle(e).fill)));
+  const cut = [...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).flatMap(s => {
+    const box = s.getBoundingClientRect();
+    return [...s.querySelectorAll("text")].filter(t => { const r = t.getBoundingClientRect(); return r.left < box.left - 3 || r.right > box.right + 3; })
+      .map(t => t.textContent);
+  });
+  document.title = JSON.stringify({
+    charts: shown.length, smallest: Math.min(...shown.map(r => Math.min(r.width, r.height))),
+    loaded: performance.getEntriesByType("resource").length,
+    wide: document.documentElement.scrollWidth - innerWidth, ground, contrast: Math.min(...letters), cut,
+    headings: [...document.querySelectorAll("h2")].map(h => h.textContent), rows: document.querySelectorAll("tbody tr").length,
+  });
+});
+</script>"#;
+
+fn chromium(page: &Path, more: &[&str]) -> (String, String) {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(BROWSER)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"])
+        .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(more)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("chromium starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// What the browser makes of a page in a window of this size.
+fn look(page: &Path, size: &str, more: &[&str]) -> Value {
+    let html = fs::read_to_string(page).unwrap();
+    let copy = page.with_file_name(format!("looked-at-{}.html", std::process::id()));
+    fs::write(&copy, html.replacen("</head>", &format!("{LOOK}</head>"), 1)).unwrap();
+    let size = format!("--window-size={size}");
+    let (dom, said) = chromium(&copy, &[&["--dump-dom", &size][..], more].concat());
+    fs::remove_file(&copy).unwrap();
+    let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(console.is_empty(), "{}: {console:?}", page.display());
+    let (_, rest) = dom.split_once("<title>").expect("a title");
+    let (title, _) = rest.split_once("</title>").expect("its end");
+    let title = title.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">");
+    serde_json::from_str(&title).unwrap_or_else(|error| panic!("{}: {error}: {title}", page.display()))
+}
+
+const WINDOW: &str = "1100,1000";
+/// WCAG's for small letters.
+const LEGIBLE: f64 = 4.5;
+
+/// For who wants to see what the test saw: WEIR_PAGES names a folder.
+fn keep_a_picture(page: &Path, name: &str, size: &str, more: &[&str]) {
+    if std::env::var_os("WEIR_PAGES").is_some() {
+        let picture = page.with_file_name(format!("{name}.png"));
+        chromium(
+            page,
+            &[&[&*format!("--screenshot={}", picture.display()), &format!("--window-size={size}")], more]
+                .concat(),
+        );
+    }
+}
+
+fn pages_are_whole_and_load_nothing() {
+    for (name, page) in pages() {
+        keep_a_picture(page, &format!("{name}-light"), "1100,4200", &[]);
+        let seen = look(page, WINDOW, &[]);
+        assert_eq!(seen["loaded"], 0, "{name}: {seen}");
+        assert!(
+            seen["charts"].as_u64().unwrap() >= 3 && seen["smallest"].as_f64().unwrap() > 60.0,
+            "{name}: {seen}"
+        );
+        assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
+        assert!(seen["contrast"].as_f64().unwrap() >= LEGIBLE, "{name}: {seen}");
+        assert!(seen["ground"].as_f64().unwrap() > 0.9, "{name} is light: {seen}");
+        assert_eq!(seen["cut"], serde_json::json!([]), "{name}: letters outside their picture");
+        assert!(seen["rows"].as_u64().unwrap() > 5, "{name}: {seen}");
+        let headings = seen["headings"].to_string();
+        let expected: &[&str] = match *name {
+            "run" => &["Summary", "Beside the paper", "Queue length", "Sending rates", "Utilisation"],
+            "fabric" => &["Summary", "Flow completion", "Link load", "PFC pauses"],
+            "comparison" => &["Runs", "What is different", "Summary", "Beside the paper", "Link load"],
+            _ => &["Means", "Charts", "Runs"],
+        };
+        for heading in expected {
+            assert!(headings.contains(heading), "{name}: {heading} in {headings}");
+        }
+    }
+}
+
+/// As a system in dark dress asks for it.
+const DARK: &str = "--blink-settings=preferredColorScheme=0";
+
+fn pages_turn_dark_with_the_system() {
+    for (name, page) in pages() {
+        keep_a_picture(page, &format!("{name}-dark"), "1100,4200", &[DARK]);
+        let seen = look(page, WINDOW, &[DARK]);
+        assert!(seen["ground"].as_f64().unwrap() < 0.05, "{name} is dark: {seen}");
+        assert!(seen["contrast"].as_f64().unwrap() >= LEGIBLE, "{name}: {seen}");
+    }
+}
+
+fn pages_fit_a_telephone() {
+    for (name, page) in pages() {
+        keep_a_picture(page, &format!("{name}-narrow"), "500,4200", &[]);
+        let seen = look(page, "500,900", &[]);
+        assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
+        assert!(seen["charts"].as_u64().unwrap() >= 3, "{name}: {seen}");
+    }
+}
+
+fn pages_can_be_printed() {
+    for (name, page) in pages() {
+        let paper = page.with_file_name(format!("{name}.pdf"));
+        chromium(page, &[&*format!("--print-to-pdf={}", paper.display()), "--no-pdf-header-footer"]);
+        let bytes = fs::read(&paper).unwrap();
+        assert!(bytes.starts_with(b"%PDF") && bytes.len() > 20_000, "{name}: {} bytes", bytes.len());
+    }
+}
