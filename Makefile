@@ -13,7 +13,7 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run test bench p4 stop clean help build
+.PHONY: run results test bench p4 stop clean help build
 
 run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
@@ -24,6 +24,9 @@ ifneq ($(filter %.p4,$(DEFAULT_PROG)),)
 endif
 	@$(WEIR) mininet $(TOPO) $(if $(PROGRAM),--program $(PROGRAM)) $(ARGS)
 endif
+
+results: build ## Run the papers' experiments and write the tables of docs/results.md: hours, or ARGS=--quick for minutes
+	@$(WEIR) results $(ARGS)
 
 test: ## Run everything that checks: format, lints, tests, packet tests, experiments
 	@.ci/test

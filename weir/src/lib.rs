@@ -7,4 +7,5 @@ pub mod commands;
 pub mod console;
 pub mod mininet;
 pub mod report;
+pub mod results;
 pub mod sweep;

@@ -34,7 +34,7 @@ topology: {kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 3, host_rate:
 schemes: [fncc, hpcc, dcqcn]
 workload: {kind: messages, size: 20KB, load: 0.5}
 duration: 300us
-pfc: {threshold: 60KB}
+pfc: {threshold: 20KB}
 observe: {ports: [all]}
 paper:
   - {what: p95, value: '1.2', source: Fig. 1, ours: fncc.fct.slowdown.p95, reason: a smaller fabric}

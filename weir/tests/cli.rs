@@ -361,3 +361,55 @@ fn runs_are_compared_on_one_page() {
         assert!(stderr.contains(told) && stderr.lines().count() == 1, "{stderr}");
     }
 }
+
+#[test]
+fn results_write_the_tables_of_a_document_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+    fs::create_dir(dir.path().join("x")).unwrap();
+    let paper = "paper:\n  - {what: queue, value: -37.5 %, source: Fig. 9, reason: traced, ours: fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes}\n";
+    put("x/tiny.yaml", &format!("{TINY}{paper}"));
+    put("x/other.yaml", &format!("{}{paper}", TINY.replace("100us", "110us")));
+    put(
+        "list.yaml",
+        "- {id: a, title: A, runs: [{file: tiny.yaml, over: ['seed=1..3'], columns: [peak queue], quick: {over: ['seed=1,2']}}]}\n",
+    );
+    put("doc.md", "Before.\n<!-- results:begin a -->\nold\n<!-- results:end -->\nAfter.\n");
+    let results = |more: &[&str]| {
+        let mut command = weir();
+        command.current_dir(&dir).args([
+            "results",
+            "--list",
+            "list.yaml",
+            "--experiments",
+            "x",
+            "--docs",
+            "doc.md",
+        ]);
+        let output = command.args(more).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (output.status.code(), text, fs::read_to_string(dir.path().join("doc.md")).unwrap())
+    };
+    let (status, told, quick) = results(&["--quick"]);
+    assert!(status == Some(0) && told.contains("2 of 2 runs done, 0 of them before"), "{told}");
+    assert!(
+        quick.starts_with("Before.\n") && quick.contains("\nAfter.\n") && !quick.contains("old"),
+        "{quick}"
+    );
+    assert!(quick.contains("`weir sweep x/tiny.yaml --over seed=1,2` | traced |"), "{quick}");
+    assert!(quick.contains("| queue | -37.5 % (Fig. 9) | -") && quick.contains("| fncc |"), "{quick}");
+    // The other experiment tells a paper's number too: it has a section by itself, and is no quick one.
+    assert!(quick.contains("## Others") && quick.contains("not run yet"), "{quick}");
+
+    let (status, told, whole) = results(&[]);
+    assert!(status == Some(0) && told.contains("4 of 4 runs done, 2 of them before"), "{told}");
+    assert!(whole.contains("seed=1..3") && !whole.contains("not run yet"), "{whole}");
+    let (_, told, again) = results(&["--quick"]);
+    assert!(told.contains("2 of 2 runs done, 2 of them before"), "{told}");
+    let other = |text: &str| {
+        text.lines().filter(|line| line.contains("x/other.yaml")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(other(&again), other(&whole), "what the quick form leaves out keeps its line");
+    let (status, told, _) = results(&["--only", "b"]);
+    assert!(status == Some(2) && told.contains("there are a, others"), "{told}");
+}

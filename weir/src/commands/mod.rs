@@ -7,6 +7,7 @@ mod mininet;
 mod policy;
 mod progress;
 mod report;
+mod results;
 mod run;
 mod schemes;
 mod stf;
@@ -49,6 +50,7 @@ enum Command {
     Run(run::Args),
     Sweep(sweep::Args),
     Report(report::Args),
+    Results(results::Args),
     Stf(stf::Args),
     Switch(switch::Args),
     Trace(trace::Args),
@@ -67,6 +69,7 @@ impl Cli {
             Command::Run(args) => run::run(args, console),
             Command::Sweep(args) => sweep::run(args, console),
             Command::Report(args) => report::run(args, console),
+            Command::Results(args) => results::run(args, console),
             Command::Stf(args) => stf::run(args, console),
             Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),

@@ -1,0 +1,162 @@
+//! `weir results`
+
+use super::progress;
+use crate::console::{Console, Failure};
+use crate::results::claims;
+use crate::results::list::{self, Planned, Section};
+use crate::results::markdown::{self, Known, Old};
+use crate::sweep::pool::{self, Outcome, Task};
+use comfy_table::CellAlignment;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Run the papers' experiments and write their numbers beside ours into a document
+///
+/// Runs what a list of experiments names, and every other experiment that has a paper's numbers to compare with (`paper`,
+/// with `ours`), on all cores. What is done is not done again. Then writes the tables of a Markdown document
+/// between their marks; the prose around them stays.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The quick forms: under ten minutes on two cores
+    #[arg(long)]
+    quick: bool,
+
+    /// Only these sections of the list
+    #[arg(long, value_name = "ID,..", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// The list
+    #[arg(long, value_name = "FILE", default_value = "docs/results.yaml")]
+    list: PathBuf,
+
+    /// The folder of its experiments
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    experiments: PathBuf,
+
+    /// The document
+    #[arg(long, value_name = "FILE", default_value = "docs/results.md")]
+    docs: PathBuf,
+
+    /// Where the runs go
+    #[arg(long, value_name = "DIR", default_value = "runs/results")]
+    out: PathBuf,
+
+    /// Runs at a time; absent: one for each core
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    jobs: Option<u32>,
+
+    /// Do again what is done
+    #[arg(long)]
+    fresh: bool,
+}
+
+const HELP: &str = "\
+The list has sections, each with a place in the document between
+<!-- results:begin ID --> and <!-- results:end -->:
+
+  - id: join
+    title: A second flow joins
+    runs:
+      - file: quickstart.yaml            # in experiments/
+        over: [\"seed=1..5\"]              # as weir sweep --over; also set, schemes
+        columns: [peak queue, \"Jain=jain\"]    # a table, as weir sweep --metric
+        quick: {over: [\"seed=1\"]}        # what --quick does instead; false: nothing
+
+Each `paper` note of the experiments that has `ours` becomes a line: what the
+paper says, our mean and 95 % confidence interval over the seeds, the command,
+and the note's `reason`. Lines of what is not run stay as they are. Ctrl-C keeps
+what is done, and the same command goes on.";
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let mut plan = list::plan(&args.list, &args.experiments, args.quick, &args.out)?;
+    if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {
+        let ids: Vec<&str> = plan.iter().map(|(section, _)| section.id.as_str()).collect();
+        return Err(Failure::Input(format!(
+            "--only {unknown}: no section has this id, there are {}",
+            ids.join(", ")
+        )));
+    }
+    if !args.only.is_empty() {
+        plan.retain(|(section, _)| args.only.contains(&section.id));
+    }
+    let document = super::read(&args.docs)?;
+    let tasks: Vec<Task> = plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
+    progress::catch_ctrl_c()?;
+    let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
+    let outcomes = pool::run(&tasks, jobs, args.fresh, console.watched)?;
+
+    let document = written(document, &plan, &outcomes, console).map_err(|error| match error {
+        Failure::Input(why) => Failure::Input(format!("{}: {why}", args.docs.display())),
+        other => other,
+    })?;
+    replace(&args.docs, &document)?;
+    let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
+    let before = outcomes.iter().filter(|outcome| outcome.kept).count();
+    writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
+    writeln!(console.out, "Tables {}", args.docs.display())?;
+    if let Some(failure) = outcomes.iter().find_map(|outcome| outcome.failure.clone()) {
+        return Err(failure);
+    }
+    if done < outcomes.len() {
+        return Err(Failure::Interrupted(format!(
+            "{} has what is done; the same command goes on",
+            args.out.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The document with every section's tables, which are printed as well.
+fn written(
+    mut document: String,
+    plan: &[(Section, Vec<Planned>)],
+    outcomes: &[Outcome],
+    console: &mut Console,
+) -> Result<String, Failure> {
+    let mut rest = outcomes;
+    for (section, all) in plan {
+        let mut known = Vec::new();
+        for planned in all {
+            let (of_it, others) = rest.split_at(planned.tasks.len());
+            rest = others;
+            known.push(Known {
+                file: planned.entry.file.clone(),
+                claims: claims::claims(planned, of_it),
+                means: claims::means(planned, of_it).map_err(Failure::Work)?,
+                wants_means: !planned.entry.columns.is_empty(),
+            });
+        }
+        print(&section.title, &known, console)?;
+        let content = markdown::content(&known, Old::find(&document, &section.id));
+        document = markdown::put(&document, &section.id, &section.title, &content).map_err(Failure::Input)?;
+    }
+    Ok(document)
+}
+
+fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Failure> {
+    let head = ["claim", "paper", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
+    let rows: Vec<Vec<String>> = known
+        .iter()
+        .flat_map(|known| &known.claims)
+        .filter_map(|claim| Some(vec![claim.what.clone(), claim.paper.clone(), claim.ours.clone()?]))
+        .collect();
+    if !rows.is_empty() {
+        writeln!(console.out, "{title}")?;
+        writeln!(
+            console.out,
+            "{}\n",
+            crate::report::table::columns(&head, rows.into_iter(), console.styled)
+        )?;
+    }
+    Ok(())
+}
+
+/// Whole or as it was.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let draft = path.with_extension(format!("{}.md", std::process::id()));
+    let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", path.display()));
+    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).map_err(failed)
+}

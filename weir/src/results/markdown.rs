@@ -1,0 +1,192 @@
+//! Tables between two marks of a document; what stands around them is somebody's prose and stays.
+
+use super::claims::{Claim, Means};
+
+const BEGIN: &str = "<!-- results:begin ";
+const END: &str = "<!-- results:end -->";
+/// What stands for a number that was not measured yet.
+const OPEN: &str = "not run yet";
+
+/// The old content of a section, of which lines stay that nothing new is known of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Old<'a>(&'a str);
+
+impl<'a> Old<'a> {
+    /// The section's content in `document`, or nothing.
+    pub fn find(document: &'a str, id: &str) -> Old<'a> {
+        Old(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
+    }
+
+    /// The line of this claim.
+    fn claim(self, what: &str, paper: &str) -> Option<&'a str> {
+        let begin = format!("| {} | {} |", cell(what), cell(paper));
+        self.0.lines().find(|line| line.starts_with(&begin))
+    }
+
+    /// The table of means that this file's runs made.
+    fn means(self, file: &str) -> Option<&'a str> {
+        let rest = &self.0[self.0.find(&means_mark(file))?..];
+        Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
+    }
+}
+
+fn means_mark(file: &str) -> String {
+    format!("<!-- means of {file} -->")
+}
+
+/// What is known of an entry: its file, its claims, and its table if it asks for one.
+pub struct Known {
+    /// The experiment's file.
+    pub file: String,
+    /// Lines.
+    pub claims: Vec<Claim>,
+    /// The table; `None` if there is none now.
+    pub means: Option<Means>,
+    /// Whether it asks for one.
+    pub wants_means: bool,
+}
+
+/// A section's content.
+pub fn content(known: &[Known], old: Old<'_>) -> String {
+    let mut text = String::new();
+    let claims: Vec<&Claim> = known.iter().flat_map(|known| &known.claims).collect();
+    if !claims.is_empty() {
+        text.push_str("| claim | paper | here | made by | why they differ |\n|---|---|---|---|---|\n");
+        for claim in claims {
+            let line = match (&claim.ours, old.claim(&claim.what, &claim.paper)) {
+                (None, Some(line)) => line.to_owned(),
+                (ours, _) => {
+                    let ours = ours.as_deref().unwrap_or(OPEN);
+                    let command = format!("`{}`", claim.command);
+                    row(&[&claim.what, &claim.paper, ours, &command, &claim.reason])
+                }
+            };
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    for known in known.iter().filter(|known| known.wants_means) {
+        let table = match (&known.means, old.means(&known.file)) {
+            (Some(means), _) => {
+                format!("{}\n`{}`\n\n{}", means_mark(&known.file), means.command, table(means))
+            }
+            (None, Some(table)) => table.to_owned(),
+            (None, None) => continue,
+        };
+        text.push('\n');
+        text.push_str(table.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn table(means: &Means) -> String {
+    let mut text = row(&means.head.iter().map(String::as_str).collect::<Vec<_>>());
+    text.push('\n');
+    text.push_str(&format!("|{}\n", "---|".repeat(means.head.len())));
+    for line in &means.rows {
+        text.push_str(&row(&line.iter().map(String::as_str).collect::<Vec<_>>()));
+        text.push('\n');
+    }
+    text
+}
+
+fn row(cells: &[&str]) -> String {
+    let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+    format!("| {} |", cells.join(" | "))
+}
+
+/// Text that stays in its cell.
+fn cell(text: &str) -> String {
+    text.trim().replace('|', "\\|").replace('\n', " ")
+}
+
+/// Where a section's content is: behind the line of its first mark, before its second. `None`: it has no place.
+fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
+    let begin = format!("{BEGIN}{id} -->");
+    let Some(mark) = document.find(&begin) else { return Ok(None) };
+    let from = mark + begin.len();
+    let from = from + document[from..].find('\n').map_or(0, |line| line + 1);
+    let to = document[from..].find(END).map(|to| from + to);
+    match to {
+        Some(to) if !document[from..to].contains(BEGIN) => Ok(Some((from, to))),
+        _ => Err(format!("{begin} has no {END} behind it, write one")),
+    }
+}
+
+/// Puts `content` in the place of section `id`, or with a heading at the document's end if it has none.
+pub fn put(document: &str, id: &str, title: &str, content: &str) -> Result<String, String> {
+    Ok(match span(document, id)? {
+        Some((from, to)) => format!("{}{content}{}", &document[..from], &document[to..]),
+        None => {
+            format!("{}\n\n## {title}\n\n{BEGIN}{id} -->\n{content}{END}\n", document.trim_end())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(what: &str, ours: Option<&str>) -> Claim {
+        Claim {
+            what: what.into(),
+            paper: "1 (Fig. 1)".into(),
+            ours: ours.map(str::to_owned),
+            command: "weir run x.yaml".into(),
+            reason: "a | b".into(),
+        }
+    }
+
+    fn known(claims: Vec<Claim>, mean: Option<&str>) -> Vec<Known> {
+        let means = mean.map(|mean| Means {
+            command: "weir sweep x.yaml".into(),
+            head: vec!["scheme".into(), "queue".into()],
+            rows: vec![vec!["fncc".into(), mean.into()]],
+        });
+        vec![Known { file: "x.yaml".into(), claims, means, wants_means: true }]
+    }
+
+    #[test]
+    fn prose_stays_and_tables_change() {
+        let document =
+            "# Results\n\nBefore.\n\n<!-- results:begin a -->\nold\n<!-- results:end -->\n\nAfter.\n";
+        let text = content(&known(vec![claim("queue", Some("2"))], Some("7")), Old::find(document, "a"));
+        let new = put(document, "a", "A", &text).unwrap();
+        assert!(
+            new.starts_with("# Results\n\nBefore.\n")
+                && new.ends_with("\n\nAfter.\n")
+                && !new.contains("old")
+        );
+        assert!(new.contains("| queue | 1 (Fig. 1) | 2 | `weir run x.yaml` | a \\| b |\n"), "{new}");
+        assert!(new.contains("| scheme | queue |\n|---|---|\n| fncc | 7 |\n"), "{new}");
+        assert_eq!(put(&new, "a", "A", &text).unwrap(), new, "a second time changes nothing");
+        let elsewhere = put(&new, "b", "B", "x\n").unwrap();
+        assert!(elsewhere.ends_with("## B\n\n<!-- results:begin b -->\nx\n<!-- results:end -->\n"));
+        assert!(put("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end"));
+    }
+
+    #[test]
+    fn what_was_not_run_keeps_its_lines() {
+        let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
+        let first = content(
+            &known(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),
+            Old::find(empty, "a"),
+        );
+        assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"));
+        let document = put(empty, "a", "A", &first).unwrap();
+        let second = content(
+            &known(vec![claim("queue", None), claim("rate", Some("3"))], None),
+            Old::find(&document, "a"),
+        );
+        assert!(
+            second.contains("| queue | 1 (Fig. 1) | 2 |") && second.contains("| rate | 1 (Fig. 1) | 3 |")
+        );
+        assert!(second.contains("| fncc | 7 |"), "{second}");
+        let document = put(&document, "a", "A", &second).unwrap();
+        assert_eq!(
+            content(&known(vec![claim("queue", None), claim("rate", None)], None), Old::find(&document, "a")),
+            second
+        );
+    }
+}
