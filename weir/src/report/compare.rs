@@ -10,6 +10,9 @@ use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_sim::results::Results;
 
+/// More columns than this are set closer.
+const MANY: usize = 4;
+
 /// The schemes of all runs as those of one.
 struct Merged {
     results: Results,
@@ -165,7 +168,7 @@ fn flatten(run: &Run) -> BTreeMap<String, String> {
             }
             scalar => {
                 let text = serde_yaml::to_string(scalar).unwrap_or_default();
-                into.insert(at.to_owned(), text.trim().replace('\n', " "));
+                into.insert(at.to_owned(), text.trim().trim_matches('\'').replace('\n', " "));
             }
         }
     }
@@ -184,7 +187,7 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
         section {
             h2 { "Summary" }
             div.scroll {
-                table.comparison {
+                table.comparison.many[results.order.len() > MANY] {
                     thead { tr {
                         th {}
                         @for (index, scheme) in results.order.iter().enumerate() {
@@ -200,7 +203,7 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                 }
                 "Bold: the best of a row."
                 @if merged.base.iter().any(Option::is_some) {
-                    " Below a number: by how much it differs from the same scheme in the first of the " (runs) " runs that has it, ▲ better, ▼ worse."
+                    " Below a number: by how much it differs from the same scheme in the first of the " (runs) " runs that has it, ▲ better, ▼ worse; nothing where they are the same."
                 }
             }
         }
@@ -232,7 +235,7 @@ fn change(metric: &Metric, index: usize, base: Option<usize>) -> Markup {
     };
     let percent = 100.0 * (value / base - 1.0);
     if value == base || percent.abs() < NOTHING {
-        return html! { span.change { "=" } };
+        return html! {};
     }
     let better = (value < base) == (metric.better == Better::Less);
     let (sign, class) = if better { ("▲", "better") } else { ("▼", "worse") };

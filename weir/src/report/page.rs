@@ -157,17 +157,18 @@ pub fn charts(section: &Section) -> Markup {
         section {
             h2 { (section.title) }
             @if let Some(note) = &section.note { p.note { (note) } }
-            div.figures { @for figure in &section.figures { (chart(figure)) } }
+            @let alone = section.figures.len() == 1;
+            div.figures { @for figure in &section.figures { (chart(figure, alone || figure.layout == Layout::Full)) } }
         }
     }
 }
 
 /// A full-width chart is there twice, and the style sheet shows the one that fits the window.
-fn chart(figure: &Figure) -> Markup {
+fn chart(figure: &Figure, full: bool) -> Markup {
     html! {
-        figure.full[figure.layout == Layout::Full] {
+        figure.full[full] {
             @if !figure.title.is_empty() { figcaption { (figure.title) } }
-            @if figure.layout == Layout::Full {
+            @if full {
                 div.wide { (figure.picture.svg(Size::Wide)) }
                 div.narrow { (figure.picture.svg(Size::Narrow)) }
             } @else {
