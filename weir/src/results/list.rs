@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn an_experiment_with_a_papers_numbers_is_found_by_itself() {
         let dir = tempfile::tempdir().unwrap();
-        let experiment = "topology: {kind: star, hosts: 3}\nschemes: [fncc]\nduration: 1us\n";
+        let experiment =
+            "topology: {kind: star, hosts: 3}\nschemes: [fncc]\nflows: [{from: h1, to: h2}]\nduration: 1us\n";
         let paper = "paper: [{what: w, value: '1', ours: fncc.marks}]\n";
         for (name, text) in [("plain", ""), ("printed", paper)] {
             fs::write(dir.path().join(format!("{name}.yaml")), format!("{experiment}{text}")).unwrap();
