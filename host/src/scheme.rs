@@ -599,6 +599,8 @@ pub struct Credit {
 pub trait Receiver: fmt::Debug + Send {
     /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
     fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback;
+    /// The flow in this slot has had credits up to this number from the scheme before: numbers go on.
+    fn resume_credits(&mut self, _slot: u32, _last: u32) {}
     /// The flow in this slot is due for a credit; it `begins` with its request. `None`: there are no credits.
     fn credit(&mut self, _now: Time, _slot: u32, _begins: bool) -> Option<Credit> {
         None

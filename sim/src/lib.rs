@@ -5,6 +5,7 @@
 //!   table entries, hosts with the scheme, links.
 //! - [`network`], [`link`], [`events`]: the event loop. A thin driver of `weir_host` and
 //!   `weir_switch`, which the drivers on real sockets run as well.
+//! - [`medium`]: policies by Trickle without a fabric.
 //! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`] and [`tally`] turn what happened
 //!   into [`results`].
 //!
@@ -16,9 +17,11 @@ pub mod assemble;
 pub mod events;
 pub mod experiment;
 pub mod fct;
+mod happen;
 pub mod histogram;
 pub mod laws;
 pub mod link;
+pub mod medium;
 pub mod network;
 pub mod paths;
 pub mod recorder;

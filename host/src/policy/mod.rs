@@ -31,11 +31,11 @@ use crate::trickle::TrickleConfig;
 use weir_units::Time;
 
 /// Imin in base round trips, where it is not given. RFC 6206 §5 wants a multiple of the worst latency of a
-/// transmission, and has 4 as its example: a POLICY packet crosses the fabric in less than `T`, which has a full frame's
-/// serialisation at every hop there and an ACK's on the way back. §6.6 wants two to three times the time for k packets on
-/// top, which are shorter than full frames.
-pub const IMIN_RTTS: u64 = 4;
-/// Imax in doublings, where it is not given: RFC 6206 §4.1's example. From 4 times 13 us that makes 3.4 s.
+/// transmission: a POLICY packet crosses the fabric in about half of `T`. Its example is 4; ours is 32 of those latencies,
+/// since all hosts hear a change at once and reset together: of n hosts n/16 then speak before they can have heard each
+/// other, and of 1,024 that is 64 packets rather than 512. §6.6's two to three times the time for k packets is far less.
+pub const IMIN_RTTS: u64 = 16;
+/// Imax in doublings, where it is not given: RFC 6206 §4.1's example. From 16 times 13 us that makes 13.6 s.
 pub const DOUBLINGS: u32 = 16;
 /// k, where it is not given: RFC 6206 §6.5 has 1 to 5 as typical. With 2, the loss of one packet in an interval leaves
 /// one that is heard.

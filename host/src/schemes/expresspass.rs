@@ -266,6 +266,14 @@ fn spread(seed: u64) -> f64 {
 }
 
 impl Receiver for Crediting {
+    fn resume_credits(&mut self, slot: u32, last: u32) {
+        let at = slot as usize;
+        if self.flows.len() <= at {
+            self.flows.resize(at + 1, Flow::default());
+        }
+        self.flows[at].next = last;
+    }
+
     fn credit(&mut self, now: Time, slot: u32, begins: bool) -> Option<Credit> {
         let at = slot as usize;
         if self.flows.len() <= at {

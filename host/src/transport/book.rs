@@ -93,6 +93,10 @@ impl<T, E> Book<T, E> {
         self.active_window = active_window;
         self.generation = self.generation.wrapping_add(1);
     }
+    /// All messages that are arriving.
+    pub fn arriving_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.values_mut().map(|entry| &mut entry.value)
+    }
     /// Whether the scheme learns of the message now; the next time it does not.
     pub fn meet(&mut self, slot: u32) -> bool {
         let generation = Some(self.generation);

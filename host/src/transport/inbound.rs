@@ -47,8 +47,10 @@ struct Arriving {
     /// The expected byte that was last asked for, and when.
     nacked: Option<(u64, Time)>,
     path_id: u16,
-    /// What a credit for it looks like, once it has asked for credits.
+    /// What the last credit for it looked like, once it has asked for credits.
     credit: Option<Control>,
+    /// The scheme has changed since.
+    resumes: bool,
 }
 
 /// What ACKs ask of switches.
@@ -119,6 +121,7 @@ impl Inbound {
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.book.change_scheme(resolved.active_window);
+        self.book.arriving_mut().for_each(|flow| flow.resumes = flow.credit.is_some());
     }
 
     /// Flows active at `now`.
@@ -290,7 +293,9 @@ impl Inbound {
         self.book.touch(now, slot);
         let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
-        let begins = flow.credit.replace(credit).is_none() || self.credits.get(slot).is_none();
+        let last = flow.credit.map_or(0, |last| last.seq);
+        let begins = flow.credit.replace(Control { seq: last, ..credit }).is_none()
+            || self.credits.get(slot).is_none();
         if begins {
             self.grant_credit(now, slot, true, control, stats);
         }
@@ -308,11 +313,19 @@ impl Inbound {
     ) {
         // A sender that has been silent for so long asks again.
         let heard = self.book.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
-        let Some(form) = self.book.at(slot).and_then(|flow| flow.credit).filter(|_| heard) else { return };
-        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins) else { return };
+        let Some(flow) = self.book.at_mut(slot).filter(|_| heard) else { return };
+        let Some(credit) = &mut flow.credit else { return };
+        let resumes = std::mem::take(&mut flow.resumes);
+        if resumes {
+            self.receiver.resume_credits(slot, credit.seq);
+        }
+        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins || resumes) else {
+            return;
+        };
         self.credits.set(slot, next);
         if let Some(seq) = number {
-            control.push(Control { seq, ..form }, stats);
+            credit.seq = seq;
+            control.push(*credit, stats);
         }
     }
 
