@@ -9,12 +9,14 @@ use crate::link::Direction;
 use crate::network::{Chassis, NO_DIRECTION, Network};
 use crate::rng::stream_seed;
 use crate::run::RunError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::scheme::TelemetryOn;
 use weir_host::{Host, HostConfig, telemetry};
+use weir_proto::p4::v1::Update;
 use weir_proto::p4info::Index;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
@@ -43,7 +45,8 @@ pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Re
     for ix in topology.host_ixs() {
         hosts.push((build_host(experiment, scheme, ix, base_rtt)?, host_direction(topology, ix)));
     }
-    let network = Network::new(directions, switches, hosts);
+    let mut network = Network::new(directions, switches, hosts);
+    network.policy_hops = experiment.spec.policy.is_some().then_some(0);
     Ok(Assembly { network, base_rtt })
 }
 
@@ -111,6 +114,66 @@ fn host_direction(topology: &Topology, host: HostIx) -> u32 {
     leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
 }
 
+/// What the controller writes into every switch, by name.
+fn updates(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    routes: &Routes,
+    base_rtt: Time,
+    p4info: &Index,
+) -> Result<BTreeMap<String, Vec<Update>>, RunError> {
+    let tick = clocks(base_rtt).1.tick();
+    let refuse = |e: LawError| RunError::Plan(e.to_string());
+    let options = plan_options(experiment, scheme, base_rtt, tick).map_err(refuse)?;
+    plan(&experiment.topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))
+}
+
+/// A switch with the program and empty tables.
+fn bare_switch(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    base_rtt: Time,
+    program: &Arc<Program>,
+    ix: SwitchIx,
+) -> Result<Switch, RunError> {
+    let name = &experiment.topology.switch(ix).name;
+    let config = SwitchConfig { clock: clocks(base_rtt).0, ..switch_config(experiment, scheme, ix) };
+    Switch::new(Arc::clone(program), config, stream_seed(experiment.spec.seed, name))
+        .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })
+}
+
+fn fill(switch: &mut Switch, name: &str, p4info: &Arc<Index>, updates: &[Update]) -> Result<(), RunError> {
+    let refused = |e: ControlError| RunError::Switch { name: name.to_owned(), why: e.to_string() };
+    let mut control = Control::new(Arc::clone(p4info), switch).map_err(refused)?;
+    updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
+}
+
+/// A switch that has lost everything.
+pub fn restarted(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    base_rtt: Time,
+    ix: SwitchIx,
+) -> Result<Switch, RunError> {
+    let (program, _) = Artifact::of(scheme.config.needs().program).load().map_err(RunError::Artifact)?;
+    bare_switch(experiment, scheme, base_rtt, &program, ix)
+}
+
+/// The controller fills it again.
+pub fn refill(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    routes: &Routes,
+    base_rtt: Time,
+    ix: SwitchIx,
+    switch: &mut Switch,
+) -> Result<(), RunError> {
+    let (_, p4info) = Artifact::of(scheme.config.needs().program).load().map_err(RunError::Artifact)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, &p4info)?;
+    let name = &experiment.topology.switch(ix).name;
+    fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
+}
+
 fn rack_switches(
     experiment: &Experiment,
     scheme: &Scheme,
@@ -120,22 +183,12 @@ fn rack_switches(
     base_rtt: Time,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
-    let spec = &experiment.spec;
-    let (clock, telemetry_clock) = clocks(base_rtt);
-    let refuse = |e: LawError| RunError::Plan(e.to_string());
-    let options = plan_options(experiment, scheme, base_rtt, telemetry_clock.tick()).map_err(refuse)?;
-    let mut updates = plan(topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, p4info)?;
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {
         let name = &topology.switch(ix).name;
-        let config = SwitchConfig { clock, ..switch_config(experiment, scheme, ix) };
-        let mut switch = Switch::new(Arc::clone(program), config, stream_seed(spec.seed, name))
-            .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })?;
-        let refused = |e: ControlError| RunError::Switch { name: name.clone(), why: e.to_string() };
-        let mut control = Control::new(Arc::clone(p4info), &switch).map_err(refused)?;
-        for update in updates.remove(name).unwrap_or_default() {
-            control.apply(&mut switch, &update).map_err(refused)?;
-        }
+        let mut switch = bare_switch(experiment, scheme, base_rtt, program, ix)?;
+        fill(&mut switch, name, p4info, &updates.remove(name).unwrap_or_default())?;
         let mut directions = Vec::new();
         for (port, link) in topology.switch(ix).ports() {
             let port = usize::from(port);
@@ -183,6 +236,7 @@ fn build_host(
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;
     config.telemetry_clock = clocks(base_rtt).1;

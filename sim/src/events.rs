@@ -23,6 +23,8 @@ pub enum Event {
     Flow,
     /// Time to sample queues and rates.
     Sample,
+    /// The next fault happens, or the next policy is set.
+    Happening,
 }
 
 const INDEX_BITS: u32 = 20;
@@ -39,6 +41,7 @@ impl Event {
             Event::Wake(i) => (3, i),
             Event::Flow => (4, 0),
             Event::Sample => (5, 0),
+            Event::Happening => (6, 0),
         };
         debug_assert!(index <= MAX_INDEX);
         (u64::from(index) << KIND_BITS) | kind
@@ -52,7 +55,8 @@ impl Event {
             2 => Event::Pfc(index),
             3 => Event::Wake(index),
             4 => Event::Flow,
-            _ => Event::Sample,
+            5 => Event::Sample,
+            _ => Event::Happening,
         }
     }
 }
@@ -164,6 +168,7 @@ mod tests {
             Event::Wake(3),
             Event::Flow,
             Event::Sample,
+            Event::Happening,
         ];
         let mut queue = EventQueue::default();
         for event in events {

@@ -1,5 +1,6 @@
 //! One direction of a link: a transmitter, a wire, and what is on it.
 
+use crate::rng::mix;
 use std::collections::VecDeque;
 use weir_controller::topology::Node;
 use weir_switch::packet::Packet;
@@ -39,6 +40,72 @@ pub struct Direction {
     pfc: VecDeque<(Time, PfcFrame)>,
     /// Bytes of frames whose serialisation has started.
     pub sent: Bytes,
+    /// What is wrong with it.
+    pub fault: Option<Box<Fault>>,
+}
+
+/// What befalls frames on a wire.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// How many things keep it down.
+    pub down: u32,
+    /// When it last came up: what had left before is lost.
+    up_since: Time,
+    /// Probability that a frame is lost, in 2^-53.
+    loss: u64,
+    /// The wire's own random numbers.
+    stream: u64,
+    drawn: u64,
+}
+
+/// Why a frame was lost on a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The link was down.
+    LinkDown,
+    /// By chance.
+    Chance,
+}
+
+impl Lost {
+    /// As it stands in the report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Lost::LinkDown => "link_down",
+            Lost::Chance => "link_loss",
+        }
+    }
+}
+
+impl Fault {
+    const ONE: f64 = (1u64 << 53) as f64;
+
+    /// None, of a wire with these random numbers.
+    pub fn none(stream: u64) -> Fault {
+        Fault { down: 0, up_since: Time::ZERO, loss: 0, stream, drawn: 0 }
+    }
+    /// From now on frames are lost with this probability.
+    pub fn lose(&mut self, probability: f64) {
+        self.loss = (probability * Fault::ONE) as u64;
+    }
+    /// One thing less keeps it down.
+    pub fn mend(&mut self, now: Time) {
+        self.down = self.down.saturating_sub(1);
+        if self.down == 0 {
+            self.up_since = now;
+        }
+    }
+    /// What becomes of a frame that arrives now and was `delay` on the wire.
+    fn befalls(&mut self, now: Time, delay: Time) -> Option<Lost> {
+        if self.down > 0 || now < self.up_since + delay {
+            return Some(Lost::LinkDown);
+        }
+        if self.loss == 0 {
+            return None;
+        }
+        self.drawn += 1;
+        (mix(self.stream ^ self.drawn) >> 11 < self.loss).then_some(Lost::Chance)
+    }
 }
 
 /// A pause or resume of one priority class.
@@ -66,6 +133,7 @@ impl Direction {
             wire: VecDeque::new(),
             pfc: VecDeque::new(),
             sent: Bytes::ZERO,
+            fault: None,
         }
     }
 
@@ -99,6 +167,12 @@ impl Direction {
             time
         });
         Some((packet, next))
+    }
+
+    /// What becomes of a frame that arrives now.
+    #[inline]
+    pub fn befalls(&mut self, now: Time) -> Option<Lost> {
+        self.fault.as_mut().and_then(|fault| fault.befalls(now, self.delay))
     }
 
     /// Sends a PFC frame: it passes every queue, but not the frame being serialised. Returns its

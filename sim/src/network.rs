@@ -9,7 +9,9 @@
 
 use crate::events::{Event, EventQueue};
 use crate::link::{Direction, First, PfcFrame};
+use std::collections::{BTreeMap, VecDeque};
 use weir_controller::topology::{Node, SwitchIx};
+use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
 use weir_host::{Host, Transmit};
 use weir_switch::engine::{Switch, SwitchOutput};
 use weir_switch::packet::{Packet, PacketPool};
@@ -30,7 +32,14 @@ pub struct Nic {
     paused: u8,
     /// When the pending `Wake` is due; an earlier one replaces it, a later one is stale.
     wake: Option<Time>,
+    /// Frames of an attacker at this host, which leave before the host's.
+    injected: VecDeque<Vec<u8>>,
+    /// The last POLICY frames that came by, if an attacker listens.
+    pub heard: Option<VecDeque<Vec<u8>>>,
 }
+
+/// Frames that an attacker remembers.
+const HEARD: usize = 64;
 
 /// A switch and where its ports lead.
 pub struct Chassis {
@@ -58,6 +67,12 @@ pub struct Network {
     pub pfc_log: Vec<(Time, SwitchIx, u16, PfcFrame)>,
     /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
     pub fingerprint: u64,
+    /// Frames lost on wires and in switches that restarted, by reason.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// When hosts sent POLICY packets.
+    pub policy_sent: Vec<Time>,
+    /// Hops of POLICY packets, if somebody counts them.
+    pub policy_hops: Option<u64>,
     /// Hosts that may have something to report, to be drained by the caller.
     pub touched: Vec<u32>,
     outbox: Outbox,
@@ -91,7 +106,14 @@ impl SwitchOutput for Outbox {
 impl Network {
     /// A fabric at rest.
     pub fn new(directions: Vec<Direction>, switches: Vec<Chassis>, hosts: Vec<(Host, u32)>) -> Network {
-        let nics = hosts.into_iter().map(|(host, direction)| Nic { host, direction, paused: 0, wake: None });
+        let nics = hosts.into_iter().map(|(host, direction)| Nic {
+            host,
+            direction,
+            paused: 0,
+            wake: None,
+            injected: VecDeque::new(),
+            heard: None,
+        });
         Network {
             firsts: directions.iter().map(|_| None).collect(),
             directions,
@@ -101,13 +123,16 @@ impl Network {
             packet_hops: 0,
             pfc_log: Vec::new(),
             fingerprint: 0,
+            lost: BTreeMap::new(),
+            policy_sent: Vec::new(),
+            policy_hops: None,
             touched: Vec::new(),
             outbox: Outbox::default(),
             pool: PacketPool::default(),
         }
     }
 
-    /// Lets `event` happen. [`Event::Flow`] and [`Event::Sample`] are the caller's.
+    /// Lets `event` happen. [`Event::Flow`], [`Event::Sample`] and [`Event::Happening`] are the caller's.
     #[inline]
     pub fn handle(&mut self, now: Time, event: Event) {
         match event {
@@ -118,7 +143,7 @@ impl Network {
             }
             Event::Pfc(direction) => self.arrive_pfc(now, direction),
             Event::Wake(nic) => self.wake(now, nic),
-            Event::Flow | Event::Sample => {}
+            Event::Flow | Event::Sample | Event::Happening => {}
         }
     }
 
@@ -147,16 +172,30 @@ impl Network {
         if let Some(time) = next {
             self.events.push(time, Event::Arrive(index));
         }
+        if let Some(lost) = self.directions[index as usize].befalls(now) {
+            *self.lost.entry(lost.name()).or_default() += 1;
+            self.pool.put(packet);
+            return;
+        }
         self.fingerprint = fold(self.fingerprint, now, index, packet.len());
         match to {
             Node::Switch(switch) => {
                 self.packet_hops += 1;
+                if let Some(hops) = &mut self.policy_hops {
+                    *hops += u64::from(is_policy(packet.bytes()));
+                }
                 let chassis = &mut self.switches[switch.0 as usize];
                 chassis.switch.receive(now, port, packet, &mut self.outbox);
                 self.flush_outbox(now, switch);
             }
             Node::Host(host) => {
                 let nic = &mut self.nics[host.0 as usize];
+                if let Some(heard) = &mut nic.heard
+                    && is_policy(packet.bytes())
+                {
+                    heard.truncate(HEARD - 1);
+                    heard.push_front(packet.bytes().to_vec());
+                }
                 nic.host.receive(now, packet.bytes(), packet.virtual_len());
                 self.pool.put(packet);
                 self.kick(now, host.0);
@@ -212,6 +251,10 @@ impl Network {
             Node::Host(host) => {
                 let nic = &mut self.nics[host.0 as usize];
                 let mut packet = self.pool.get();
+                if let Some(frame) = nic.injected.pop_front() {
+                    packet.set_bytes(&frame);
+                    return self.send(now, index, packet, true);
+                }
                 let mut sent = Transmit::Nothing;
                 packet.write_head(0, |head| {
                     sent = nic.host.transmit(now, nic.paused, head);
@@ -226,6 +269,7 @@ impl Network {
                         self.send(now, index, packet, true);
                     }
                     Transmit::Policy { .. } => {
+                        self.policy_sent.push(now);
                         packet.set_bytes(nic.host.policy_frame());
                         self.send(now, index, packet, true);
                     }
@@ -261,6 +305,31 @@ impl Network {
         self.schedule_wake(now, nic);
     }
 
+    /// A frame leaves a host that is not the host's own.
+    pub fn inject(&mut self, now: Time, nic: u32, frame: Vec<u8>) {
+        self.nics[nic as usize].injected.push_back(frame);
+        self.kick(now, nic);
+    }
+
+    /// A link comes up: nobody is paused by it any more.
+    pub fn unpause(&mut self, now: Time, index: u32) {
+        let direction = &self.directions[index as usize];
+        let (from, port) = (direction.from, direction.from_port);
+        match from {
+            Node::Switch(switch) => {
+                let chassis = &mut self.switches[switch.0 as usize];
+                for class in 0..8 {
+                    chassis.switch.set_paused(port, class, false);
+                }
+                self.transmit(now, index);
+            }
+            Node::Host(host) => {
+                self.nics[host.0 as usize].paused = 0;
+                self.kick(now, host.0);
+            }
+        }
+    }
+
     fn schedule_wake(&mut self, now: Time, index: u32) {
         let nic = &mut self.nics[index as usize];
         let Some(due) = nic.host.next_wakeup() else { return };
@@ -286,8 +355,13 @@ impl Network {
         let direction = &mut self.directions[index as usize];
         let (to, port, reverse) = (direction.to, direction.to_port, direction.reverse);
         let Some((frame, next)) = direction.arrive_pfc() else { return };
+        let lost = direction.befalls(now);
         if let Some(time) = next {
             self.events.push(time, Event::Pfc(index));
+        }
+        if let Some(lost) = lost {
+            *self.lost.entry(lost.name()).or_default() += 1;
+            return;
         }
         match to {
             Node::Switch(switch) => {
@@ -308,6 +382,12 @@ impl Network {
             }
         }
     }
+}
+
+/// Whether a frame goes to the policy group.
+fn is_policy(frame: &[u8]) -> bool {
+    const DESTINATION_AT: usize = ETHERNET_LEN + 16;
+    frame.get(DESTINATION_AT..DESTINATION_AT + 4) == Some(&POLICY_GROUP.octets())
 }
 
 /// One step of the fingerprint (FxHash's multiply and rotate: cheap, order-sensitive).

@@ -4,6 +4,7 @@ use crate::assemble::{Assembly, assemble};
 use crate::events::{Event, MAX_INDEX};
 use crate::experiment::{Experiment, Flow, Scheme};
 use crate::fct;
+use crate::happen::Happenings;
 use crate::network::Network;
 use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
@@ -168,12 +169,14 @@ struct SchemeRun<'e> {
     /// What the workload sets, by time.
     agenda: VecDeque<(Time, Item)>,
     slowdown: Option<SlowdownProbe>,
+    happenings: Happenings<'e>,
     window_start: Time,
 }
 
 impl<'e> SchemeRun<'e> {
-    fn new(experiment: &'e Experiment, scheme: &Scheme, routes: &'e Routes) -> Result<Self, RunError> {
-        let assembly = assemble(experiment, scheme, routes)?;
+    fn new(experiment: &'e Experiment, scheme: &'e Scheme, routes: &'e Routes) -> Result<Self, RunError> {
+        let mut assembly = assemble(experiment, scheme, routes)?;
+        let happenings = Happenings::new(experiment, scheme, routes, &mut assembly);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
@@ -192,6 +195,7 @@ impl<'e> SchemeRun<'e> {
                 window: assembly.base_rtt * SLOWDOWN_RTTS,
                 at: None,
             }),
+            happenings,
             window_start: experiment.fairness_window_start(),
             assembly,
         })
@@ -207,6 +211,7 @@ impl<'e> SchemeRun<'e> {
             self.assembly.network.events.push(first, Event::Flow);
         }
         self.assembly.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
+        self.happenings.begin(&mut self.assembly.network);
         let mut until_look = 0;
         while let Some((time, event)) = self.assembly.network.events.pop() {
             if time > end {
@@ -217,6 +222,10 @@ impl<'e> SchemeRun<'e> {
             match event {
                 Event::Flow => self.follow_agenda(),
                 Event::Sample => self.sample(),
+                Event::Happening => {
+                    let happened = self.happenings.happen(time, &mut self.assembly.network);
+                    happened.expect("the same switches and tables were accepted before");
+                }
                 other => self.assembly.network.handle(time, other),
             }
             self.drain_hosts();
@@ -288,9 +297,13 @@ impl<'e> SchemeRun<'e> {
         while let Some(index) = self.assembly.network.touched.pop() {
             let nic = &mut self.assembly.network.nics[index as usize];
             while let Some(event) = nic.host.poll_event() {
-                if let HostEvent::FlowFinished { message, end, bytes, retransmits, .. } = event {
-                    let flow = self.messages[index as usize][message as usize];
-                    self.flows[flow as usize].finished = Some((end, bytes, retransmits));
+                match event {
+                    HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
+                        let flow = self.messages[index as usize][message as usize];
+                        self.flows[flow as usize].finished = Some((end, bytes, retransmits));
+                    }
+                    HostEvent::Policy(event) => self.happenings.report(self.now, &event),
+                    HostEvent::MessageReceived { .. } => {}
                 }
             }
             if self.slowdown.is_some() && self.experiment.flows[0].from.0 == index {
@@ -342,6 +355,7 @@ impl<'e> SchemeRun<'e> {
                 FlowSample { rate, acked: self.acked(flow) }
             })
             .collect();
+        self.happenings.sample(self.now, &self.assembly.network);
         self.recorder.sample(&self.assembly.network, &flows);
     }
 
@@ -368,7 +382,8 @@ impl<'e> SchemeRun<'e> {
                 on: frame.on,
             })
             .collect();
-        let counts = tally::count(network);
+        let mut counts = tally::count(network);
+        counts.add(&self.happenings.before);
         let summary = SchemeSummary {
             queues,
             utilisation,
@@ -382,6 +397,7 @@ impl<'e> SchemeRun<'e> {
             timeouts: counts.timeouts,
             suppressions: counts.suppressions,
             fct: fct::summarise(&flows),
+            policy: self.happenings.summarise(self.now, network),
         };
         let interval = self.experiment.spec.observe.interval;
         let end = self.now;

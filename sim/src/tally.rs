@@ -42,6 +42,9 @@ pub struct Counts {
 /// Reads all counters of `network`.
 pub fn count(network: &Network) -> Counts {
     let mut counts = Counts::default();
+    for (reason, packets) in &network.lost {
+        *counts.drops.entry((*reason).to_owned()).or_default() += packets;
+    }
     for chassis in &network.switches {
         count_switch(&mut counts, &chassis.switch);
     }
@@ -57,7 +60,8 @@ pub fn count(network: &Network) -> Counts {
     counts
 }
 
-fn count_switch(counts: &mut Counts, switch: &Switch) {
+/// Adds what one switch has counted.
+pub fn count_switch(counts: &mut Counts, switch: &Switch) {
     let read = |counter: &str, index: u32| {
         switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
     };
@@ -66,6 +70,17 @@ fn count_switch(counts: &mut Counts, switch: &Switch) {
         // What the program dropped stands under the program's reasons already.
         if reason != DropReason::IngressDrop {
             *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
+        }
+    }
+}
+
+impl Counts {
+    /// Adds what switches had counted that are no more.
+    pub fn add(&mut self, before: &Counts) {
+        self.marks += before.marks;
+        self.deflections += before.deflections;
+        for (reason, packets) in &before.drops {
+            *self.drops.entry(reason.clone()).or_default() += packets;
         }
     }
 }

@@ -4,12 +4,16 @@
 //! [`Experiment::load`] reads, checks and resolves a file; whatever is wrong with it is found here,
 //! before anything runs or is written, and named with its place.
 
+mod faults;
 mod overrides;
+mod policy;
 mod scalar;
 mod scale;
 mod spec;
 
-pub use scalar::{OffOr, SchemeEntry};
+pub use faults::{Attack, FaultSpec, Happening, What};
+pub use policy::{PolicySpec, SetSpec, TuneSpec};
+pub use scalar::{OffOr, Scalar, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,
@@ -25,6 +29,7 @@ use std::sync::Arc;
 use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
+use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_host::schemes;
 use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
@@ -120,6 +125,8 @@ pub struct Experiment {
     own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
     /// Flows by start time, ties in the file's order.
     pub flows: Vec<Flow>,
+    /// Faults and policies, by time.
+    pub happenings: Vec<Happening>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// How much slower it runs than it is written.
@@ -183,6 +190,13 @@ impl Experiment {
     /// What `host` sends with while `scheme` runs.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
         Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
+    }
+
+    /// What a host takes part in policies with, if hosts do.
+    pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
+        let policy = self.spec.policy.as_ref()?;
+        let start = faults::joins(&self.spec, &self.topology.host(host).name);
+        Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
     /// What makes up for losses while `scheme` runs.
@@ -313,11 +327,12 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
         }
     }
     let flows = resolve_flows(&spec, &topology, &wrong)?;
+    let happenings = faults::resolve(&spec, &topology, &schemes, &wrong)?;
     let own_schemes = resolve_own_schemes(&spec, &topology, &schemes, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
-    Ok(Experiment { spec, topology, schemes, own_schemes, flows, observed_ports, scale, written })
+    Ok(Experiment { spec, topology, schemes, own_schemes, flows, happenings, observed_ports, scale, written })
 }
 
 fn host_rate(topology: &Topology) -> Bandwidth {
@@ -479,7 +494,7 @@ fn resolve_flows(
             }
         }
     }
-    if listed.is_empty() {
+    if listed.is_empty() && spec.policy.is_none() {
         return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
     }
     let ports = stream_seed(spec.seed, "entropy ports");

@@ -126,7 +126,18 @@ impl<'de> Deserialize<'de> for SchemeEntry {
 
 /// A knob's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
 #[derive(Clone, Debug)]
-struct Scalar(String);
+pub struct Scalar(String);
+
+impl Scalar {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+    /// Another value.
+    pub(super) fn replace(&mut self, text: String) {
+        self.0 = text;
+    }
+}
 
 impl Serialize for Scalar {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -71,9 +71,17 @@ impl Scale {
             times.extend(&mut flow.stop);
         }
         times.extend(spec.workload.iter_mut().flat_map(|workload| workload.times_mut()));
+        times.extend(spec.policy.iter_mut().flat_map(|policy| policy.times_mut()));
+        times.extend(spec.faults.iter_mut().flat_map(|fault| fault.times_mut()));
         times.into_iter().for_each(|time| *time = self.time(*time));
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
             *ecn = self.ecn(*ecn);
+        }
+        let sets = spec.policy.iter_mut().flat_map(|policy| &mut policy.set);
+        for value in sets.flat_map(|set| set.edits.values_mut()) {
+            if let Some(scaled) = self.knob(value.text()) {
+                value.replace(scaled);
+            }
         }
         let flows = spec.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut());
         for entry in spec.schemes.iter_mut().chain(flows) {

@@ -1,5 +1,7 @@
 //! The keys of an experiment file, as they stand in the YAML. Unknown keys are errors.
 
+use super::faults::FaultSpec;
+use super::policy::PolicySpec;
 use super::scalar::{OffOr, SchemeEntry};
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
@@ -60,6 +62,12 @@ pub struct ExperimentSpec {
     /// Flows by a rule, beside the listed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
+    /// Hosts agree on a policy by Trickle, and who changes it; absent: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicySpec>,
+    /// What goes wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultSpec>,
     /// Virtual time to simulate.
     #[serde_as(as = "AsText")]
     pub duration: Time,

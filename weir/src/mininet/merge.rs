@@ -61,6 +61,7 @@ impl<'a> Seen<'a> {
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
             fct: fct::summarise(&records),
+            policy: None,
         };
         let trace = SchemeTrace {
             interval: self.distance,

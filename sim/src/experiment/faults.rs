@@ -1,0 +1,264 @@
+//! `faults:`: what goes wrong when. Everything that is random in it has its own stream of the seed.
+
+use super::{ExperimentError, ExperimentSpec, Scheme};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
+use weir_controller::topology::{AsText, HostIx, SwitchIx, Topology};
+use weir_units::{Ratio, Time};
+
+/// A fault.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+pub enum FaultSpec {
+    /// Frames on links are lost, each with the same probability, in both directions.
+    Loss {
+        /// The probability.
+        #[serde_as(as = "AsText")]
+        rate: Ratio,
+        /// `<node>-<node>`, or a node for all its links; absent: all links.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        links: Vec<String>,
+        /// From when on.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        from: Time,
+        /// Until when; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Time>,
+    },
+    /// Links are down: what is on them, and what is sent on them, is lost. Several make a partition.
+    Down {
+        /// As above.
+        links: Vec<String>,
+        /// From when on.
+        #[serde_as(as = "AsText")]
+        from: Time,
+        /// Until when; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Time>,
+    },
+    /// Hosts are not there: late, if from the beginning, or gone for a while. Their links are down.
+    Away {
+        /// Which.
+        hosts: Vec<String>,
+        /// From when on.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        from: Time,
+        /// Until when; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Time>,
+    },
+    /// A switch starts anew: what it holds is lost, its tables are empty, and the controller fills them again.
+    Restart {
+        /// Which.
+        switch: String,
+        /// When.
+        #[serde_as(as = "AsText")]
+        at: Time,
+        /// How long it takes the controller.
+        #[serde_as(as = "AsText")]
+        refill_after: Time,
+    },
+    /// Somebody at a host, without the key, sends POLICY packets.
+    Attack {
+        /// Where.
+        host: String,
+        /// What kind.
+        with: Attack,
+        /// When the first.
+        #[serde_as(as = "AsText")]
+        at: Time,
+        /// Time between two.
+        #[serde_as(as = "AsText")]
+        every: Time,
+        /// How many.
+        times: u32,
+    },
+}
+
+/// What an attacker sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attack {
+    /// A policy of a high version, signed with another key.
+    Forged,
+    /// What came by before, the oldest first.
+    Replayed,
+    /// What came by before, cut short.
+    Malformed,
+    /// What came by before, to one host alone.
+    Unicast,
+}
+
+/// A fault or a policy, at its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Happening {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// Frames on these links are lost with this probability; 0: no more.
+    Loss(Vec<usize>, f64),
+    /// These links go down.
+    Down(Vec<usize>),
+    /// These links come up, as far as nothing else keeps them down.
+    Up(Vec<usize>),
+    /// A switch loses what it holds.
+    Restart(SwitchIx),
+    /// Its tables are filled again.
+    Refill(SwitchIx),
+    /// A policy is set: its place in the experiment's list.
+    Set(usize),
+    /// A packet of an attacker.
+    Attack(HostIx, Attack),
+}
+
+impl FaultSpec {
+    /// Its times, for a scale model.
+    pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
+        match self {
+            FaultSpec::Loss { from, to, .. }
+            | FaultSpec::Down { from, to, .. }
+            | FaultSpec::Away { from, to, .. } => [from].into_iter().chain(to).collect(),
+            FaultSpec::Restart { at, refill_after, .. } => vec![at, refill_after],
+            FaultSpec::Attack { at, every, .. } => vec![at, every],
+        }
+    }
+}
+
+/// The host of this name.
+pub(super) fn host(
+    topology: &Topology,
+    name: &str,
+    place: &str,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<HostIx, ExperimentError> {
+    let found = topology.host_ixs().find(|&ix| topology.host(ix).name == name);
+    found.ok_or_else(|| wrong(place, format!("host \"{name}\" is not declared")))
+}
+
+/// The links that a name means.
+fn links(
+    topology: &Topology,
+    names: &[String],
+    place: &str,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<usize>, ExperimentError> {
+    let mut all = Vec::new();
+    for name in names {
+        let before = all.len();
+        for (i, link) in topology.links.iter().enumerate() {
+            let ends = [link.a, link.b].map(|end| topology.node_name(end.node));
+            // A name may have a dash in it.
+            let between =
+                |a: &str, b: &str| name.strip_prefix(a).and_then(|rest| rest.strip_prefix('-')) == Some(b);
+            if ends.contains(&name.as_str()) || between(ends[0], ends[1]) || between(ends[1], ends[0]) {
+                all.push(i);
+            }
+        }
+        if all.len() == before {
+            return Err(wrong(
+                place,
+                format!("\"{name}\" is neither a node nor a link, write a link like s1-s2"),
+            ));
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// All that happens, by time; what happens at once in the order of the file, policies last.
+pub(super) fn resolve(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    schemes: &[Scheme],
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Happening>, ExperimentError> {
+    let mut all = Vec::new();
+    let mut add = |at: Time, what: What| all.push(Happening { at, what });
+    for (i, fault) in spec.faults.iter().enumerate() {
+        let place = |key: &str| format!("faults[{i}].{key}");
+        let in_order = |from: Time, to: Option<Time>| match to {
+            Some(to) if to <= from => Err(wrong(&place("to"), format!("{to} is not after {from}"))),
+            _ => Ok(()),
+        };
+        match fault {
+            FaultSpec::Loss { rate, links: names, from, to } => {
+                in_order(*from, *to)?;
+                if rate.get() > 1.0 {
+                    return Err(wrong(&place("rate"), format!("{rate} is more than all")));
+                }
+                let links = match names.is_empty() {
+                    true => (0..topology.links.len()).collect(),
+                    false => links(topology, names, &place("links"), wrong)?,
+                };
+                add(*from, What::Loss(links.clone(), rate.get()));
+                if let Some(to) = to {
+                    add(*to, What::Loss(links, 0.0));
+                }
+            }
+            FaultSpec::Down { links: names, from, to } => {
+                in_order(*from, *to)?;
+                let links = links(topology, names, &place("links"), wrong)?;
+                add(*from, What::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, What::Up(links.clone())));
+            }
+            FaultSpec::Away { hosts, from, to } => {
+                in_order(*from, *to)?;
+                for name in hosts {
+                    host(topology, name, &place("hosts"), wrong)?;
+                }
+                let links = links(topology, hosts, &place("hosts"), wrong)?;
+                add(*from, What::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, What::Up(links.clone())));
+            }
+            FaultSpec::Restart { switch, at, refill_after } => {
+                let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
+                let none = || wrong(&place("switch"), format!("switch \"{switch}\" is not declared"));
+                let ix = found.ok_or_else(none)?;
+                add(*at, What::Restart(ix));
+                add(*at + *refill_after, What::Refill(ix));
+            }
+            FaultSpec::Attack { host: name, with, at, every, times } => {
+                if spec.policy.is_none() {
+                    return Err(wrong(
+                        &place("kind"),
+                        "there are no policies to attack, add policy: {}".to_owned(),
+                    ));
+                }
+                let ix = host(topology, name, &place("host"), wrong)?;
+                (0..u64::from(*times)).for_each(|n| add(*at + *every * n, What::Attack(ix, *with)));
+            }
+        }
+    }
+    if let Some(policy) = &spec.policy {
+        policy.check(topology, schemes, wrong)?;
+        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, What::Set(i)));
+    }
+    all.sort_by_key(|happening| happening.at); // stable
+    Ok(all)
+}
+
+/// When a host that is not there from the beginning comes.
+pub(super) fn joins(spec: &ExperimentSpec, name: &str) -> Time {
+    let away = spec.faults.iter().filter_map(|fault| match fault {
+        FaultSpec::Away { hosts, from: Time::ZERO, to: Some(to) }
+            if hosts.iter().any(|host| host == name) =>
+        {
+            Some(*to)
+        }
+        _ => None,
+    });
+    away.max().unwrap_or(Time::ZERO)
+}

@@ -1,0 +1,155 @@
+//! `policy:`: hosts agree on the parameters of congestion control by Trickle (`docs/policy.md`), and who changes them when.
+
+use super::scalar::Scalar;
+use super::{ExperimentError, Scheme, faults};
+use crate::rng::stream_seed;
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
+use std::collections::BTreeMap;
+use weir_controller::topology::{AsText, HostIx, Topology};
+use weir_host::policy::{Policy, PolicyConfig, PolicyKey, default_trickle};
+use weir_host::trickle::TrickleConfig;
+use weir_units::Time;
+
+/// The section. Every host takes part.
+#[serde_as]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySpec {
+    /// The shortest interval; absent: 16 base round trips.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imin: Option<Time>,
+    /// How often it doubles; absent: 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imax: Option<u32>,
+    /// So many others make a host's own message redundant; 0: never; absent: 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k: Option<u32>,
+    /// What all hosts share, at least 16 characters; absent: a key that is no secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Hosts with parameters of their own, which they should not have (RFC 6206 §6).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tune: Vec<TuneSpec>,
+    /// What is set when and where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<SetSpec>,
+}
+
+/// Parameters of some hosts.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TuneSpec {
+    /// Which.
+    pub hosts: Vec<String>,
+    /// As in the section.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imin: Option<Time>,
+    /// As in the section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imax: Option<u32>,
+    /// As in the section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k: Option<u32>,
+}
+
+/// A policy that is set: `{at: 1ms, via: h1, eta: 0.9}`.
+#[serde_as]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetSpec {
+    /// When.
+    #[serde_as(as = "AsText")]
+    pub at: Time,
+    /// At which host.
+    pub via: String,
+    /// What changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a knob of the scheme.
+    #[serde(flatten)]
+    pub edits: BTreeMap<String, Scalar>,
+}
+
+impl SetSpec {
+    /// Keys and values.
+    pub fn edits(&self) -> Vec<(String, String)> {
+        self.edits.iter().map(|(key, value)| (key.clone(), value.text().to_owned())).collect()
+    }
+}
+
+/// The key of experiments that have none.
+const NO_SECRET: &str = "weir experiments share this key";
+
+impl PolicySpec {
+    /// Its times, and the values of its edits, for a scale model.
+    pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
+        let tuned = self.tune.iter_mut().filter_map(|tune| tune.imin.as_mut());
+        self.imin.iter_mut().chain(tuned).chain(self.set.iter_mut().map(|set| &mut set.at)).collect()
+    }
+
+    /// What a host takes part with. It begins at `start`, in virtual time, which is its clock.
+    pub fn config(
+        &self,
+        topology: &Topology,
+        host: HostIx,
+        base_rtt: Time,
+        seed: u64,
+        start: Time,
+    ) -> PolicyConfig {
+        let name = &topology.host(host).name;
+        let key = self.key.as_deref().unwrap_or(NO_SECRET);
+        let key = PolicyKey::new(key.as_bytes()).expect("its length was checked");
+        let default = default_trickle(base_rtt);
+        let own = self.tune.iter().find(|tune| tune.hosts.contains(name));
+        let trickle = TrickleConfig::new(
+            own.and_then(|own| own.imin).or(self.imin).unwrap_or(default.imin),
+            own.and_then(|own| own.imax).or(self.imax).unwrap_or(default.doublings),
+            own.and_then(|own| own.k).or(self.k).unwrap_or(default.redundancy()),
+        );
+        let trickle = trickle.expect("its numbers were checked");
+        let seed = stream_seed(seed, &format!("policy {name}"));
+        PolicyConfig { trickle, start, ..PolicyConfig::new(key, seed, base_rtt) }
+    }
+
+    /// Whether it makes sense.
+    pub(super) fn check(
+        &self,
+        topology: &Topology,
+        schemes: &[Scheme],
+        wrong: &impl Fn(&str, String) -> ExperimentError,
+    ) -> Result<(), ExperimentError> {
+        let key = self.key.as_deref().unwrap_or(NO_SECRET);
+        PolicyKey::new(key.as_bytes()).map_err(|e| wrong("policy.key", e.to_string()))?;
+        // What is absent is right.
+        let timer = |imin: Option<Time>, imax: Option<u32>| {
+            let imin = imin.unwrap_or(weir_host::trickle::SHORTEST_IMIN);
+            TrickleConfig::new(imin, imax.unwrap_or(0), 1)
+        };
+        timer(self.imin, self.imax).map_err(|e| wrong("policy", e.to_string()))?;
+        for (i, tune) in self.tune.iter().enumerate() {
+            let place = format!("policy.tune[{i}]");
+            timer(tune.imin, tune.imax).map_err(|e| wrong(&place, e.to_string()))?;
+            for name in &tune.hosts {
+                faults::host(topology, name, &place, wrong)?;
+            }
+        }
+        for (i, set) in self.set.iter().enumerate() {
+            let place = format!("policy.set[{i}]");
+            if set.edits.is_empty() {
+                return Err(wrong(&place, "nothing is changed, name a knob like eta: 0.9".to_owned()));
+            }
+            faults::host(topology, &set.via, &format!("{place}.via"), wrong)?;
+        }
+        // One after the other; in the run a host edits what it holds by then.
+        let mut in_order: Vec<_> = (0..).zip(&self.set).collect();
+        in_order.sort_by_key(|(_, set)| set.at);
+        for scheme in schemes {
+            let mut policy = Policy::of(&*scheme.config);
+            for (i, set) in &in_order {
+                let edited = policy.edit(&set.edits());
+                policy = edited.map_err(|e| wrong(&format!("policy.set[{i}]"), e.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+}
