@@ -5,7 +5,7 @@ use super::host::policy::check_key;
 use super::progress::{self, Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
-use crate::report::{self, Keeper, Run, RunDir, format, metrics, table};
+use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_sim::experiment::Experiment;
@@ -232,6 +232,9 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
     writeln!(out, "{}", table::table(results, console.styled))?;
+    for line in policy::lines(results) {
+        writeln!(out, "{line}.")?;
+    }
     if let Some(port) = metrics::bottleneck(summary) {
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;

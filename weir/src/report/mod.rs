@@ -16,6 +16,7 @@ pub mod load;
 pub mod metrics;
 pub mod page;
 pub mod paper;
+pub mod policy;
 #[cfg(test)]
 pub mod sample;
 pub mod table;

@@ -3,7 +3,7 @@
 use super::chart::{PLOT_CSS, Size, sample_line};
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
-use super::{Run, VERSION, format, paper};
+use super::{Run, VERSION, format, paper, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_sim::results::{Results, Summary};
 
@@ -37,6 +37,7 @@ pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
         (comparison(results))
         (published(run, &results.summary))
         @for section in sections { (charts(section)) }
+        (policy::section(results))
         (ports(results))
         (origin(run))
     };
