@@ -23,9 +23,13 @@ pub struct PaperValue {
 /// What a [`PaperValue::ours`] comes to; `None` when it asks for nothing that the summary has.
 pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
-    let number = |path: &str| match find(&schemes, path.trim())? {
-        Value::Object(counts) => counts.values().map(Value::as_f64).sum(), // `drops` is of all reasons
-        value => value.as_f64(),
+    let number = |path: &str| match find(&schemes, path.trim()) {
+        Some(Value::Object(counts)) => counts.values().map(Value::as_f64).sum(), // `drops` is of all reasons
+        Some(value) => value.as_f64(),
+        None => {
+            let (scheme, count) = path.trim().rsplit_once('.')?;
+            (ABSENT_IF_ZERO.contains(&count) && find(&schemes, scheme).is_some()).then_some(0.0)
+        }
     };
     let formula = formula.trim();
     let value = if let Some((one, other)) = formula.split_once(QUOTIENT) {
@@ -38,6 +42,8 @@ pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// Counts that `summary.json` leaves out where there were none.
+const ABSENT_IF_ZERO: [&str; 2] = ["timeouts", "suppressions"];
 const QUOTIENT: &str = " / ";
 const CHANGE: &str = " vs ";
 
@@ -96,6 +102,13 @@ mod tests {
         assert_eq!(quotient.as_deref(), Some("0.667"));
         let change = value("fncc.queues.s1:3.peak_bytes vs hpcc eta=0.95.queues.s1:3.peak_bytes");
         assert_eq!(change.as_deref(), Some("-33.3 %"));
+    }
+
+    #[test]
+    fn counts_that_are_left_out_are_zero() {
+        assert_eq!(value("fncc.timeouts").as_deref(), Some("0"));
+        assert_eq!(value("fncc.drops").as_deref(), Some("0"));
+        assert_eq!(value("nobody.timeouts"), None);
     }
 
     #[test]
