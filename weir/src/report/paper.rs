@@ -24,7 +24,10 @@ pub struct PaperValue {
 pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
     let number = |path: &str| match find(&schemes, path.trim()) {
-        Some(Value::Object(counts)) => counts.values().map(Value::as_f64).sum(), // `drops` is of all reasons
+        // `drops` is of all reasons; of none the sum would be -0.
+        Some(Value::Object(counts)) => {
+            counts.values().map(Value::as_f64).sum::<Option<f64>>().map(|sum| sum + 0.0)
+        }
         Some(value) => value.as_f64(),
         None => {
             let (scheme, count) = path.trim().rsplit_once('.')?;
