@@ -1,12 +1,13 @@
 //! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (`schemes.md` §16).
 
-use crate::results::{Fct, FctBucket, FlowRecord, Percentiles};
+use crate::results::{Fct, FctBucket, FctClass, FlowRecord, JobTimes, Percentiles};
+use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` cuts the flows, sorted by size, into steps of 5 %.
 const BUCKETS: usize = 20;
 
-/// Summarises the flows that have a size.
-pub fn summarise(flows: &[FlowRecord]) -> Fct {
+/// Summarises the flows that have a size; `bounds` are those of the classes to sum up apart, if any.
+pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     let sized = || flows.iter().filter(|f| f.size.is_some());
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
     let mut finished: Vec<(u64, f64)> =
@@ -21,7 +22,47 @@ pub fn summarise(flows: &[FlowRecord]) -> Fct {
             Some(FctBucket { upto_bytes, count: part.len() as u64, slowdown: slowdowns(part)? })
         })
         .collect();
-    Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size }
+    let classes = classes(flows, bounds);
+    Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size, classes }
+}
+
+/// Up to each of `bounds`, and above the last.
+fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
+    if bounds.is_empty() {
+        return Vec::new();
+    }
+    let lower = [Bytes::ZERO].into_iter().chain(bounds.iter().copied());
+    let upper = bounds.iter().copied().map(Some).chain([None]);
+    lower
+        .zip(upper)
+        .map(|(over, upto)| {
+            let within = |f: &&FlowRecord| {
+                f.size.is_some_and(|size| size > over && upto.is_none_or(|upto| size <= upto))
+            };
+            let slowdowns: Vec<f64> = flows.iter().filter(within).filter_map(FlowRecord::slowdown).collect();
+            let times = flows.iter().filter(within).filter_map(|f| Some(f.fct?.as_us_f64())).collect();
+            FctClass {
+                over_bytes: over.get(),
+                upto_bytes: upto.map(Bytes::get),
+                count: slowdowns.len() as u64,
+                slowdown: percentiles(slowdowns),
+                fct_us: percentiles(times),
+            }
+        })
+        .collect()
+}
+
+/// Completion times of jobs; `None` of nothing.
+pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
+    let mut sample: Vec<f64> = times.map(Time::as_us_f64).collect();
+    let n = sample.len();
+    if n == 0 {
+        return None;
+    }
+    sample.sort_by(f64::total_cmp);
+    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
+    let mean_us = sample.iter().sum::<f64>() / n as f64;
+    Some(JobTimes { count: n as u64, mean_us, p50_us: at(50), p90_us: at(90), p99_us: at(99) })
 }
 
 /// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
@@ -46,7 +87,6 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_units::{Bytes, Time};
 
     #[test]
     fn percentiles_use_the_truncated_index() {
@@ -66,9 +106,11 @@ mod tests {
 
     fn flow(size: u64, fct_ns: Option<u64>) -> FlowRecord {
         FlowRecord {
-            flow: String::new(),
-            from: String::new(),
-            to: String::new(),
+            from: "h1".into(),
+            to: "h2".into(),
+            nth: 1,
+            port: 50_000,
+            incast: false,
             size: Some(Bytes::new(size)),
             start: Time::ZERO,
             fct: fct_ns.map(Time::from_ns),
@@ -81,7 +123,7 @@ mod tests {
     #[test]
     fn buckets_hold_equal_counts_by_size() {
         let flows: Vec<_> = (1..=40).rev().map(|i| flow(i * 1_000, Some(1_000 * i))).collect();
-        let fct = summarise(&flows);
+        let fct = summarise(&flows, &[]);
         assert_eq!((fct.count, fct.unfinished, fct.by_size.len()), (40, 0, 20));
         assert!(fct.by_size.iter().all(|b| b.count == 2));
         assert_eq!(fct.by_size[0].upto_bytes, 2_000);
@@ -90,8 +132,27 @@ mod tests {
 
     #[test]
     fn slowdown_is_never_below_one_and_unfinished_flows_are_counted() {
-        let fct = summarise(&[flow(1, Some(900)), flow(1, None)]);
+        let fct = summarise(&[flow(1, Some(900)), flow(1, None)], &[]);
         assert_eq!((fct.count, fct.unfinished), (1, 1));
         assert_eq!(fct.slowdown.unwrap().mean, 1.0);
+    }
+
+    #[test]
+    fn classes_have_an_upper_bound_but_the_last() {
+        let flows: Vec<_> =
+            [(100, 2_000), (1_000, 3_000), (1_001, 4_000)].map(|(n, t)| flow(n, Some(t))).into();
+        let fct = summarise(&flows, &[Bytes::new(1_000), Bytes::new(5_000)]);
+        let seen: Vec<_> = fct.classes.iter().map(|c| (c.over_bytes, c.upto_bytes, c.count)).collect();
+        assert_eq!(seen, [(0, Some(1_000), 2), (1_000, Some(5_000), 1), (5_000, None, 0)]);
+        assert_eq!(fct.classes[0].slowdown.unwrap().p95, 3.0);
+        assert_eq!(fct.classes[1].fct_us.unwrap().mean, 4.0);
+        assert_eq!(fct.classes[2].slowdown, None);
+    }
+
+    #[test]
+    fn job_times_have_their_percentiles() {
+        let times = job_times((1..=100).map(Time::from_us)).unwrap();
+        assert_eq!((times.count, times.p50_us, times.p90_us, times.p99_us), (100, 51.0, 91.0, 100.0));
+        assert_eq!(job_times([].into_iter()), None);
     }
 }

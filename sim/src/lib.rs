@@ -5,6 +5,7 @@
 //!   table entries, hosts with the scheme, links.
 //! - [`network`], [`link`], [`events`]: the event loop. A thin driver of `weir_host` and
 //!   `weir_switch`, which the drivers on real sockets run as well.
+//! - [`workload`]: the flows that nobody lists, made as time goes on.
 //! - [`medium`]: policies by Trickle without a fabric.
 //! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`] and [`tally`] turn what happened
 //!   into [`results`].
@@ -17,17 +18,20 @@ pub mod assemble;
 pub mod events;
 pub mod experiment;
 pub mod fct;
+mod flows;
 mod happen;
 pub mod histogram;
 pub mod laws;
 pub mod link;
 pub mod medium;
 pub mod network;
+mod parallel;
 pub mod paths;
 pub mod recorder;
 pub mod results;
 pub mod rng;
 pub mod run;
 pub mod tally;
+pub mod workload;
 
-pub use run::{Observer, Progress, RunError, run};
+pub use run::{Observer, Progress, RunError, run, run_on};

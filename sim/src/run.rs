@@ -2,19 +2,24 @@
 
 use crate::assemble::{Assembly, assemble};
 use crate::events::{Event, MAX_INDEX};
-use crate::experiment::{Experiment, Flow, Scheme};
+use crate::experiment::{Experiment, Flow, Names, Scheme};
 use crate::fct;
+use crate::flows::{Active, FlowTable};
 use crate::happen::Happenings;
 use crate::network::Network;
+use crate::parallel;
 use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
-use crate::results::{FlowRecord, Heading, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
+use crate::results::{Heading, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
 use crate::tally;
-use std::collections::VecDeque;
+use crate::workload::{Ended, Feed};
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::time::Instant;
+use weir_controller::topology::HostIx;
 use weir_controller::{Routes, routes};
-use weir_host::{FlowId, FlowSpec, HostEvent};
+use weir_host::{FlowSpec, HostEvent};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
@@ -96,26 +101,45 @@ impl Observer for () {
     }
 }
 
-/// Runs all schemes of `experiment`.
+/// Runs all schemes of `experiment`, one after the other.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, RunError> {
+    run_on(experiment, 1, observer)
+}
+
+/// Runs all schemes of `experiment`, `jobs` at a time. The results are the same whatever `jobs` is.
+pub fn run_on(
+    experiment: &Experiment,
+    jobs: usize,
+    observer: &mut dyn Observer,
+) -> Result<Results, RunError> {
     let began = Instant::now();
-    let spec = &experiment.spec;
+    let (spec, schemes) = (&experiment.spec, &experiment.schemes);
     let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
     if names > MAX_INDEX as usize {
         return Err(RunError::TooLarge(names));
     }
     let routes = routes(&experiment.topology, spec.routing).map_err(|e| RunError::Routes(e.to_string()))?;
+    let one = |index: usize, observer: &mut dyn Observer| {
+        let mut run = SchemeRun::new(experiment, &schemes[index], &routes)?;
+        let flow = run.go((index, schemes.len()), observer);
+        Ok((run.part(index), flow))
+    };
     let (mut parts, mut partial) = (Vec::new(), false);
-    for (index, scheme) in experiment.schemes.iter().enumerate() {
-        let mut run = SchemeRun::new(experiment, scheme, &routes)?;
-        partial = run.go((index, experiment.schemes.len()), observer).is_break();
-        let part = run.part(index);
-        if observer.keeps(index) {
-            observer.keep(part.clone());
-        }
-        parts.push(part);
-        if partial {
-            break;
+    if jobs > 1 && schemes.len() > 1 {
+        let labels: Vec<&str> = schemes.iter().map(|scheme| scheme.label.as_str()).collect();
+        let (done, whole) = parallel::run_all(&labels, jobs, observer, one)?;
+        (parts, partial) = (done, !whole);
+    } else {
+        for index in 0..schemes.len() {
+            let (part, flow) = one(index, observer)?;
+            partial = flow.is_break();
+            if observer.keeps(index) {
+                observer.keep(part.clone());
+            }
+            parts.push(part);
+            if partial {
+                break;
+            }
         }
     }
     let wall_s = began.elapsed().as_secs_f64();
@@ -138,14 +162,6 @@ fn agenda(flows: &[Flow]) -> VecDeque<(Time, Item)> {
     all.into()
 }
 
-/// A flow while it runs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Progression {
-    id: Option<FlowId>,
-    finished: Option<(Time, Bytes, u64)>,
-    acked_before_window: Option<Bytes>,
-}
-
 /// Watches for the moment when the first flow gives way to one that joined later.
 struct SlowdownProbe {
     join: Time,
@@ -162,12 +178,16 @@ struct SchemeRun<'e> {
     assembly: Assembly,
     recorder: Recorder,
     now: Time,
-    /// Parallel to `experiment.flows`.
-    flows: Vec<Progression>,
-    /// Host -> message id -> index of the flow: message ids are dense per host.
-    messages: Vec<Vec<u32>>,
-    /// What the workload sets, by time.
+    flows: FlowTable,
+    /// What is known beforehand, by time.
     agenda: VecDeque<(Time, Item)>,
+    /// Flows that are made as time goes on, and their names.
+    feed: Feed,
+    names: Names<'e>,
+    /// Where messages come from, if a source wants to know what arrives.
+    senders: HashMap<Ipv4Addr, HostIx>,
+    /// When the next `Flow` event is due.
+    next_flow: Option<Time>,
     slowdown: Option<SlowdownProbe>,
     happenings: Happenings<'e>,
     window_start: Time,
@@ -179,6 +199,8 @@ impl<'e> SchemeRun<'e> {
         let happenings = Happenings::new(experiment, scheme, routes, &mut assembly);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
+        let feed = experiment.feed();
+        let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
         let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
         Ok(SchemeRun {
@@ -186,9 +208,12 @@ impl<'e> SchemeRun<'e> {
             routes,
             recorder,
             now: Time::ZERO,
-            flows: vec![Progression::default(); flows.len()],
-            messages: vec![Vec::new(); topology.hosts.len()],
+            flows: FlowTable::new(topology, flows.len()),
             agenda: agenda(flows),
+            senders: if feed.is_closed() { addresses } else { HashMap::new() },
+            feed,
+            names: Names::new(topology, flows),
+            next_flow: None,
             slowdown: experiment.first_join().map(|join| SlowdownProbe {
                 join,
                 floor: Bandwidth::from_bps(u64::MAX),
@@ -207,9 +232,7 @@ impl<'e> SchemeRun<'e> {
 
     fn go(&mut self, (index, of): (usize, usize), observer: &mut dyn Observer) -> ControlFlow<()> {
         let end = self.experiment.spec.duration;
-        if let Some(&(first, _)) = self.agenda.front() {
-            self.assembly.network.events.push(first, Event::Flow);
-        }
+        self.await_flow();
         self.assembly.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
         self.happenings.begin(&mut self.assembly.network);
         let mut until_look = 0;
@@ -228,7 +251,9 @@ impl<'e> SchemeRun<'e> {
                 }
                 other => self.assembly.network.handle(time, other),
             }
-            self.drain_hosts();
+            if self.drain_hosts() && self.is_idle() {
+                return ControlFlow::Continue(());
+            }
             if until_look == 0 {
                 until_look = EVENTS_PER_LOOK;
                 let packet_hops = self.network().packet_hops;
@@ -244,27 +269,53 @@ impl<'e> SchemeRun<'e> {
         ControlFlow::Continue(())
     }
 
-    /// Does what the workload has set for now.
-    fn follow_agenda(&mut self) {
-        while let Some(&(time, item)) = self.agenda.front() {
-            if time > self.now {
-                self.assembly.network.events.push(time, Event::Flow);
-                return;
-            }
-            self.agenda.pop_front();
-            match item {
-                Item::Start(flow) => self.start_flow(flow),
-                Item::Stop(flow) => self.stop_flow(flow),
-            }
+    /// When the next flow starts or stops, as far as is known now.
+    fn next_item(&self) -> Option<Time> {
+        let listed = self.agenda.front().map(|(time, _)| *time);
+        listed.into_iter().chain(self.feed.due()).min()
+    }
+
+    /// Sees to it that there is an event when the next flow starts or stops.
+    fn await_flow(&mut self) {
+        if let Some(next) = self.next_item().filter(|&next| self.next_flow.is_none_or(|due| next < due)) {
+            self.assembly.network.events.push(next, Event::Flow);
+            self.next_flow = Some(next);
         }
     }
 
-    fn start_flow(&mut self, index: usize) {
-        let flow = &self.experiment.flows[index];
+    /// Starts and stops the flows whose time has come.
+    fn follow_agenda(&mut self) {
+        if self.next_flow == Some(self.now) {
+            self.next_flow = None;
+        }
+        while let Some(due) = self.next_item().filter(|&due| due <= self.now) {
+            match self.agenda.front() {
+                Some(&(time, item)) if time == due => {
+                    self.agenda.pop_front();
+                    match item {
+                        Item::Start(listed) => {
+                            let experiment = self.experiment;
+                            let record = self.start_flow(&experiment.flows[listed], None);
+                            self.flows.list(listed, record);
+                        }
+                        Item::Stop(listed) => self.stop_flow(listed),
+                    }
+                }
+                _ => {
+                    let Some((source, arrival, random)) = self.feed.take(due) else { break };
+                    let tag = arrival.tag;
+                    let flow = self.names.flow(arrival, random);
+                    self.start_flow(&flow, Some((source, tag)));
+                }
+            }
+        }
+        self.await_flow();
+    }
+
+    /// Opens a flow; `source` made it, and calls it by that tag. Gives the place of its record.
+    fn start_flow(&mut self, flow: &Flow, source: Option<(usize, u32)>) -> u32 {
         let peer = self.experiment.topology.host(flow.to);
-        let messages = &mut self.messages[flow.from.0 as usize];
-        let message = messages.len() as u32;
-        messages.push(index as u32);
+        let message = self.flows.message(flow.from);
         let spec = FlowSpec {
             peer: peer.ip,
             peer_mac: peer.mac,
@@ -280,36 +331,59 @@ impl<'e> SchemeRun<'e> {
                 flow.announces.iter().map(|&host| self.experiment.topology.host(host).ip).collect();
             nic.host.announce(id, &senders).expect("the list was checked");
         }
-        self.flows[index].id = Some(id);
+        let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
+        let record = self.flows.start(flow, (id, message), ideal, source);
         self.assembly.network.kick(self.now, flow.from.0);
+        record
     }
 
-    fn stop_flow(&mut self, index: usize) {
-        let host = self.experiment.flows[index].from.0;
-        if let Some(id) = self.flows[index].id {
-            self.assembly.network.nics[host as usize].host.stop(self.now, id);
-            self.assembly.network.kick(self.now, host);
+    fn stop_flow(&mut self, listed: usize) {
+        let record = self.flows.listed(listed);
+        if let Some(&Active { id, from, .. }) = record.and_then(|record| self.flows.active(record)) {
+            self.assembly.network.nics[from.0 as usize].host.stop(self.now, id);
+            self.assembly.network.kick(self.now, from.0);
         }
     }
 
-    /// Takes what hosts have to report, and looks after the first flow's rate.
-    fn drain_hosts(&mut self) {
+    /// Whether the run is over before its time.
+    fn is_idle(&self) -> bool {
+        self.experiment.spec.until_idle && !self.flows.busy() && self.next_item().is_none()
+    }
+
+    /// Takes what hosts have to report, and looks after the first flow's rate. Says whether a flow has finished.
+    fn drain_hosts(&mut self) -> bool {
+        let (mut finished, mut heard) = (false, false);
         while let Some(index) = self.assembly.network.touched.pop() {
             let nic = &mut self.assembly.network.nics[index as usize];
             while let Some(event) = nic.host.poll_event() {
                 match event {
                     HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
-                        let flow = self.messages[index as usize][message as usize];
-                        self.flows[flow as usize].finished = Some((end, bytes, retransmits));
+                        finished = true;
+                        let ended = self.flows.finish(HostIx(index), message, (end, bytes, retransmits));
+                        if let Some(Active { to, source: Some((source, tag)), .. }) = ended {
+                            self.feed.finished(source, Ended { to, tag }, self.now);
+                            heard = true;
+                        }
+                    }
+                    HostEvent::MessageReceived { peer, message, .. } => {
+                        let sender = self.senders.get(&peer);
+                        let flow = sender.and_then(|&sender| self.flows.of_message(sender, message));
+                        if let Some(&Active { to, source: Some((source, tag)), .. }) = flow {
+                            self.feed.received(source, Ended { to, tag }, self.now);
+                            heard = true;
+                        }
                     }
                     HostEvent::Policy(event) => self.happenings.report(self.now, &event),
-                    HostEvent::MessageReceived { .. } => {}
                 }
             }
             if self.slowdown.is_some() && self.experiment.flows[0].from.0 == index {
                 self.watch_first_flow();
             }
         }
+        if heard {
+            self.await_flow();
+        }
+        finished
     }
 
     fn watch_first_flow(&mut self) {
@@ -324,16 +398,21 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
-    fn flow_view(&self, flow: usize) -> Option<weir_host::FlowView> {
-        let id = self.flows[flow].id?;
-        let host = self.experiment.flows[flow].from;
-        self.assembly.network.nics[host.0 as usize].host.flow(id)
+    fn view(&self, flow: &Active) -> Option<weir_host::FlowView> {
+        self.assembly.network.nics[flow.from.0 as usize].host.flow(flow.id)
     }
 
-    fn acked(&self, flow: usize) -> Bytes {
-        match self.flows[flow].finished {
-            Some((_, bytes, _)) => bytes,
-            None => self.flow_view(flow).map_or(Bytes::ZERO, |view| view.acked),
+    /// The experiment's flow of this number, while it is under way.
+    fn flow_view(&self, listed: usize) -> Option<weir_host::FlowView> {
+        self.view(self.flows.active(self.flows.listed(listed)?)?)
+    }
+
+    /// Payload of the experiment's flow of this number that was acknowledged.
+    fn acked(&self, listed: usize) -> Bytes {
+        let Some(record) = self.flows.listed(listed) else { return Bytes::ZERO };
+        match self.flows.active(record) {
+            Some(flow) => self.view(flow).map_or(Bytes::ZERO, |view| view.acked),
+            None => self.flows.record(record).acked,
         }
     }
 
@@ -341,10 +420,10 @@ impl<'e> SchemeRun<'e> {
         let interval = self.experiment.spec.observe.interval;
         self.assembly.network.events.push(self.now + interval, Event::Sample);
         if self.now >= self.window_start {
-            for flow in 0..self.flows.len() {
-                if self.flows[flow].id.is_some() {
-                    self.flows[flow].acked_before_window = Some(self.acked(flow));
-                }
+            let nics = &self.assembly.network.nics;
+            for flow in self.flows.all_active_mut() {
+                let view = nics[flow.from.0 as usize].host.flow(flow.id);
+                flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
             }
             // Flows that start within the window are not compared: only its first sample counts.
             self.window_start = Time::MAX;
@@ -370,7 +449,7 @@ impl<'e> SchemeRun<'e> {
     fn summarise(&self) -> (SchemeSummary, SchemeTrace) {
         let (topology, network) = (&self.experiment.topology, self.network());
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
-        let flows: Vec<FlowRecord> = (0..self.flows.len()).filter_map(|flow| self.record(flow)).collect();
+        let flows = self.flows.records(|flow| self.view(flow).map(|view| (view.acked, view.retransmits)));
         let pauses: Vec<PauseRecord> = network
             .pfc_log
             .iter()
@@ -396,7 +475,8 @@ impl<'e> SchemeRun<'e> {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             suppressions: counts.suppressions,
-            fct: fct::summarise(&flows),
+            fct: fct::summarise(&flows, &self.experiment.spec.observe.size_classes),
+            jobs: fct::job_times(self.feed.job_times()),
             policy: self.happenings.summarise(self.now, network),
         };
         let interval = self.experiment.spec.observe.interval;
@@ -407,34 +487,10 @@ impl<'e> SchemeRun<'e> {
 
     /// Payload acknowledged within the fairness window by each flow that ran all through it.
     fn goodputs_in_window(&self) -> Vec<f64> {
-        let ran_through = |flow: &usize| self.flows[*flow].finished.is_none();
-        (0..self.flows.len())
-            .filter(ran_through)
-            .filter_map(|flow| {
-                let before = self.flows[flow].acked_before_window?;
-                Some(self.acked(flow).saturating_sub(before).as_f64())
-            })
-            .collect()
-    }
-
-    fn record(&self, index: usize) -> Option<FlowRecord> {
-        self.flows[index].id?;
-        let flow = &self.experiment.flows[index];
-        let topology = &self.experiment.topology;
-        let (end, retransmits) = match self.flows[index].finished {
-            Some((end, _, retransmits)) => (Some(end), retransmits),
-            None => (None, self.flow_view(index).map_or(0, |view| view.retransmits)),
+        let goodput = |flow: &Active| {
+            let acked = self.view(flow).map_or(Bytes::ZERO, |view| view.acked);
+            Some(acked.saturating_sub(flow.acked_before_window?).as_f64())
         };
-        Some(FlowRecord {
-            flow: flow.name.clone(),
-            from: topology.host(flow.from).name.clone(),
-            to: topology.host(flow.to).name.clone(),
-            size: flow.size,
-            start: flow.start,
-            fct: end.map(|end| end.saturating_sub(flow.start)),
-            ideal: flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size)),
-            acked: self.acked(index),
-            retransmits,
-        })
+        self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
     }
 }

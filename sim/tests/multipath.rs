@@ -95,7 +95,7 @@ fn amp_shifts_sooner_than_dcm() {
     assert!(amp < 20 && dcm > amp * 3 / 2, "AMP {amp}, DCM {dcm} tenths of a millisecond");
     // Both paths are used, each by one subflow: with one path the connection could not keep its rate.
     let (_, trace) = scheme(&results, "amp");
-    let connection = trace.flows.iter().find(|flow| flow.flow == "h1->h4").expect("it ran");
+    let connection = trace.flows.iter().find(|flow| flow.name() == "h1->h4").expect("it ran");
     let rate = connection.acked.as_f64() * 8.0 / trace.end.as_secs_f64();
     assert!(rate > 9e9, "{rate}");
 }

@@ -11,24 +11,27 @@ mod scalar;
 mod scale;
 mod spec;
 
+pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use faults::{Attack, FaultSpec, Happening, What};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use scalar::{OffOr, Scalar, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,
-    TransportSpec, WorkloadSpec,
+    TransportSpec,
 };
 
-use crate::rng::{mix, stream_seed};
+use crate::rng::{Stream, mix, stream_seed};
+use crate::workload::{Arrival, Feed, Workload, host_set};
 use serde_yaml::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use weir_controller::import::import;
 use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::topology::{self, HostIx, SwitchIx, Topology};
+use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_host::schemes;
@@ -88,6 +91,8 @@ pub enum ExperimentError {
 pub struct Flow {
     /// `<from>-><to>`, with `#n` behind it if there are several.
     pub name: String,
+    /// That `n`.
+    pub nth: u32,
     /// Sender.
     pub from: HostIx,
     /// Receiver.
@@ -102,6 +107,8 @@ pub struct Flow {
     pub entropy_port: u16,
     /// Whom its first packet announces.
     pub announces: Vec<HostIx>,
+    /// One of an incast.
+    pub incast: bool,
 }
 
 /// A scheme of an experiment, its knobs set.
@@ -123,10 +130,12 @@ pub struct Experiment {
     pub schemes: Vec<Scheme>,
     /// Hosts whose flows have a scheme of their own.
     own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
-    /// Flows by start time, ties in the file's order.
+    /// Flows that are known beforehand, by start time, ties in the file's order.
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
     pub happenings: Vec<Happening>,
+    /// Where the others come from.
+    workloads: Vec<Workload>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// How much slower it runs than it is written.
@@ -156,6 +165,7 @@ impl Experiment {
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
         let mut spec = read(text, file, overrides)?;
+        locate(&mut spec, file)?;
         if spec.name.is_empty() {
             spec.name = default_name.to_owned();
         }
@@ -259,6 +269,42 @@ impl Experiment {
         serde_yaml::to_string(&self.written).expect("plain data serialises")
     }
 
+    /// Whether flows start that are not among [`flows`](Self::flows).
+    pub fn makes_flows(&self) -> bool {
+        !self.workloads.is_empty()
+    }
+
+    /// The flows that are not known beforehand, from the beginning.
+    pub(crate) fn feed(&self) -> Feed {
+        Feed::new(self.workloads.iter().enumerate().map(|(i, it)| it.source(i)), self.spec.seed)
+    }
+
+    /// All flows that start before the end. Fails if some of them start only because others end.
+    pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
+        let mut flows = self.flows.clone();
+        let mut names = Names::new(&self.topology, &flows);
+        let mut feed = self.feed();
+        if feed.is_closed() {
+            let why = "its flows start when others end, so they cannot be listed beforehand".to_owned();
+            return Err(ExperimentError::Override { why: format!("workload: {why}") });
+        }
+        while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
+            let Some((_, arrival, random)) = feed.take(due) else { break };
+            flows.push(names.flow(arrival, random));
+        }
+        flows.sort_by_key(|flow| flow.start);
+        Ok(flows)
+    }
+
+    /// Lists the flows that would be made as time goes on: for whoever has to know them beforehand.
+    pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
+        if self.makes_flows() {
+            self.flows = self.all_flows()?;
+            self.workloads.clear();
+        }
+        Ok(())
+    }
+
     /// Only the schemes with these labels, in the file's order.
     pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
         let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
@@ -272,6 +318,61 @@ impl Experiment {
         }
         Ok(())
     }
+}
+
+/// Names of flows, and ports, as they come to be known.
+pub(crate) struct Names<'t> {
+    topology: &'t Topology,
+    /// Flows so far, by pair.
+    seen: HashMap<(HostIx, HostIx), u32>,
+}
+
+impl<'t> Names<'t> {
+    pub fn new(topology: &'t Topology, flows: &[Flow]) -> Names<'t> {
+        let mut seen: HashMap<(HostIx, HostIx), u32> = HashMap::new();
+        for flow in flows {
+            let most = seen.entry((flow.from, flow.to)).or_default();
+            *most = flow.nth.max(*most);
+        }
+        Names { topology, seen }
+    }
+
+    /// The flow that an arrival is.
+    pub fn flow(&mut self, arrival: Arrival, random: u64) -> Flow {
+        let Arrival { from, to, start, size, announces, incast, .. } = arrival;
+        let nth = self.seen.entry((from, to)).or_default();
+        *nth += 1;
+        let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *nth);
+        let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));
+        Flow { name, nth: *nth, from, to, start, stop, size, entropy_port, announces, incast }
+    }
+}
+
+/// `h1->h2`, the next `h1->h2#2`.
+pub(crate) fn flow_name(from: &str, to: &str, nth: u32) -> String {
+    if nth <= 1 { format!("{from}->{to}") } else { format!("{from}->{to}#{nth}") }
+}
+
+/// Files are named from the directory of the file that names them; that of a topology is read.
+fn locate(spec: &mut ExperimentSpec, file: &str) -> Result<(), ExperimentError> {
+    let base = Path::new(file).parent().unwrap_or(Path::new(""));
+    // So that `run.yaml`, which lies elsewhere, finds them too.
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    spec.all_workloads_mut().for_each(|workload| workload.locate(&base));
+    if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
+        let path = base.join(path);
+        let wrong = |why: String| ExperimentError::Meaning {
+            file: file.to_owned(),
+            place: "topology.path".to_owned(),
+            why: format!("{}: {why}", path.display()),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        spec.topology = match import(&text).map_err(|error| wrong(error.to_string()))? {
+            Some(imported) => imported.topology,
+            None => serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?,
+        };
+    }
+    Ok(())
 }
 
 fn read(text: &str, file: &str, overrides: &[String]) -> Result<ExperimentSpec, ExperimentError> {
@@ -328,11 +429,29 @@ fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentErr
     }
     let flows = resolve_flows(&spec, &topology, &wrong)?;
     let happenings = faults::resolve(&spec, &topology, &schemes, &wrong)?;
+    let workloads = resolve_workloads(&spec, &topology, &wrong)?;
+    if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
+        return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
+    }
+    if !spec.observe.size_classes.is_sorted() {
+        return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
+    }
     let own_schemes = resolve_own_schemes(&spec, &topology, &schemes, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
-    Ok(Experiment { spec, topology, schemes, own_schemes, flows, happenings, observed_ports, scale, written })
+    Ok(Experiment {
+        spec,
+        topology,
+        schemes,
+        own_schemes,
+        flows,
+        happenings,
+        workloads,
+        observed_ports,
+        scale,
+        written,
+    })
 }
 
 fn host_rate(topology: &Topology) -> Bandwidth {
@@ -365,26 +484,39 @@ fn resolve_schemes(
     Ok(resolved)
 }
 
-/// The schemes that listed flows bring with them, by sending host.
+/// The schemes that flows and workloads bring with them, by sending host.
 fn resolve_own_schemes(
     spec: &ExperimentSpec,
     topology: &Topology,
     schemes: &[Scheme],
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
-    let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
+    // Who sends with what, and where that is said.
+    let mut claims: Vec<(String, Vec<HostIx>, Option<&SchemeEntry>)> = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
-        let place = format!("flows[{i}].scheme");
-        let entry_of =
-            |flow: &FlowSpec| flow.scheme.as_ref().map(|entry| (entry.scheme.clone(), entry.set.clone()));
-        if spec.flows.iter().any(|other| other.from == flow.from && entry_of(other) != entry_of(flow)) {
-            let why = format!("flows of {} have different schemes, but a host sends with one", flow.from);
-            return Err(wrong(&place, why));
+        let host = topology.host_named(&flow.from).into_iter().collect();
+        claims.push((format!("flows[{i}].scheme"), host, flow.scheme.as_ref()));
+    }
+    for (place, workload) in spec.all_workloads() {
+        let (hosts, scheme) =
+            workload.own_scheme(topology).map_err(|(key, why)| wrong(&format!("{place}.{key}"), why))?;
+        claims.push((format!("{place}.scheme"), hosts, scheme));
+    }
+    let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
+    let mut said: BTreeMap<HostIx, Option<(&str, &BTreeMap<String, String>)>> = BTreeMap::new();
+    for (place, hosts, entry) in &claims {
+        let says = entry.map(|entry| (entry.scheme.as_str(), &entry.set));
+        for host in hosts {
+            if *said.entry(*host).or_insert(says) != says {
+                let name = &topology.host(*host).name;
+                let why = format!("flows of {name} have different schemes, but a host sends with one");
+                return Err(wrong(place, why));
+            }
         }
-        let Some(entry) = &flow.scheme else { continue };
+        let Some(entry) = entry else { continue };
         let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let config =
-            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(&place, e.to_string()))?;
+            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(place, e.to_string()))?;
         for beside in schemes {
             let (own, theirs) = (config.needs(), beside.config.needs());
             let same_recovery = spec.transport.recovery.is_some()
@@ -394,14 +526,27 @@ fn resolve_own_schemes(
                     "{} and {} want different things of the network or of receivers, they cannot run together",
                     entry.scheme, beside.label
                 );
-                return Err(wrong(&place, why));
+                return Err(wrong(place, why));
             }
         }
-        if let Some(host) = topology.hosts.iter().position(|host| host.name == flow.from) {
-            own.insert(HostIx(host as u32), config);
-        }
+        own.extend(hosts.iter().map(|&host| (host, Arc::clone(&config))));
     }
     Ok(own)
+}
+
+/// The workloads whose flows are made as time goes on.
+fn resolve_workloads(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Workload>, ExperimentError> {
+    let lazy = spec.all_workloads().filter(|(_, workload)| workload.is_lazy());
+    lazy.map(|(place, workload)| {
+        let place = |key: &str| if key.is_empty() { place.clone() } else { format!("{place}.{key}") };
+        let resolved = workload.resolve(topology, spec.seed, spec.duration);
+        resolved.map_err(|(key, why)| wrong(&place(key), why))
+    })
+    .collect()
 }
 
 fn resolve_flows(
@@ -454,59 +599,67 @@ fn resolve_flows(
             let why = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
             return Err(wrong(&place("port"), why));
         }
-        listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port));
+        listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
     }
-    if spec.workload.is_some() && topology.hosts.len() < 2 {
-        return Err(wrong("workload", "it needs two hosts or more".to_owned()));
-    }
-    match &spec.workload {
-        None => {}
-        Some(WorkloadSpec::Permutation { size, start }) => {
-            for (from, to) in permutation(topology.hosts.len(), spec.seed).into_iter().enumerate() {
-                listed.push((HostIx(from as u32), HostIx(to as u32), *start, None, *size, Vec::new(), None));
-            }
+    for (place, workload) in spec.all_workloads() {
+        if topology.hosts.len() < 2 {
+            return Err(wrong(&place, "it needs two hosts or more".to_owned()));
         }
-        Some(WorkloadSpec::Messages { size, load, start, stop }) => {
-            let stop = stop.unwrap_or(spec.duration).min(spec.duration);
-            if *size == Bytes::ZERO || *start >= stop {
-                return Err(wrong("workload", "messages have a size, and a time to start in".to_owned()));
+        let wrong = |key: &str, why: String| wrong(&format!("{place}{key}"), why);
+        match workload {
+            WorkloadSpec::Permutation { size, start, hosts, .. } => {
+                let hosts = host_set(topology, hosts.as_deref()).map_err(|why| wrong(".hosts", why))?;
+                if hosts.len() < 2 {
+                    return Err(wrong(".hosts", "it needs two hosts or more".to_owned()));
+                }
+                for (from, to) in permutation(hosts.len(), spec.seed).into_iter().enumerate() {
+                    listed.push((hosts[from], hosts[to], *start, None, *size, Vec::new(), None, false));
+                }
             }
-            if load.get() > 1.0 {
-                return Err(wrong("workload.load", format!("{load} is more than a link carries")));
+            WorkloadSpec::Messages { size, load, start, stop } => {
+                let stop = stop.unwrap_or(spec.duration).min(spec.duration);
+                if *size == Bytes::ZERO || *start >= stop {
+                    return Err(wrong("", "messages have a size, and a time to start in".to_owned()));
+                }
+                if load.get() > 1.0 {
+                    return Err(wrong(".load", format!("{load} is more than a link carries")));
+                }
+                let stream = stream_seed(spec.seed, "messages");
+                for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
+                    listed.push((from, to, at, None, Some(*size), Vec::new(), None, false));
+                }
             }
-            let stream = stream_seed(spec.seed, "messages");
-            for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
-                listed.push((from, to, at, None, Some(*size), Vec::new(), None));
+            WorkloadSpec::Incast { to: Some(to), senders, size, start, interval, jitter, .. }
+                if !workload.is_lazy() =>
+            {
+                let receiver = host(format!("{place}.to"), to)?;
+                let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
+                let Some(chosen) = others.get(..*senders as usize).filter(|chosen| !chosen.is_empty()) else {
+                    let why = format!("the topology has {} hosts beside {to}", others.len());
+                    return Err(wrong(".senders", why));
+                };
+                let sizes = size.resolve().map_err(|why| wrong(".size", why))?;
+                let mut stream = Stream::new(spec.seed, "incast");
+                for (&from, i) in chosen.iter().zip(0..) {
+                    let late = Time::from_ps(stream.below(jitter.as_ps().max(1)));
+                    let size = sizes.draw(&mut stream);
+                    let start = *start + *interval * i + late;
+                    listed.push((from, receiver, start, None, Some(size), Vec::new(), None, true));
+                }
             }
+            _ => {} // Made as time goes on, see `resolve_workloads`.
         }
-        Some(WorkloadSpec::Incast { to, senders, size, start, interval }) => {
-            let receiver = host("workload.to".to_owned(), to)?;
-            let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
-            let Some(chosen) = others.get(..*senders as usize).filter(|chosen| !chosen.is_empty()) else {
-                let why = format!("the topology has {} hosts beside {to}", others.len());
-                return Err(wrong("workload.senders", why));
-            };
-            if *size == Bytes::ZERO {
-                return Err(wrong("workload.size", "empty flows never start".to_owned()));
-            }
-            for (&from, i) in chosen.iter().zip(0..) {
-                listed.push((from, receiver, *start + *interval * i, None, Some(*size), Vec::new(), None));
-            }
-        }
-    }
-    if listed.is_empty() && spec.policy.is_none() {
-        return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
     }
     let ports = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
     let mut times_seen = std::collections::BTreeMap::new();
-    for (i, (from, to, start, stop, size, announces, port)) in listed.into_iter().enumerate() {
+    for (i, (from, to, start, stop, size, announces, port, incast)) in listed.into_iter().enumerate() {
         let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
         let nth: &mut u32 = times_seen.entry((from, to)).or_default();
         *nth += 1;
-        let name = if *nth == 1 { format!("{a}->{b}") } else { format!("{a}->{b}#{nth}") };
+        let name = flow_name(a, b, *nth);
         let entropy_port = port.unwrap_or_else(|| entropy_port(mix(ports ^ i as u64)));
-        flows.push(Flow { name, from, to, start, stop, size, entropy_port, announces });
+        flows.push(Flow { name, nth: *nth, from, to, start, stop, size, entropy_port, announces, incast });
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
     Ok(flows)

@@ -70,10 +70,13 @@ impl Scale {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);
         }
-        times.extend(spec.workload.iter_mut().flat_map(|workload| workload.times_mut()));
+        times.extend(
+            spec.workload.iter_mut().chain(&mut spec.workloads).flat_map(|workload| workload.times_mut()),
+        );
         times.extend(spec.policy.iter_mut().flat_map(|policy| policy.times_mut()));
         times.extend(spec.faults.iter_mut().flat_map(|fault| fault.times_mut()));
         times.into_iter().for_each(|time| *time = self.time(*time));
+        spec.all_workloads_mut().for_each(|workload| workload.stretch(self.slowdown()));
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
             *ecn = self.ecn(*ecn);
         }

@@ -3,13 +3,14 @@
 use super::faults::FaultSpec;
 use super::policy::PolicySpec;
 use super::scalar::{OffOr, SchemeEntry};
+use crate::workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{Marking, Recovery, SchemeConfig};
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// One experiment file.
 #[serde_as]
@@ -62,6 +63,12 @@ pub struct ExperimentSpec {
     /// Flows by a rule, beside the listed ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
+    /// Several of them at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<WorkloadSpec>,
+    /// Ends when every flow of a size has finished and none is to come, `duration` at the latest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_idle: bool,
     /// Hosts agree on a policy by Trickle, and who changes it; absent: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySpec>,
@@ -115,6 +122,18 @@ fn default_seed() -> u64 {
 }
 
 impl ExperimentSpec {
+    /// All workloads, with the places where they stand.
+    pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
+        let listed = self.workloads.iter().enumerate();
+        let one = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
+        one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
+    }
+
+    /// All workloads, to be changed in place.
+    pub(super) fn all_workloads_mut(&mut self) -> impl Iterator<Item = &mut WorkloadSpec> {
+        self.workload.iter_mut().chain(&mut self.workloads)
+    }
+
     /// The ECN thresholds that ports have while `scheme` runs.
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {
@@ -229,71 +248,6 @@ pub struct FlowSpec {
     pub scheme: Option<SchemeEntry>,
 }
 
-/// Flows by a rule.
-#[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
-pub enum WorkloadSpec {
-    /// Every host sends to one other and receives from one other, drawn from the seed.
-    Permutation {
-        /// Payload per flow; absent: until the end.
-        #[serde_as(as = "Option<AsText>")]
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        size: Option<Bytes>,
-        /// When all of them start.
-        #[serde_as(as = "AsText")]
-        #[serde(default)]
-        start: Time,
-    },
-    /// Every host sends messages of one size to hosts drawn anew for each, at random times (a Poisson process, of
-    /// which the number of arrivals is given).
-    Messages {
-        /// Payload of each.
-        #[serde_as(as = "AsText")]
-        size: Bytes,
-        /// Payload that a host sends, over what its link could carry.
-        #[serde_as(as = "AsText")]
-        load: Ratio,
-        /// From when on.
-        #[serde_as(as = "AsText")]
-        #[serde(default)]
-        start: Time,
-        /// Until when; absent: until the end.
-        #[serde_as(as = "Option<AsText>")]
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        stop: Option<Time>,
-    },
-    /// The first hosts but the receiver send to it, one after the other.
-    Incast {
-        /// Receiving host.
-        to: String,
-        /// How many send.
-        senders: u32,
-        /// Payload per flow.
-        #[serde_as(as = "AsText")]
-        size: Bytes,
-        /// When the first starts.
-        #[serde_as(as = "AsText")]
-        #[serde(default)]
-        start: Time,
-        /// Distance of their starts.
-        #[serde_as(as = "AsText")]
-        #[serde(default)]
-        interval: Time,
-    },
-}
-
-impl WorkloadSpec {
-    /// When its flows start.
-    pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
-        match self {
-            WorkloadSpec::Permutation { start, .. } => vec![start],
-            WorkloadSpec::Messages { start, stop, .. } => [start].into_iter().chain(stop).collect(),
-            WorkloadSpec::Incast { start, interval, .. } => vec![start, interval],
-        }
-    }
-}
-
 /// What to record.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -311,8 +265,12 @@ pub struct ObserveSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_window: Option<Time>,
-    /// Which CSV files to write, of `flows`, `queues`, `rates`, `pauses`.
+    /// Which files of series to write, of `flows`, `queues`, `rates`, `pauses`, `fct`.
     pub csv: Vec<CsvFile>,
+    /// Bounds of classes by size, for which completion times are summed up apart.
+    #[serde_as(as = "Vec<AsText>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub size_classes: Vec<Bytes>,
 }
 
 impl Default for ObserveSpec {
@@ -323,6 +281,7 @@ impl Default for ObserveSpec {
             rates: true,
             fairness_window: None,
             csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
+            size_classes: Vec::new(),
         }
     }
 }
@@ -339,6 +298,8 @@ pub enum CsvFile {
     Rates,
     /// `pauses.csv`
     Pauses,
+    /// `fct-<scheme>.txt`, in the HPCC simulator's eight columns
+    Fct,
 }
 
 /// A number that the paper prints.

@@ -1,5 +1,7 @@
 //! What was recorded over time for one scheme.
 
+use crate::experiment::flow_name;
+use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Records of one scheme's run. Series have one value per [`interval`](Self::interval): value `i`
@@ -59,15 +61,19 @@ pub struct PauseRecord {
     pub on: bool,
 }
 
-/// One flow.
+/// One flow. Runs have many: no text of its own.
 #[derive(Clone, Debug)]
 pub struct FlowRecord {
-    /// `<from>-><to>`, with `#n` behind it if there are several.
-    pub flow: String,
     /// Sending host.
-    pub from: String,
+    pub from: Arc<str>,
     /// Receiving host.
-    pub to: String,
+    pub to: Arc<str>,
+    /// The how manieth of its pair of hosts, from 1.
+    pub nth: u32,
+    /// The UDP port that is its entropy.
+    pub port: u16,
+    /// One of an incast.
+    pub incast: bool,
     /// Payload to carry; `None` if it runs until the end.
     pub size: Option<Bytes>,
     /// When it was opened.
@@ -83,6 +89,11 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
+    /// `<from>-><to>`, with `#n` behind it if there are several.
+    pub fn name(&self) -> String {
+        flow_name(&self.from, &self.to, self.nth)
+    }
+
     /// Completion time over ideal, at least 1.
     pub fn slowdown(&self) -> Option<f64> {
         let (fct, ideal) = (self.fct?, self.ideal?);

@@ -61,6 +61,24 @@ pub struct SchemeSummary {
     /// What hosts agreed on, if they did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,
+    /// Completion times of a workload's jobs, if it has jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobTimes>,
+}
+
+/// From the first request of a job to the last byte of its last answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobTimes {
+    /// Jobs finished.
+    pub count: u64,
+    /// Arithmetic mean, in microseconds.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
@@ -90,6 +108,25 @@ pub struct Fct {
     pub slowdown: Option<Percentiles>,
     /// Equal-count buckets by flow size, small to large, as HPCC's `fct_analysis.py` cuts them.
     pub by_size: Vec<FctBucket>,
+    /// The classes of `observe.size_classes`, small to large; the last has no upper bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<FctClass>,
+}
+
+/// The flows of one class of sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FctClass {
+    /// They are larger than this.
+    pub over_bytes: u64,
+    /// And no larger than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto_bytes: Option<u64>,
+    /// How many have finished.
+    pub count: u64,
+    /// Their slowdown; `None` if there are none.
+    pub slowdown: Option<Percentiles>,
+    /// Their completion times in microseconds.
+    pub fct_us: Option<Percentiles>,
 }
 
 /// Mean and percentiles of a sample.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod controller;
+mod export;
 mod host;
 mod mininet;
 mod policy;
@@ -56,6 +57,7 @@ enum Command {
     Trace(trace::Args),
     Schemes(schemes::Args),
     Bench(bench::Args),
+    Export(export::Args),
     Host(host::Args),
     Controller(controller::Args),
     Mininet(mininet::Args),
@@ -75,6 +77,7 @@ impl Cli {
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
             Command::Bench(args) => bench::run(args, console),
+            Command::Export(args) => export::run(args, console),
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),
             Command::Mininet(args) => mininet::run(args, console),

@@ -47,10 +47,8 @@ pub fn while_ctrl_c_is_the_childs<R>(action: impl FnOnce() -> R) -> R {
 pub struct Watch {
     bar: ProgressBar,
     began: Instant,
-    /// Packet-hops of the schemes before this one.
-    before: u64,
-    /// Which scheme, and its packet-hops.
-    current: (usize, u64),
+    /// Of each scheme, how far it is in steps and its packet-hops.
+    schemes: Vec<(u64, u64)>,
 }
 
 impl Watch {
@@ -61,20 +59,19 @@ impl Watch {
             .expect("the template is valid")
             .progress_chars("━━─");
         let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
-        Watch { bar, began: Instant::now(), before: 0, current: (0, 0) }
+        Watch { bar, began: Instant::now(), schemes: Vec::new() }
     }
 }
 
 impl Observer for Watch {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        if p.index != self.current.0 {
-            self.before += self.current.1;
-        }
-        self.current = (p.index, p.packet_hops);
+        self.schemes.resize(p.of, (0, 0));
         let done = u128::from(STEPS) * u128::from(p.now.as_ps()) / u128::from(p.end.as_ps().max(1));
+        self.schemes[p.index] = (done as u64, p.packet_hops);
         self.bar.set_length(p.of as u64 * STEPS);
-        self.bar.set_position(p.index as u64 * STEPS + done as u64);
-        let per_second = (self.before + p.packet_hops) as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
+        self.bar.set_position(self.schemes.iter().map(|(steps, _)| steps).sum());
+        let hops: u64 = self.schemes.iter().map(|(_, hops)| hops).sum();
+        let per_second = hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
         // Fits beside the bar in 80 columns.
         self.bar.set_message(format!(
             "{} ({}/{})  {:.2}/{:.2} ms  {:.2} M packet-hops/s",
@@ -129,10 +126,11 @@ mod tests {
             assert!(
                 watch.progress(&Progress { scheme: "s", index, of: 2, now, end, packet_hops }).is_continue()
             );
-            (watch.bar.position(), watch.before)
+            (watch.bar.position(), watch.schemes.iter().map(|(_, hops)| hops).sum::<u64>())
         };
-        assert_eq!(see(0, 5, 100), (500, 0));
-        assert_eq!(see(0, 10, 200), (1000, 0));
-        assert_eq!(see(1, 5, 50), (1500, 200));
+        assert_eq!(see(0, 5, 100), (500, 100));
+        assert_eq!(see(1, 2, 20), (700, 120), "both run at a time");
+        assert_eq!(see(0, 10, 200), (1200, 220));
+        assert_eq!(see(1, 5, 50), (1500, 250));
     }
 }

@@ -7,6 +7,7 @@ use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
 use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_sim::experiment::Experiment;
 use weir_sim::results::Results;
@@ -71,6 +72,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    /// Schemes run at a time, each on a core; absent: as many as there are cores. The results are the same
+    #[arg(long, short, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
     /// Read and check the files, run nothing
     #[arg(long)]
     check: bool,
@@ -105,8 +110,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     check_backend(args)?;
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
-            let (schemes, flows) = (experiment.schemes.len(), experiment.flows.len());
-            writeln!(console.out, "{}: ok, {schemes} schemes, {flows} flows", file.display())?;
+            let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
+            writeln!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
         }
         return Ok(());
     }
@@ -123,10 +128,20 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
     let in_mininet = args.on == Backend::Mininet && experiment.host_rate() > MININET_LIMIT;
-    match args.rate.or(in_mininet.then_some(MININET_RATE)) {
-        Some(rate) => experiment.at_rate(rate).map_err(Failure::input),
-        None => Ok(experiment),
+    if let Some(rate) = args.rate.or(in_mininet.then_some(MININET_RATE)) {
+        experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
+    if args.on == Backend::Mininet {
+        // Agents have their flows before the traffic starts.
+        experiment.list_flows().map_err(Failure::input)?;
+    }
+    Ok(experiment)
+}
+
+/// As many as asked for, else as there are cores.
+fn jobs(args: &Args) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    args.jobs.map_or_else(cores, NonZeroUsize::get)
 }
 
 /// Refuses options that would do nothing.
@@ -154,7 +169,8 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
     let outcome = match args.on {
         Backend::Sim => {
-            weir_sim::run(experiment, &mut kept).map_err(Failure::of_run).map(|results| (results, None, None))
+            let results = weir_sim::run_on(experiment, jobs(args), &mut kept);
+            results.map_err(Failure::of_run).map(|results| (results, None, None))
         }
         Backend::Mininet => in_mininet(experiment, args, &mut kept),
     };
@@ -281,6 +297,13 @@ mod tests {
         list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
+    /// The kinds that there are.
+    fn variants(yaml: &str) -> Vec<String> {
+        let kinds = expected_keys(yaml);
+        assert!(kinds.len() > 4, "{kinds:?}");
+        kinds
+    }
+
     #[test]
     fn the_help_names_every_key() {
         let example = example();
@@ -292,12 +315,14 @@ mod tests {
         }
         keys.extend(expected_keys(&example.replace("observe: {", "observe: {bogus: 1, ")));
         keys.extend(expected_keys(&example.replace("{from: h1,", "{bogus: 1, from: h1,")));
-        for kind in ["permutation", "messages", "incast"] {
+        for kind in variants(&format!("{example}\nworkload: {{kind: bogus}}\n")) {
             let workload = format!("{example}\nworkload: {{kind: {kind}, bogus: 1}}\n");
             keys.extend(expected_keys(&workload));
+            assert!(FILES.contains(&format!("\n  {kind} ")), "{kind}");
         }
-        for kind in ["dumbbell", "star", "leaf-spine", "fat-tree", "custom"] {
-            keys.extend(expected_keys(&topology(kind)));
+        for kind in variants("topology: {kind: bogus}\n") {
+            keys.extend(expected_keys(&topology(&kind)));
+            assert!(FILES.contains(&format!("\n  {kind} ")), "{kind}");
         }
         for key in keys {
             assert!(FILES.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == key), "{key}");

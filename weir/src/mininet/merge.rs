@@ -60,7 +60,8 @@ impl<'a> Seen<'a> {
             retransmits: self.counts.retransmits,
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
-            fct: fct::summarise(&records),
+            fct: fct::summarise(&records, &self.experiment.spec.observe.size_classes),
+            jobs: None,
             policy: None,
         };
         let trace = SchemeTrace {
@@ -100,9 +101,11 @@ impl<'a> Seen<'a> {
     fn record(&self, flow: &Flow, seen: &FlowResult) -> FlowRecord {
         let topology = &self.experiment.topology;
         FlowRecord {
-            flow: flow.name.clone(),
-            from: topology.host(flow.from).name.clone(),
-            to: topology.host(flow.to).name.clone(),
+            from: topology.host(flow.from).name.as_str().into(),
+            to: topology.host(flow.to).name.as_str().into(),
+            nth: flow.nth,
+            port: flow.entropy_port,
+            incast: flow.incast,
             size: flow.size,
             start: flow.start,
             fct: seen.fct_ns.filter(|_| seen.state == FlowState::Finished).map(Time::from_ns),

@@ -1,9 +1,13 @@
 //! The CSV files: one row for each sample, with the scheme in the first column. Times are in
 //! microseconds, exact to the picosecond.
 
+use super::dir::file_name;
 use super::format::micros;
 use csv::Writer;
-use std::{fs::File, io, path::Path};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::{fs, fs::File, io, path::Path};
 use weir_sim::results::{Results, SchemeTrace};
 use weir_units::Time;
 
@@ -18,10 +22,17 @@ pub struct Tables {
     pub rates: bool,
     /// `pauses.csv`: each PFC frame.
     pub pauses: bool,
+    /// `fct-<scheme>.txt`: finished flows in the HPCC simulator's eight columns.
+    pub fct: bool,
 }
 
-/// Writes the chosen tables into `dir`.
-pub fn write(dir: &Path, tables: Tables, results: &Results) -> io::Result<()> {
+/// Writes the chosen tables into `dir`; `addresses` are those of the hosts.
+pub fn write(
+    dir: &Path,
+    tables: Tables,
+    addresses: &BTreeMap<String, Ipv4Addr>,
+    results: &Results,
+) -> io::Result<()> {
     let traces =
         || results.order.iter().filter_map(|label| Some((label.as_str(), results.traces.get(label)?)));
     if tables.flows {
@@ -42,7 +53,30 @@ pub fn write(dir: &Path, tables: Tables, results: &Results) -> io::Result<()> {
     if tables.pauses {
         file(&dir.join("pauses.csv"), "scheme,time_us,switch,port,priority,event", traces(), pauses)?;
     }
+    if tables.fct {
+        for (label, trace) in traces() {
+            fs::write(dir.join(format!("fct-{}.txt", file_name(label))), fct(trace, addresses))?;
+        }
+    }
     Ok(())
+}
+
+/// `sip dip sport dport size start fct ideal`, addresses in hexadecimal and times in nanoseconds, as the HPCC simulator's
+/// fct files, whose `fct_analysis.py` reads it. The port that it goes to says what a flow is.
+fn fct(trace: &SchemeTrace, addresses: &BTreeMap<String, Ipv4Addr>) -> String {
+    const NORMAL: u32 = 100;
+    const INCAST: u32 = 200;
+    let address = |name: &str| addresses.get(name).map_or(0, |ip| ip.to_bits());
+    let mut text = String::new();
+    for flow in &trace.flows {
+        let (Some(size), Some(fct), Some(ideal)) = (flow.size, flow.fct, flow.ideal) else { continue };
+        let (from, to) = (address(&flow.from), address(&flow.to));
+        let (port, start) = (if flow.incast { INCAST } else { NORMAL }, flow.start.as_ns());
+        let (sport, size, fct, ideal) = (flow.port, size.get(), fct.as_ns(), ideal.as_ns());
+        writeln!(text, "{from:08x} {to:08x} {sport} {port} {size} {start} {fct} {ideal}")
+            .expect("a String takes all");
+    }
+    text
 }
 
 type Rows = fn(&mut Writer<File>, &str, &SchemeTrace) -> csv::Result<()>;
@@ -66,7 +100,7 @@ fn flows(writer: &mut Writer<File>, scheme: &str, trace: &SchemeTrace) -> csv::R
     for flow in &trace.flows {
         writer.write_record([
             scheme,
-            &flow.flow,
+            &flow.name(),
             &flow.from,
             &flow.to,
             &flow.size.map(|s| s.get().to_string()).unwrap_or_default(),

@@ -7,10 +7,6 @@ use weir_sim::experiment::{CsvFile, Experiment};
 pub fn describe(experiment: &Experiment) -> Run {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);
-    let flows = match experiment.flows.len() {
-        1 => "1 flow".to_owned(),
-        n => format!("{n} flows"),
-    };
     let pfc = match spec.pfc.on() {
         None => "off".to_owned(),
         Some(pfc) => {
@@ -20,7 +16,7 @@ pub fn describe(experiment: &Experiment) -> Run {
     let facts = [
         ("topology", topology(experiment)),
         ("scale", scale(experiment)),
-        ("traffic", flows),
+        ("traffic", traffic(experiment)),
         ("duration", spec.duration.to_string()),
         ("MTU", format!("{} B", spec.mtu.get())),
         ("PFC", pfc),
@@ -39,7 +35,9 @@ pub fn describe(experiment: &Experiment) -> Run {
             queues: asked(CsvFile::Queues),
             rates: asked(CsvFile::Rates),
             pauses: asked(CsvFile::Pauses),
+            fct: asked(CsvFile::Fct),
         },
+        addresses: experiment.topology.hosts.iter().map(|host| (host.name.clone(), host.ip)).collect(),
         paper: spec
             .paper
             .iter()
@@ -52,6 +50,18 @@ pub fn describe(experiment: &Experiment) -> Run {
             })
             .collect(),
     }
+}
+
+/// `2 flows`, and by which rules there are more.
+pub fn traffic(experiment: &Experiment) -> String {
+    let listed = match experiment.flows.len() {
+        0 if experiment.makes_flows() => None,
+        1 => Some("1 flow".to_owned()),
+        n => Some(format!("{n} flows")),
+    };
+    let made = experiment.spec.all_workloads().filter(|(_, workload)| workload.is_lazy());
+    let made = made.map(|(_, workload)| workload.to_string()).filter(|_| experiment.makes_flows());
+    listed.into_iter().chain(made).collect::<Vec<_>>().join("; ")
 }
 
 /// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.

@@ -48,6 +48,11 @@ const OURS: [&str; 8] = [
     "pauses.csv",
 ];
 
+/// Files of which a run has as many as it has charts or schemes.
+fn is_numbered(name: &str) -> bool {
+    name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"))
+}
+
 /// What a directory is called in which a run is not at its end. One that stays was killed.
 const PARTIAL: &str = ".partial";
 /// Where a partial directory holds what is being written.
@@ -239,7 +244,7 @@ fn check(dir: &Path) -> Result<(), DirError> {
         .collect::<Result<_, _>>()
         .map_err(io)?;
     let is_ours =
-        |name: &String| OURS.contains(&name.as_str()) || name.ends_with(".svg") || name.starts_with(NEXT);
+        |name: &String| OURS.contains(&name.as_str()) || is_numbered(name) || name.starts_with(NEXT);
     let a_run = names.iter().any(|name| name == "summary.json" || name.starts_with(NEXT));
     match names.iter().find(|name| !a_run || !is_ours(name)) {
         Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry: entry.clone() }),

@@ -114,17 +114,17 @@ impl TimeAxis {
 /// When flows join after the beginning: one mark a moment, none at all if there are many.
 fn later_starts(schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let Some(first) = schemes.first() else { return Vec::new() };
-    let mut starts: Vec<(Time, Vec<&str>)> = Vec::new();
+    let mut starts: Vec<(Time, Vec<String>)> = Vec::new();
     for flow in first.trace.flows.iter().filter(|flow| flow.start > Time::ZERO) {
         match starts.iter_mut().find(|(time, _)| *time == flow.start) {
-            Some((_, names)) => names.push(&flow.flow),
-            None => starts.push((flow.start, vec![&flow.flow])),
+            Some((_, names)) => names.push(flow.name()),
+            None => starts.push((flow.start, vec![flow.name()])),
+        }
+        if starts.len() > MOST_MARKS {
+            return Vec::new();
         }
     }
-    if starts.len() > MOST_MARKS {
-        return Vec::new();
-    }
-    let words = |names: Vec<&str>| match names[..] {
+    let words = |names: Vec<String>| match &names[..] {
         [one] => format!("{} starts", format::flow(one)),
         _ => format!("{} flows start", names.len()),
     };

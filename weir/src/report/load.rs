@@ -137,9 +137,11 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
     rows(dir, "flows.csv", |row: FlowRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         trace.flows.push(FlowRecord {
-            flow: row.flow,
-            from: row.from,
-            to: row.to,
+            nth: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
+            from: row.from.into(),
+            to: row.to.into(),
+            port: 0,
+            incast: false,
             size: row.size_bytes.map(Bytes::new),
             start: time(&row.start_us)?,
             fct: optional(&row.fct_us)?,
@@ -237,7 +239,7 @@ mod tests {
     fn what_was_written_is_read_back() {
         for results in [sample::dumbbell(), sample::workload()] {
             let dir = tempfile::tempdir().unwrap();
-            let tables = Tables { flows: true, queues: true, rates: true, pauses: true };
+            let tables = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
             report::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
             let again = load(dir.path()).unwrap();
             assert_eq!(again.results.summary, results.summary);

@@ -29,6 +29,8 @@ pub use paper::PaperValue;
 
 use chart::Size;
 use figures::Layout;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::{fs, io, path::Path};
 use weir_sim::results::Results;
 
@@ -48,6 +50,8 @@ pub struct Run {
     pub yaml: String,
     /// Which CSV files to write.
     pub tables: Tables,
+    /// Hosts by name.
+    pub addresses: BTreeMap<String, Ipv4Addr>,
     /// Published values to stand beside ours.
     pub paper: Vec<PaperValue>,
 }
@@ -63,7 +67,7 @@ impl Run {
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join("summary.json"), summary_json(results)?)?;
-    csv::write(dir, run.tables, results)?;
+    csv::write(dir, run.tables, &run.addresses, results)?;
     let sections = figures::sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn csv_rows_are_exact() {
-        let all = Tables { flows: true, queues: true, rates: true, pauses: true };
+        let all = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
         let (dir, _) = written(&sample::dumbbell_of(4), all);
         let rows = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         let queues = rows("queues.csv");
@@ -212,6 +216,17 @@ mod tests {
         assert_eq!(rows("rates.csv").lines().count(), 1 + 2 * 2 * 4);
         assert!(rows("flows.csv").contains("\nfncc,h2->h3,h2,h3,,300,,,,"), "{}", rows("flows.csv"));
         assert_eq!(rows("pauses.csv"), "scheme,time_us,switch,port,priority,event\n");
+    }
+
+    #[test]
+    fn completion_times_are_in_the_hpcc_simulators_columns() {
+        let tables = Tables { fct: true, ..Tables::default() };
+        let (dir, names) = written(&sample::workload(), tables);
+        assert!(names.contains("fct-fncc.txt"), "{names:?}");
+        let text = fs::read_to_string(dir.path().join("fct-fncc.txt")).unwrap();
+        let columns: Vec<&str> = text.lines().nth(1).unwrap().split(' ').collect();
+        assert_eq!(columns[..6], ["00000000", "00000000", "50000", "100", "800", "5000"]);
+        assert_eq!((columns.len(), columns[7]), (8, "12306"), "the ideal, in whole nanoseconds");
     }
 
     #[test]

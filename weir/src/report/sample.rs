@@ -17,7 +17,8 @@ pub fn run() -> Run {
         about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
         facts: facts.map(|(a, b)| (a.into(), b.into())).into(),
         yaml: "name: quickstart\nseed: 1\n".into(),
-        tables: Tables { flows: true, queues: true, rates: true, pauses: false },
+        tables: Tables { flows: true, queues: true, rates: true, pauses: false, fct: false },
+        addresses: BTreeMap::new(),
         paper: vec![
             PaperValue {
                 what: "peak queue at the first hop, fncc over hpcc".into(),
@@ -85,9 +86,11 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         gbps.map(|g| Bandwidth::from_bps_f64(g * 1e9)).collect()
     };
     let flow = |flow: &str, start| FlowRecord {
-        flow: flow.into(),
         from: flow[..2].into(),
         to: flow[4..].into(),
+        nth: 1,
+        port: 50_000,
+        incast: false,
         size: None,
         start: Time::from_us(start),
         fct: None,
@@ -143,9 +146,11 @@ fn workload_flows(factor: f64) -> Vec<FlowRecord> {
             let ideal = Time::from_ns(12_240 + size.get() / 12);
             let slow = 1.0 + factor * (((i * 7919) % 997) as f64 / 997.0).powi(6) * 8.0;
             FlowRecord {
-                flow: format!("h{}->h{}", i % 16 + 1, (i + 5) % 16 + 1),
-                from: format!("h{}", i % 16 + 1),
-                to: format!("h{}", (i + 5) % 16 + 1),
+                from: format!("h{}", i % 16 + 1).into(),
+                to: format!("h{}", (i + 5) % 16 + 1).into(),
+                nth: 1,
+                port: 50_000,
+                incast: false,
                 size: Some(size),
                 start: Time::from_us(i * 5),
                 fct: Some(Time::from_secs_f64(ideal.as_secs_f64() * slow)),
@@ -177,7 +182,13 @@ fn workload_summary(factor: f64, flows: &[FlowRecord]) -> SchemeSummary {
         marks: (12_345.0 * (factor - 1.0)) as u64,
         pauses: (20.0 * (factor - 1.0)) as u64,
         retransmits: 3,
-        fct: Fct { count: flows.len() as u64, unfinished: 12, slowdown: Some(percentiles(factor)), by_size },
+        fct: Fct {
+            count: flows.len() as u64,
+            unfinished: 12,
+            slowdown: Some(percentiles(factor)),
+            by_size,
+            classes: vec![],
+        },
         ..SchemeSummary::default()
     }
 }

@@ -10,7 +10,7 @@ use weir_controller::client::Program;
 use weir_controller::import::{Imported, import};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
-use weir_controller::topology::{Topology, TopologySpec, build};
+use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_sim::experiment::OffOr;
 
@@ -59,11 +59,21 @@ impl FabricArgs {
         let name = self.topology.display();
         let place = |why: String| Failure::Input(format!("{name}: {why}"));
         let text = read(&self.topology)?;
-        let imported = import(&text).map_err(|error| place(error.to_string()))?;
-        let file = match &imported {
+        let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
+        let mut file = match &imported {
             Some(imported) => File::of(imported.topology.clone()),
             None => File::parse(&text).map_err(place)?,
         };
+        if let TopologySpec::File(TopologyFile { path }) = &file.topology {
+            let path = self.topology.parent().unwrap_or(Path::new("")).join(path);
+            let words = |why: String| place(format!("{}: {why}", path.display()));
+            let text = read(&path)?;
+            imported = import(&text).map_err(|error| words(error.to_string()))?;
+            file.topology = match &imported {
+                Some(imported) => imported.topology.clone(),
+                None => File::parse(&text).map_err(words)?.topology,
+            };
+        }
         for warning in imported.iter().flat_map(|it| &it.warnings) {
             writeln!(std::io::stderr(), "warning: {name}: {warning}")?;
         }

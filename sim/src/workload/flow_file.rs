@@ -1,0 +1,100 @@
+//! Flow files of the HPCC simulator (`FLOW_FILE`).
+//!
+//! ```text
+//! number of flows
+//! source destination priority port bytes start     once for each, start in seconds
+//! ```
+
+use super::Arrival;
+use super::spec::origin;
+use std::fmt::Write as _;
+use weir_controller::export::hpcc_id;
+use weir_controller::topology::{HostIx, Node, Topology};
+use weir_units::{Bytes, Time};
+
+/// Traffic begins after two seconds there: where every flow of a file starts then or later, the two seconds are taken
+/// off, and they are put on where a file is written.
+pub const HPCC_START: Time = Time::from_secs(2);
+/// Priority group of data there.
+const DATA_GROUP: u32 = 3;
+/// Destination port of any flow, and of one of an incast (`schemes.md` §16).
+const PORT: u32 = 100;
+const INCAST_PORT: u32 = 200;
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileFlow {
+    pub from: HostIx,
+    pub to: HostIx,
+    pub incast: bool,
+    pub size: Bytes,
+    pub start: Time,
+}
+
+/// The flows in order of their starts.
+pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, String> {
+    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let (at, header) = lines.next().ok_or("the file is empty")?;
+    let count: usize =
+        header.trim().parse().map_err(|_| format!("line {at}: \"{header}\" is no number of flows"))?;
+    // A topology that came from such a file has names by its ids; in ours the n-th host has the id n.
+    let by_name = topology.host_named("h0").is_some() || topology.switch_named("s0").is_some();
+    let host = |id: &str| {
+        let number: u32 = id.parse().ok()?;
+        if by_name {
+            topology.host_named(&format!("h{number}"))
+        } else {
+            topology.host_ixs().nth(number as usize)
+        }
+    };
+    let mut flows = Vec::new();
+    for (at, line) in lines.by_ref().take(count) {
+        let wrong = |what: &str| format!("line {at}: {what}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [from, to, _, port, size, start] = words[..] else {
+            return Err(wrong("a flow is \"source destination priority port bytes start\""));
+        };
+        let node = |id: &str| host(id).ok_or_else(|| wrong(&format!("\"{id}\" is not the id of a host")));
+        let (from, to) = (node(from)?, node(to)?);
+        let size = size
+            .parse()
+            .ok()
+            .filter(|&size: &u64| size > 0)
+            .ok_or_else(|| wrong("the size is no number of bytes"))?;
+        let start = start.parse().ok().filter(|start: &f64| (0.0..1e6).contains(start));
+        let start = Time::from_secs_f64(start.ok_or_else(|| wrong("the start is no time in seconds"))?);
+        if from == to {
+            return Err(wrong("a host sends to itself"));
+        }
+        flows.push(FileFlow {
+            from,
+            to,
+            incast: port == INCAST_PORT.to_string(),
+            size: Bytes::new(size),
+            start,
+        });
+    }
+    if flows.len() < count {
+        return Err(format!("{} of {count} flows are there", flows.len()));
+    }
+    flows.sort_by_key(|flow| flow.start); // stable: ties keep the file's order
+    let origin = origin(flows.first().map(|flow| flow.start));
+    flows.iter_mut().for_each(|flow| flow.start = flow.start - origin);
+    Ok(flows)
+}
+
+/// The file of these flows.
+pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
+    let mut text = format!("{}\n", flows.len());
+    for flow in flows {
+        let id = |host| hpcc_id(topology, Node::Host(host));
+        let port = if flow.incast { INCAST_PORT } else { PORT };
+        let at = (flow.start + HPCC_START).as_ps();
+        let (from, to, size) = (id(flow.from), id(flow.to), flow.size.get());
+        /// Of a second.
+        const PS: u64 = 1_000_000_000_000;
+        writeln!(text, "{from} {to} {DATA_GROUP} {port} {size} {}.{:012}", at / PS, at % PS)
+            .expect("a String takes all");
+    }
+    text
+}

@@ -1,0 +1,60 @@
+//! `weir export`
+
+use super::folder;
+use crate::console::{Console, Failure};
+use std::io::Write;
+use std::path::PathBuf;
+use weir_controller::export::hpcc_topology;
+use weir_sim::experiment::{Experiment, Flow};
+use weir_sim::workload::{Arrival, write_flow_file};
+use weir_units::Bytes;
+
+/// Write an experiment's topology and flows for the HPCC simulator
+///
+/// Leaves topology.txt and flow.txt in its formats: the same graph, and the same flows at the same times. Experiments
+/// read such files too: `topology: {kind: file, path: ..}` and `workload: {kind: file, path: ..}`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Experiment file (YAML)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Replace a key, as `weir run` does
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Seed of every random stream, instead of the file's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Where to write; made if it is not there
+    #[arg(long, short, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let experiment = Experiment::load(&args.file, &args.set, args.seed).map_err(Failure::input)?;
+    let flows = experiment.all_flows().map_err(Failure::input)?;
+    let topology = &experiment.topology;
+    let endless = flows.iter().filter(|flow| flow.size.is_none()).count();
+    let arrivals: Vec<Arrival> = flows.into_iter().filter_map(arrival).collect();
+    let dir = folder(&args.out)?;
+    let files =
+        [("topology.txt", hpcc_topology(topology)), ("flow.txt", write_flow_file(topology, &arrivals))];
+    for (name, text) in files {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+        writeln!(console.out, "{}", path.display())?;
+    }
+    if endless > 0 {
+        writeln!(console.out, "{endless} flows without a size are left out: there every flow has one.")?;
+    }
+    Ok(())
+}
+
+fn arrival(flow: Flow) -> Option<Arrival> {
+    let Flow { from, to, start, size, announces, incast, .. } = flow;
+    let size: Bytes = size?;
+    Some(Arrival { from, to, start, size, announces, incast, tag: 0 })
+}
