@@ -12,7 +12,7 @@ use weir_units::Time;
 /// What a thread tells the caller's.
 enum Word {
     Look { index: usize, now: Time, end: Time, packet_hops: u64 },
-    Keep(Part),
+    Keep(Box<Part>),
     Done(Box<Result<Part, RunError>>, ControlFlow<()>),
 }
 
@@ -38,7 +38,7 @@ impl Observer for Relay<'_> {
     }
     fn keep(&mut self, part: Part) {
         // Nobody hears it only when the caller is gone.
-        let _ = self.words.send(Word::Keep(part));
+        let _ = self.words.send(Word::Keep(Box::new(part)));
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run_all(
                         wanted[index].store(true, Ordering::Relaxed);
                     }
                 }
-                Word::Keep(part) => observer.keep(part),
+                Word::Keep(part) => observer.keep(*part),
                 Word::Done(result, flow) => {
                     whole &= flow.is_continue();
                     match *result {

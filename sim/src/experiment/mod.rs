@@ -503,7 +503,7 @@ fn resolve_own_schemes(
         claims.push((format!("{place}.scheme"), hosts, scheme));
     }
     let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
-    let mut said: BTreeMap<HostIx, Option<(&str, &BTreeMap<String, String>)>> = BTreeMap::new();
+    let mut said = BTreeMap::new();
     for (place, hosts, entry) in &claims {
         let says = entry.map(|entry| (entry.scheme.as_str(), &entry.set));
         for host in hosts {

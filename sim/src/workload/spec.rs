@@ -16,6 +16,9 @@ use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx, Topology};
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
+/// The key that is wrong, and why.
+type Wrong = (&'static str, String);
+
 /// Flows by a rule.
 #[serde_as]
 #[skip_serializing_none]
@@ -267,7 +270,7 @@ impl WorkloadSpec {
     pub(crate) fn own_scheme(
         &self,
         topology: &Topology,
-    ) -> Result<(Vec<HostIx>, Option<&SchemeEntry>), (&'static str, String)> {
+    ) -> Result<(Vec<HostIx>, Option<&SchemeEntry>), Wrong> {
         let set =
             |key, hosts: &Option<String>| host_set(topology, hosts.as_deref()).map_err(|why| (key, why));
         Ok(match self {
