@@ -186,6 +186,12 @@ fn what_is_wrong_is_said() {
     // The key is looked at before anything else is done.
     let run = ["run", quickstart, "--on", "mininet", "--policy-key", key.to_str().expect("a path")];
     refused(&run, "a key of 5 bytes can be guessed");
+    // What only virtual time can do is not passed over in silence.
+    fs::write(&key, "of sixteen bytes or more").expect("written");
+    let faults = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/policy-faults.yaml");
+    let run =
+        ["run", faults, "--on", "mininet", "--rate", "10Mbps", "--policy-key", key.to_str().expect("a path")];
+    refused(&run, "are for virtual time");
     // A socket that nobody listens at any more.
     drop(std::os::unix::net::UnixListener::bind(folder.path().join("h9.sock")).expect("a socket"));
     let dead = weir(&["policy", "show", "--via", "h9"]);
@@ -280,6 +286,7 @@ flows:
   - {from: h15, to: h7}
   - {from: h16, to: h8}
 duration: 300s
+policy: {imin: 200ms}
 observe: {interval: 100ms}
 ";
 

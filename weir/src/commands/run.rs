@@ -213,6 +213,20 @@ type Outcome = (Results, Option<FabricFacts>, Option<Failure>);
 fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Result<Outcome, Failure> {
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
+    let spec = &experiment.spec;
+    if !spec.faults.is_empty()
+        || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
+    {
+        return Err(Failure::input(
+            "`faults`, and `set` and `tune` of `policy`, are for virtual time; in Mininet it is you who cuts links, and \
+             `weir policy set` that sets policies",
+        ));
+    }
+    if spec.policy.is_some() && policy_key.is_none() {
+        return Err(Failure::input(
+            "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
+        ));
+    }
     let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps, policy_key };
     let outcome = mininet::run(experiment, &options, &mut kept.watch)?;
     Ok((outcome.results, Some(outcome.facts), outcome.failure))

@@ -73,6 +73,13 @@ impl Agents {
             if let Some(key) = policy_key {
                 option("--policy-key", key.display().to_string());
                 option("--control", host.name.clone());
+                let own = spec.policy.as_ref();
+                let tuned = [
+                    ("--policy-imin", own.and_then(|it| it.imin).map(|it| it.to_string())),
+                    ("--policy-imax", own.and_then(|it| it.imax).map(|it| it.to_string())),
+                    ("--policy-k", own.and_then(|it| it.k).map(|it| it.to_string())),
+                ];
+                tuned.into_iter().for_each(|(name, value)| value.into_iter().for_each(|it| option(name, it)));
             }
             // Dozens of agents share few cores.
             option("--spin", "0us".into());

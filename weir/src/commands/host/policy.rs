@@ -35,7 +35,7 @@ pub struct PolicyOptions {
     #[arg(long, value_name = "NAME", requires = "policy_key")]
     control: Option<String>,
 
-    /// Shortest interval of Trickle's timer; absent: 4 times --base-rtt
+    /// Shortest interval of Trickle's timer; absent: 16 times --base-rtt
     #[arg(long, value_name = "TIME", requires = "policy_key")]
     policy_imin: Option<Time>,
 
