@@ -92,14 +92,17 @@ pub fn run(tasks: &[Task], jobs: usize, fresh: bool, watched: bool) -> Result<Ve
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
     let bar = Bar::new(open.len(), watched);
+    // Fewer runs than cores: each has several for its schemes.
+    let workers = jobs.clamp(1, open.len().max(1));
+    let threads = (jobs / workers).max(1);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, open.len().max(1)) {
+        for _ in 0..workers {
             let worker = || {
                 while let (false, Some(&task)) =
                     (interrupted(), open.get(next.fetch_add(1, Ordering::SeqCst)))
                 {
-                    let came = one(&tasks[task], &bar, task);
+                    let came = one(&tasks[task], threads, &bar, task);
                     done.lock().expect("no worker panics here").push((task, came));
                 }
             };
@@ -117,13 +120,13 @@ pub fn run(tasks: &[Task], jobs: usize, fresh: bool, watched: bool) -> Result<Ve
 }
 
 /// One run; no summary if it was broken off.
-fn one(task: &Task, bar: &Bar, index: usize) -> Result<Option<Summary>, Failure> {
+fn one(task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Summary>, Failure> {
     let experiment = task.load()?;
     let run = report::describe(&experiment);
     let place = RunDir::at(&task.dir).map_err(Failure::input)?;
     let keeper = Keeper::new(place, &run, &experiment).map_err(Failure::work)?;
-    let mut eye = Eye { keeper, bar, index };
-    let outcome = weir_sim::run(&experiment, &mut eye);
+    let mut eye = Eye { keeper, bar, index, shares: Vec::new() };
+    let outcome = weir_sim::run_on(&experiment, threads, &mut eye);
     let Eye { keeper, .. } = eye;
     let results = match outcome {
         Ok(results) => results,
@@ -179,12 +182,15 @@ struct Eye<'a> {
     keeper: Keeper<'a>,
     bar: &'a Bar,
     index: usize,
+    /// How far each scheme is: several may run at a time.
+    shares: Vec<f64>,
 }
 
 impl Observer for Eye<'_> {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        let share = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done = (p.index as f64 + share) / p.of as f64;
+        self.shares.resize(p.of, 0.0);
+        self.shares[p.index] = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done = self.shares.iter().sum::<f64>() / p.of as f64;
         // The last step is for who has written its results.
         self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
         if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
