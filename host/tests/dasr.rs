@@ -268,6 +268,20 @@ fn a_list_is_private_to_its_tenant() {
     }
 }
 
+/// A list that comes when one of its senders is done already, or that names one that never comes: after a while nobody
+/// waits for them. Who comes later counts like any other.
+#[test]
+fn who_is_announced_and_does_not_come_is_forgotten() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(9, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2), addr(3)]), 4);
+    assert_eq!(n(&mut host, t + us(200), &data(9, 1, 1000, Flags::NONE)), 4);
+    assert_eq!(n(&mut host, t + us(201), &data(9, 1, 2000, Flags::NONE)), 2);
+    assert_eq!(n(&mut host, t + us(201), &data(3, 1, 0, Flags::START)), 3);
+    assert_eq!(n(&mut host, t + us(500), &data(9, 1, 3000, Flags::NONE)), 3);
+}
+
 /// A tenant that announces thousands leaves room for who really sends.
 #[test]
 fn announcements_are_bounded_and_leave_room() {

@@ -106,7 +106,8 @@ fn the_weir_header_is_laid_out_the_same() {
     let values = BTreeMap::from([
         ("version", 1),
         ("kind", 5),
-        ("flags", 0xa5),
+        ("express", 1),
+        ("flags", 0x25),
         ("tokens", 9),
         ("subflow", 6),
         ("int_format", 2),

@@ -31,6 +31,7 @@ use weir_units::{Bytes, Time};
 #[derive(Clone, Debug)]
 pub(super) struct Dasr {
     look_ahead: bool,
+    announced_for: Time,
     tenant_bits: f64,
     soft_state: Time,
     window: Or<HostsOwn, Time>,
@@ -44,6 +45,7 @@ impl Default for Dasr {
     fn default() -> Self {
         Dasr {
             look_ahead: true,
+            announced_for: Time::from_us(200),
             tenant_bits: 16.0,
             soft_state: Time::from_secs(2),
             window: Or::word(),
@@ -72,6 +74,18 @@ impl Scheme for Dasr {
                     help: "Count senders that another sender announces.",
                 },
                 |c: &mut Dasr| &mut c.look_ahead,
+            ),
+            KnobOf::new(
+                Knob {
+                    name: "announced_for",
+                    unit: "s",
+                    default: "200us",
+                    range: "a time above 0",
+                    symbol: "-",
+                    source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
+                    help: "Who was announced and has not begun for so long is not counted any more.",
+                },
+                |c: &mut Dasr| &mut c.announced_for,
             ),
             KnobOf::number(
                 Knob {
@@ -164,7 +178,11 @@ impl Scheme for Dasr {
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(DasrReceiver {
-            senders: Senders::new(self.soft_state, self.look_ahead.then_some(self.tenant_bits as u32)),
+            senders: Senders::new(
+                self.soft_state,
+                self.look_ahead.then_some(self.tenant_bits as u32),
+                self.announced_for,
+            ),
             state: StateMachine::new(
                 self.window.or(host.base_rtt),
                 host.nic_rate.as_bps_f64(),

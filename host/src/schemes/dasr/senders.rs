@@ -1,5 +1,5 @@
 use crate::scheme::DataEvent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
@@ -9,11 +9,14 @@ pub(super) struct Senders {
     /// Leading bits of an address that name its tenant; `None` if no announcement counts.
     tenant_bits: Option<u32>,
     soft_state: Time,
+    announced_for: Time,
     known: BTreeMap<Ipv4Addr, Sender>,
     /// Those of `known` that have sent, whatever their tenant.
     active: u16,
     /// Those that have not, by tenant: they count for their own tenant only.
     expected: BTreeMap<u32, u16>,
+    /// When each was announced, oldest first.
+    announced: VecDeque<(Time, Ipv4Addr)>,
     swept: Time,
 }
 
@@ -34,10 +37,12 @@ const SWEEPS: u64 = 8;
 const LISTED_BITS: u32 = 0xffff;
 
 impl Senders {
-    pub fn new(soft_state: Time, tenant_bits: Option<u32>) -> Senders {
+    pub fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> Senders {
         Senders {
             tenant_bits,
             soft_state,
+            announced_for,
+            announced: VecDeque::new(),
             known: BTreeMap::new(),
             active: 0,
             expected: BTreeMap::new(),
@@ -48,6 +53,7 @@ impl Senders {
     /// Takes note of a packet and returns n for who sent it.
     pub fn count(&mut self, data: &DataEvent<'_>) -> u16 {
         self.sweep(data.now);
+        self.stop_expecting(data.now);
         if let Some(sender) = self.known.get_mut(&data.source) {
             sender.last = data.now;
             let arrives = data.first && std::mem::take(&mut sender.expected);
@@ -90,6 +96,21 @@ impl Senders {
             {
                 self.known.insert(sender, Sender { messages: 1, last: data.now, expected: true });
                 *self.expected.entry(tenant).or_default() += 1;
+                self.announced.push_back((data.now, sender));
+            }
+        }
+    }
+
+    /// Drops who was announced and has not come: a message of one packet can be over when the list that names its sender
+    /// arrives.
+    fn stop_expecting(&mut self, now: Time) {
+        while let Some((at, sender)) =
+            self.announced.pop_front_if(|(at, _)| now.saturating_sub(*at) > self.announced_for)
+        {
+            // It may have come, gone and been announced again since.
+            if self.known.get(&sender).is_some_and(|it| it.expected && it.last == at) {
+                self.known.remove(&sender);
+                self.no_longer_expected(sender);
             }
         }
     }
@@ -100,15 +121,12 @@ impl Senders {
             return;
         }
         self.swept = now;
-        let is_dead = |sender: &Sender| now.saturating_sub(sender.last) > self.soft_state;
+        let is_dead = |sender: &Sender| !sender.expected && now.saturating_sub(sender.last) > self.soft_state;
         let dead: Vec<_> =
             self.known.iter().filter(|(_, sender)| is_dead(sender)).map(|(&at, _)| at).collect();
         for address in dead {
-            match self.known.remove(&address) {
-                Some(Sender { expected: true, .. }) => self.no_longer_expected(address),
-                Some(_) => self.active -= 1,
-                None => {}
-            }
+            self.known.remove(&address);
+            self.active -= 1;
         }
     }
 
