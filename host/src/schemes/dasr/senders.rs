@@ -104,9 +104,10 @@ impl Senders {
     /// Drops who was announced and has not come: a message of one packet can be over when the list that names its sender
     /// arrives.
     fn stop_expecting(&mut self, now: Time) {
-        while let Some((at, sender)) =
-            self.announced.pop_front_if(|(at, _)| now.saturating_sub(*at) > self.announced_for)
+        while let Some(&(at, sender)) = self.announced.front()
+            && now.saturating_sub(at) > self.announced_for
         {
+            self.announced.pop_front();
             // It may have come, gone and been announced again since.
             if self.known.get(&sender).is_some_and(|it| it.expected && it.last == at) {
                 self.known.remove(&sender);
