@@ -2,7 +2,7 @@
 //!
 //! A run holds the flows that are under way and, of those that are over, a record each; a source holds what it needs
 //! to make the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
-//! closed loops of [`closed`] start a flow because another has ended.
+//! closed loops (`closed.rs`) start a flow because another has ended.
 
 mod closed;
 mod flow_file;
