@@ -1,6 +1,6 @@
 //! A running agent's policy: what may be asked of it, and what of it is kept.
 //!
-//! Whoever owns the agent owns the sockets and files. It hands over [`Orders`], the agent answers them between two frames,
+//! Whoever owns the agent owns the sockets and files. It hands over [`PolicyOrder`]s, the agent answers them between two frames,
 //! and gives out its state whenever that is worth keeping.
 
 use crate::policy::{Held, Origin, PolicyError, PolicyId};
