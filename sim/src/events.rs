@@ -61,9 +61,16 @@ impl Event {
     }
 }
 
-/// `(picoseconds, sequence | index | kind)`: the derived order is time, then order of scheduling.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry(u64, u64);
+/// Picoseconds above, then `sequence | index | kind`: the order of the numbers is time, then order of scheduling.
+type Entry = u128;
+
+fn entry(time: Time, word: u64) -> Entry {
+    (u128::from(time.as_ps()) << 64) | u128::from(word)
+}
+
+fn event_of(entry: Entry) -> Event {
+    Event::unpack(entry as u64)
+}
 
 const ARITY: usize = 4;
 
@@ -80,7 +87,7 @@ impl EventQueue {
     pub fn push(&mut self, time: Time, event: Event) {
         let word = (self.sequence << (INDEX_BITS + KIND_BITS)) | event.pack();
         self.sequence += 1;
-        let entry = Entry(time.as_ps(), word);
+        let entry = entry(time, word);
         let mut hole = self.heap.len();
         self.heap.push(entry);
         while hole > 0 {
@@ -97,7 +104,7 @@ impl EventQueue {
     /// The earliest event, and some of those that follow, the second among them.
     #[inline]
     pub fn upcoming(&self) -> impl Iterator<Item = Event> {
-        self.heap.iter().take(1 + ARITY).map(|entry| Event::unpack(entry.1))
+        self.heap.iter().take(1 + ARITY).map(|&entry| event_of(entry))
     }
 
     /// Takes the earliest event.
@@ -110,24 +117,27 @@ impl EventQueue {
             let mut hole = 0;
             loop {
                 let child = hole * ARITY + 1;
-                if child >= len {
-                    break;
-                }
-                let mut least = child;
-                for other in child + 1..(child + ARITY).min(len) {
-                    if self.heap[other] < self.heap[least] {
-                        least = other;
+                let (least, which) = match self.heap.get(child..child + ARITY) {
+                    // Which is least is a coin toss, so it is reckoned without branches.
+                    Some(&[a, b, c, d]) => {
+                        let left = (a.min(b), child + usize::from(b < a));
+                        let right = (c.min(d), child + 2 + usize::from(d < c));
+                        if right.0 < left.0 { right } else { left }
                     }
-                }
-                if self.heap[least] >= last {
+                    _ => match (child..len).map(|which| (self.heap[which], which)).min() {
+                        Some(least) => least,
+                        None => break,
+                    },
+                };
+                if least >= last {
                     break;
                 }
-                self.heap[hole] = self.heap[least];
-                hole = least;
+                self.heap[hole] = least;
+                hole = which;
             }
             self.heap[hole] = last;
         }
-        Some((Time::from_ps(first.0), Event::unpack(first.1)))
+        Some((Time::from_ps((first >> 64) as u64), event_of(first)))
     }
 }
 
