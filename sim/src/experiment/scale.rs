@@ -64,6 +64,7 @@ impl Scale {
         let mut times = vec![&mut spec.duration, &mut spec.observe.interval];
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.transport.base_rtt);
+        times.extend(&mut spec.transport.active_window);
         // Left out it would be what it is at full speed, and shorter than a round trip.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::MIN_RTO));
         for flow in &mut spec.flows {

@@ -183,6 +183,10 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Time>,
+    /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_window: Option<Time>,
 }
 
 /// What makes up for losses.
@@ -210,7 +214,13 @@ fn default_ack_every() -> u32 {
 
 impl Default for TransportSpec {
     fn default() -> Self {
-        TransportSpec { ack_every: default_ack_every(), base_rtt: None, recovery: None, min_rto: None }
+        TransportSpec {
+            ack_every: default_ack_every(),
+            base_rtt: None,
+            recovery: None,
+            min_rto: None,
+            active_window: None,
+        }
     }
 }
 

@@ -68,6 +68,9 @@ impl Agents {
             if let Some(min_rto) = spec.transport.min_rto {
                 option("--min-rto", min_rto.to_string());
             }
+            if let Some(active_window) = spec.transport.active_window {
+                option("--active-window", active_window.to_string());
+            }
             option("--for", spec.duration.to_string());
             option("--sample", sample.to_string());
             if let Some(key) = policy_key {

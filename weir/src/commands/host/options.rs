@@ -60,6 +60,10 @@ pub struct HostOptions {
     /// Shortest retransmission timeout with selective recovery
     #[arg(long, default_value_t = MIN_RTO, value_name = "TIME")]
     min_rto: Time,
+
+    /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times
+    #[arg(long, value_name = "TIME")]
+    active_window: Option<Time>,
 }
 
 /// How it runs.
@@ -185,6 +189,7 @@ impl HostOptions {
         config.ack_every = self.ack_every;
         config.transport.recovery = self.recovery;
         config.transport.min_rto = self.min_rto;
+        config.transport.active_window = self.active_window;
         Ok(config)
     }
 }
