@@ -27,7 +27,7 @@ pub struct Args {
     /// A key and the values it takes: key=a,b,c or seed=1..5
     ///
     /// Keys are those of `weir run --set`. Commas within brackets belong to a value. Without any, those of the
-    /// file's `sweep` block.
+    /// file's `sweep` block. Keys that change together: a+b=1+10,2+20.
     #[arg(long, value_name = "KEY=VALUES")]
     over: Vec<String>,
 

@@ -3,6 +3,8 @@
 use crate::report::dir::file_name;
 use sha2::{Digest, Sha256};
 
+/// Between keys that change together, and their values: `a+b=1+10,2+20`.
+const TOGETHER: char = '+';
 /// The axis whose values are means over, not compared.
 pub const SEED: &str = "seed";
 /// A sweep of more runs than this is a slip of the keyboard.
@@ -11,7 +13,7 @@ const MOST_CELLS: usize = 100_000;
 /// A key of the experiment and the values it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// As in `--set`, or [`SEED`].
+    /// As in `--set`, several of them with [`TOGETHER`] between, or [`SEED`].
     pub key: String,
     /// In the order given.
     pub values: Vec<String>,
@@ -39,6 +41,10 @@ impl Axis {
         }
         if key == SEED && values.iter().any(|value| value.parse::<u64>().is_err()) {
             return wrong("a seed is a whole number");
+        }
+        let keys = key.split(TOGETHER).count();
+        if let Some(value) = values.iter().find(|value| keys > 1 && value.split(TOGETHER).count() != keys) {
+            return wrong(&format!("{value} is not {keys} values with {TOGETHER} between them"));
         }
         for (i, value) in values.iter().enumerate() {
             if values[..i].contains(value) {
@@ -135,7 +141,16 @@ impl Grid {
 
     /// What a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        self.compared().map(|(place, axis)| format!("{}={}", axis.key, cell.values[place])).collect()
+        let set = |(place, axis): (usize, &Axis)| -> Vec<String> {
+            let (key, value) = (&axis.key, &cell.values[place]);
+            match key.contains(TOGETHER) {
+                true => {
+                    key.split(TOGETHER).zip(value.split(TOGETHER)).map(|(k, v)| format!("{k}={v}")).collect()
+                }
+                false => vec![format!("{key}={value}")],
+            }
+        };
+        self.compared().flat_map(set).collect()
     }
 
     /// The name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
@@ -196,6 +211,17 @@ mod tests {
         assert_eq!((grid.point(&cells[4]), grid.seed(&cells[4])), (vec!["0.4".to_owned()], Some(2)));
         assert_eq!(grid.overrides(&cells[4]), ["load=0.4"]);
         assert_eq!(Grid::default().cells().len(), 1);
+    }
+
+    #[test]
+    fn keys_that_change_together_are_one_axis() {
+        let grid = grid(&["a.load+b.load=2%+3%,4%+6%", "c=1+2"]);
+        let cells = grid.cells();
+        assert_eq!(cells.len(), 2);
+        assert_eq!(grid.overrides(&cells[1]), ["a.load=4%", "b.load=6%", "c=1+2"]);
+        assert_eq!(grid.point(&cells[1]), ["4%+6%", "1+2"]);
+        let why = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
+        assert!(why.contains("3 is not 2 values"), "{why}");
     }
 
     #[test]
