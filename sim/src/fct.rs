@@ -1,5 +1,6 @@
 //! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (`schemes.md` §16).
 
+use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, JobTimes, Percentiles};
 use weir_units::{Bytes, Time};
 
@@ -31,14 +32,10 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
     if bounds.is_empty() {
         return Vec::new();
     }
-    let lower = [Bytes::ZERO].into_iter().chain(bounds.iter().copied());
-    let upper = bounds.iter().copied().map(Some).chain([None]);
-    lower
-        .zip(upper)
-        .map(|(over, upto)| {
-            let within = |f: &&FlowRecord| {
-                f.size.is_some_and(|size| size > over && upto.is_none_or(|upto| size <= upto))
-            };
+    ranges(bounds)
+        .enumerate()
+        .map(|(class, (over, upto))| {
+            let within = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
             let slowdowns: Vec<f64> = flows.iter().filter(within).filter_map(FlowRecord::slowdown).collect();
             let times = flows.iter().filter(within).filter_map(|f| Some(f.fct?.as_us_f64())).collect();
             FctClass {

@@ -7,14 +7,16 @@
 //!   `weir_switch`, which the drivers on real sockets run as well.
 //! - [`workload`]: the flows that nobody lists, made as time goes on.
 //! - [`medium`]: policies by Trickle without a fabric.
-//! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`] and [`tally`] turn what happened
+//! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`], [`arrivals`] and [`tally`] turn what happened
 //!   into [`results`].
 //!
 //! What this crate does not do: it knows no protocol, no scheme and no P4; it prints and writes
 //! nothing. The only clock it reads is for `wall_s`.
 
+pub mod arrivals;
 pub mod artifacts;
 pub mod assemble;
+pub mod classes;
 pub mod events;
 pub mod experiment;
 pub mod fct;

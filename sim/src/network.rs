@@ -7,6 +7,7 @@
 //! transmitter becomes *free* for the next one. A port with an empty queue and an idle
 //! transmitter has no event at all.
 
+use crate::arrivals::Arrivals;
 use crate::events::{Event, EventQueue};
 use crate::link::{Direction, First, PfcFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -73,6 +74,8 @@ pub struct Network {
     pub policy_sent: Vec<Time>,
     /// Hops of POLICY packets, if somebody counts them.
     pub policy_hops: Option<u64>,
+    /// What data packets are like when they arrive, if somebody asks.
+    pub arrivals: Option<Box<Arrivals>>,
     /// Hosts that may have something to report, to be drained by the caller.
     pub touched: Vec<u32>,
     outbox: Outbox,
@@ -126,6 +129,7 @@ impl Network {
             lost: BTreeMap::new(),
             policy_sent: Vec::new(),
             policy_hops: None,
+            arrivals: None,
             touched: Vec::new(),
             outbox: Outbox::default(),
             pool: PacketPool::default(),
@@ -195,6 +199,9 @@ impl Network {
                 {
                     heard.truncate(HEARD - 1);
                     heard.push_front(packet.bytes().to_vec());
+                }
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.take(packet.bytes(), packet.virtual_len());
                 }
                 nic.host.receive(now, packet.bytes(), packet.virtual_len());
                 self.pool.put(packet);

@@ -1,5 +1,6 @@
 //! Runs an experiment: every scheme by itself on a fresh fabric, the same flows, the same seed.
 
+use crate::arrivals::Arrivals;
 use crate::assemble::{Assembly, assemble};
 use crate::events::{Event, MAX_INDEX};
 use crate::experiment::{Experiment, Flow, Names, Scheme};
@@ -10,7 +11,7 @@ use crate::network::Network;
 use crate::parallel;
 use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
-use crate::results::{Heading, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
+use crate::results::{Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
 use crate::tally;
 use crate::workload::{Ended, Feed};
 use std::collections::{HashMap, VecDeque};
@@ -200,6 +201,8 @@ impl<'e> SchemeRun<'e> {
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let feed = experiment.feed();
+        let arrivals = || Box::new(Arrivals::new(&spec.observe.size_classes));
+        assembly.network.arrivals = spec.observe.packets.then(arrivals);
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
         let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
@@ -323,6 +326,9 @@ impl<'e> SchemeRun<'e> {
             size: flow.size,
             message,
         };
+        if let (Some(arrivals), Some(size)) = (&mut self.assembly.network.arrivals, flow.size) {
+            arrivals.expect(self.experiment.topology.host(flow.from).ip, message, size);
+        }
         let nic = &mut self.assembly.network.nics[flow.from.0 as usize];
         let opened = nic.host.open(self.now, spec);
         let id = opened.expect("message ids are fresh and sizes are checked");
@@ -478,11 +484,23 @@ impl<'e> SchemeRun<'e> {
             fct: fct::summarise(&flows, &self.experiment.spec.observe.size_classes),
             jobs: fct::job_times(self.feed.job_times()),
             policy: self.happenings.summarise(self.now, network),
+            packets: self.packets(),
         };
         let interval = self.experiment.spec.observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows })
+    }
+
+    /// What packets cost and what befell them, if that was counted.
+    fn packets(&self) -> Option<PacketSummary> {
+        let network = self.network();
+        let arrivals = network.arrivals.as_ref()?;
+        Some(PacketSummary {
+            packet_hops: network.packet_hops,
+            link_bytes: network.directions.iter().map(|direction| direction.sent.get()).sum(),
+            classes: arrivals.summarise(),
+        })
     }
 
     /// Payload acknowledged within the fairness window by each flow that ran all through it.

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 pub const PROTOCOL_UDP: u8 = 17;
 
 /// Hops a packet may live. The largest fabric has far fewer.
-const TTL: u8 = 64;
+pub const INITIAL_TTL: u8 = 64;
 /// Flag "don't fragment".
 const DONT_FRAGMENT: u16 = 0x4000;
 /// Flag "more fragments" and the fragment offset.
@@ -137,7 +137,7 @@ impl Ipv4Repr {
         // Identification 0: it is for fragments only (RFC 6864 §4.1).
         out[4..6].copy_from_slice(&[0, 0]);
         out[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
-        out[8] = TTL;
+        out[8] = INITIAL_TTL;
         out[9] = PROTOCOL_UDP;
         out[10..12].copy_from_slice(&[0, 0]);
         out[12..16].copy_from_slice(&self.source.octets());

@@ -18,7 +18,7 @@ pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub use frame::{Direction, FrameRepr, FrameView};
 pub(crate) use frame::{patch_data, patch_grant};
 pub use int::{INT_RECORD_LEN, IntRecord, MAX_RECORD_LEN, RecordFormat};
-pub use ipv4::{Ecn, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
+pub use ipv4::{Ecn, INITIAL_TTL, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
 pub use rate::RateCode;
 pub use udp::{UdpRepr, UdpView};
 pub use weir::{Flags, Kind, WeirRepr, WeirView};

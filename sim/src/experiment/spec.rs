@@ -281,6 +281,9 @@ pub struct ObserveSpec {
     #[serde_as(as = "Vec<AsText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub size_classes: Vec<Bytes>,
+    /// Count marked data packets and the links they crossed, by these classes, and the bytes on all links.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub packets: bool,
 }
 
 impl Default for ObserveSpec {
@@ -292,6 +295,7 @@ impl Default for ObserveSpec {
             fairness_window: None,
             csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
             size_classes: Vec::new(),
+            packets: false,
         }
     }
 }

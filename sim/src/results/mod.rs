@@ -8,7 +8,10 @@ mod summary;
 
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{FlowRecord, PauseRecord, PortSeries, RateSeries, SchemeTrace};
-pub use summary::{Fct, FctBucket, FctClass, JobTimes, Percentiles, QueueSummary, SchemeSummary, Summary};
+pub use summary::{
+    Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles, QueueSummary, SchemeSummary,
+    Summary,
+};
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

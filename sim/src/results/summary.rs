@@ -64,6 +64,42 @@ pub struct SchemeSummary {
     /// Completion times of a workload's jobs, if it has jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobTimes>,
+    /// What all packets cost the network and what befell those of each class of sizes, if `observe.packets` asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketSummary>,
+}
+
+/// Packets on links, and data packets where they arrived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacketSummary {
+    /// As that of the whole [`Summary`], of this scheme.
+    pub packet_hops: u64,
+    /// Frame bytes of all packets on all links, those of hosts too: a packet over three links counts three times.
+    pub link_bytes: u64,
+    /// The classes of `observe.size_classes`, small to large, or one of all; the last has no upper bound.
+    pub classes: Vec<PacketClass>,
+}
+
+/// The data packets of flows of one class of sizes, as their receivers got them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacketClass {
+    /// Their flows are larger than this.
+    pub over_bytes: u64,
+    /// And no larger than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upto_bytes: Option<u64>,
+    /// How many came, those sent again too.
+    pub received: u64,
+    /// How many of them were marked CE.
+    pub marked: u64,
+    /// ACKs that told senders of a mark: receivers may keep it to themselves.
+    pub echoed: u64,
+    /// `marked` over `received`; `None` if nothing was.
+    pub marked_share: Option<f64>,
+    /// `echoed` over `received`.
+    pub echoed_share: Option<f64>,
+    /// Links that a packet crossed, those of the two hosts too, on average.
+    pub mean_links: Option<f64>,
 }
 
 /// From the first request of a job to the last byte of its last answer.

@@ -62,6 +62,7 @@ impl<'a> Seen<'a> {
             suppressions: self.counts.suppressions,
             fct: fct::summarise(&records, &self.experiment.spec.observe.size_classes),
             jobs: None,
+            packets: None,
             policy: None,
         };
         let trace = SchemeTrace {

@@ -1,0 +1,35 @@
+//! The classes of `observe.size_classes`: flows over one bound and up to the next, the last without an upper bound.
+//! Without bounds there is one class, of all.
+
+use weir_units::Bytes;
+
+/// Their bounds, the smallest class first: over this, and up to that.
+pub fn ranges(bounds: &[Bytes]) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
+    let lower = [Bytes::ZERO].into_iter().chain(bounds.iter().copied());
+    lower.zip(bounds.iter().copied().map(Some).chain([None]))
+}
+
+/// The class of a flow of this size, by its number.
+pub fn class_of(size: Bytes, bounds: &[Bytes]) -> usize {
+    bounds.partition_point(|&bound| bound < size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_in_the_range_of_its_class_and_in_no_other() {
+        let bounds = [2_000, 4_000, 8_000].map(Bytes::new);
+        for size in [1, 1_999, 2_000, 2_001, 4_000, 4_001, 8_000, 8_001, 1 << 40].map(Bytes::new) {
+            let within: Vec<usize> = ranges(&bounds)
+                .enumerate()
+                .filter(|(_, (over, upto))| size > *over && upto.is_none_or(|upto| size <= upto))
+                .map(|(class, _)| class)
+                .collect();
+            assert_eq!(within, [class_of(size, &bounds)], "{size}");
+        }
+        assert_eq!(ranges(&[]).collect::<Vec<_>>(), [(Bytes::ZERO, None)]);
+        assert_eq!(class_of(Bytes::new(7), &[]), 0);
+    }
+}
