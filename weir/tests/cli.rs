@@ -275,6 +275,12 @@ fn a_sweep_does_what_is_missing_partial_or_changed_and_nothing_else() {
     let after = names.map(written);
     assert!(after[0] > before[0] && after[1] > before[1] && after[2] == before[2]);
 
+    let file = dir.path().join("tiny.yaml");
+    let noted = fs::read_to_string(&file).unwrap() + "paper: [{what: a queue, value: none}]\n";
+    fs::write(&file, noted).unwrap();
+    let (_, told, _) = sweep(dir.path(), &GRID);
+    assert!(told.contains("6 of them before"), "what a paper says changes no number: {told}");
+
     let (_, told, _) = sweep(dir.path(), &[&GRID[..], &["--set", "duration=110us"]].concat());
     assert!(told.contains("6 of 6 runs done."), "another experiment, none was done before: {told}");
 }

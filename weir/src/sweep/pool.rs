@@ -4,6 +4,7 @@ use crate::commands::interrupted;
 use crate::console::Failure;
 use crate::report::{self, Keeper, Run, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_yaml::Mapping;
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZero;
@@ -51,11 +52,20 @@ impl Task {
 
     /// The results of exactly this run, if they are there and complete.
     fn done(&self, run: &Run) -> Option<Summary> {
-        let same = fs::read_to_string(self.dir.join("run.yaml")).ok()? == run.file();
+        let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
+        let same = decisive(&there)? == decisive(&run.file())?;
         let summary: Summary =
             serde_json::from_str(&fs::read_to_string(self.dir.join("summary.json")).ok()?).ok()?;
         (same && !summary.partial).then_some(summary)
     }
+}
+
+/// What decides a run's numbers: its whole file, the version included, but for what papers say of them.
+fn decisive(file: &str) -> Option<(&str, Mapping)> {
+    let (version, yaml) = file.split_once('\n')?;
+    let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
+    keys.remove("paper");
+    Some((version, keys))
 }
 
 /// What came of a task.
