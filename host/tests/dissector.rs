@@ -7,8 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, RecordFormat,
-    WeirRepr,
+    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr,
 };
 
 const TESTS: &[harness::Test] = &[
@@ -41,20 +40,7 @@ fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
         destination,
         ecn: Ecn::NotEct,
         entropy_port: 50_001,
-        weir: WeirRepr {
-            kind,
-            flags: Flags::NONE,
-            tokens: 0,
-            subflow: 0,
-            format: RecordFormat::ENTRY,
-            concurrency: 0,
-            int_hops: 0,
-            path_id: 0,
-            message,
-            seq,
-            stamp: 0,
-            grant: 0,
-        },
+        weir: WeirRepr { message, seq, ..WeirRepr::of(kind) },
         payload_len: 0,
     }
 }

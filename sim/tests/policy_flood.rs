@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use weir_controller::routes::routes;
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, FrameView, Kind, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC, RecordFormat,
-    WEIR_PORT, WeirRepr,
+    Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
 };
 use weir_sim::assemble::assemble;
 use weir_sim::experiment::Experiment;
@@ -41,20 +40,7 @@ fn experiment(topology: &str, scheme: &str) -> Experiment {
 /// As host `from` sends it.
 fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
     let host = topology.host(from);
-    let weir = WeirRepr {
-        kind: Kind::Policy,
-        flags: Flags::NONE,
-        tokens: 0,
-        subflow: 0,
-        format: RecordFormat::ENTRY,
-        concurrency: 0,
-        int_hops: 0,
-        path_id: 0,
-        message: 0,
-        seq: 0,
-        stamp: 0,
-        grant: 0,
-    };
+    let weir = WeirRepr::of(Kind::Policy);
     let frame = FrameRepr {
         source_mac: host.mac,
         destination_mac: POLICY_GROUP_MAC,

@@ -6,8 +6,7 @@ use crate::event::{HostEvent, PolicyEvent, Transmit};
 use crate::policy::{Heard, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError, fits};
 use crate::stats::DropReason;
 use crate::wire::{
-    Ecn, Flags, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, RecordFormat,
-    WEIR_PORT, WeirRepr,
+    Ecn, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
 };
 use std::collections::VecDeque;
 use weir_units::Time;
@@ -75,20 +74,7 @@ impl Part {
             destination: POLICY_GROUP,
             ecn: Ecn::NotEct,
             entropy_port: WEIR_PORT,
-            weir: WeirRepr {
-                kind: Kind::Policy,
-                flags: Flags::NONE,
-                tokens: 0,
-                subflow: 0,
-                format: RecordFormat::ENTRY,
-                concurrency: 0,
-                int_hops: 0,
-                path_id: 0,
-                message: 0,
-                seq: 0,
-                stamp: 0,
-                grant: 0,
-            },
+            weir: WeirRepr::of(Kind::Policy),
             payload_len: (self.frame.len() - HEADERS_LEN) as u32,
         };
         head.emit(&[], &mut self.frame[..HEADERS_LEN]).is_some()

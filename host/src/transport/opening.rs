@@ -48,18 +48,11 @@ pub(super) fn data_repr(
         ecn: ecn(needs),
         entropy_port: spec.entropy_port,
         weir: WeirRepr {
-            kind: Kind::Data,
             flags,
             tokens,
-            subflow: 0,
             format: needs.records,
-            concurrency: 0,
-            int_hops: 0,
-            path_id: 0,
             message: spec.message,
-            seq: 0,
-            stamp: 0,
-            grant: 0,
+            ..WeirRepr::of(Kind::Data)
         },
         payload_len,
     }

@@ -199,6 +199,24 @@ pub struct WeirRepr {
 }
 
 impl WeirRepr {
+    /// Of that kind, and all else zero.
+    pub const fn of(kind: Kind) -> Self {
+        WeirRepr {
+            kind,
+            flags: Flags::NONE,
+            tokens: 0,
+            subflow: 0,
+            format: RecordFormat::ENTRY,
+            concurrency: 0,
+            int_hops: 0,
+            path_id: 0,
+            message: 0,
+            seq: 0,
+            stamp: 0,
+            grant: 0,
+        }
+    }
+
     /// From a view.
     pub fn parse(view: &WeirView<'_>) -> Self {
         WeirRepr {

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weir_host::agent::results::{Ended, FlowState};
-use weir_host::wire::{Ecn, Flags, FrameRepr, IntRecord, Kind, MAX_HEAD, RateCode, RecordFormat, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
 use weir_units::Bytes;
 
 pub const TESTS: &[Test] = &[
@@ -29,20 +29,7 @@ fn ack(message: u32, port: u16) -> FrameRepr {
         destination: ADDRS[0],
         ecn: Ecn::NotEct,
         entropy_port: port,
-        weir: WeirRepr {
-            kind: Kind::Ack,
-            flags: Flags::NONE,
-            tokens: 0,
-            subflow: 0,
-            format: RecordFormat::ENTRY,
-            concurrency: u16::MAX,
-            int_hops: 0,
-            path_id: 0xabc,
-            message,
-            seq: 0,
-            stamp: 0,
-            grant: 0,
-        },
+        weir: WeirRepr { concurrency: u16::MAX, path_id: 0xabc, message, ..WeirRepr::of(Kind::Ack) },
         payload_len: 0,
     }
 }

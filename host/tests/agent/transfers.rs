@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use weir_host::agent::results::{Ended, FlowState};
 use weir_host::agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, RecordFormat, WeirRepr};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, WeirRepr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 pub const TESTS: &[Test] = &[
@@ -111,20 +111,7 @@ fn data(payload_len: u32) -> Vec<u8> {
         destination: ADDRS[1],
         ecn: Ecn::NotEct,
         entropy_port: 50_000,
-        weir: WeirRepr {
-            kind: Kind::Data,
-            flags: Flags::START,
-            tokens: 0,
-            subflow: 0,
-            format: RecordFormat::ENTRY,
-            concurrency: 0,
-            int_hops: 0,
-            path_id: 0,
-            message: 1,
-            seq: 0,
-            stamp: 0,
-            grant: 0,
-        },
+        weir: WeirRepr { flags: Flags::START, message: 1, ..WeirRepr::of(Kind::Data) },
         payload_len,
     };
     let mut frame = vec![0; MAX_HEAD];

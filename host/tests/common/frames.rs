@@ -5,7 +5,7 @@
 use super::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, RecordFormat, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, WeirRepr};
 use weir_host::{FlowId, FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bytes, Time};
 
@@ -38,20 +38,7 @@ pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
         destination: addr(0),
         ecn: Ecn::NotEct,
         entropy_port: PORT,
-        weir: WeirRepr {
-            kind,
-            flags: weir_host::wire::Flags::NONE,
-            tokens: 0,
-            subflow: 0,
-            format: RecordFormat::ENTRY,
-            concurrency: 0,
-            int_hops: 0,
-            path_id: 0,
-            message,
-            seq,
-            stamp: 0,
-            grant: 0,
-        },
+        weir: WeirRepr { message, seq, ..WeirRepr::of(kind) },
         payload_len: if kind == Kind::Data { 1000 } else { 0 },
     }
 }

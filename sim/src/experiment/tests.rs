@@ -1,3 +1,4 @@
+use super::resolve::permutation;
 use super::*;
 
 const GOOD: &str = "

@@ -6,7 +6,7 @@ use std::time::Instant;
 use weir_controller::routes;
 use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_host::scheme::TelemetryOn;
-use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, RecordFormat, WeirRepr};
+use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
 use weir_sim::assemble::assemble;
 use weir_sim::experiment::Experiment;
 use weir_switch::pipeline::Digest;
@@ -71,20 +71,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
 /// A head as a host writes it, and the length of its payload.
 type Frame = (Vec<u8>, u32);
 
-const EMPTY: WeirRepr = WeirRepr {
-    kind: Kind::Data,
-    flags: Flags::NONE,
-    tokens: 0,
-    subflow: 0,
-    format: RecordFormat::ENTRY,
-    concurrency: 1,
-    int_hops: 0,
-    path_id: 0,
-    message: 1,
-    seq: 0,
-    stamp: 0,
-    grant: 0,
-};
+const EMPTY: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(Kind::Data) };
 
 fn frame(kind: Kind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
     let records = if kind == Kind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };

@@ -1,0 +1,404 @@
+//! From what a file says to an [`Experiment`]: names become indices, defaults are filled in, and what cannot be is
+//! refused with its place.
+
+use super::{
+    Experiment, ExperimentError, ExperimentSpec, Flow, Scale, Scheme, SchemeEntry, WorkloadSpec, faults,
+    flow_name, overrides,
+};
+use crate::rng::{Stream, mix, stream_seed};
+use crate::workload::{Workload, host_set};
+use serde_yaml::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::import::import;
+use weir_controller::profile::DeflectionConfig;
+use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
+use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
+use weir_host::schemes;
+use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
+
+/// Files are named from the directory of the file that names them; that of a topology is read.
+pub(super) fn locate(spec: &mut ExperimentSpec, file: &str) -> Result<(), ExperimentError> {
+    let base = Path::new(file).parent().unwrap_or(Path::new(""));
+    // So that `run.yaml`, which lies elsewhere, finds them too.
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    spec.all_workloads_mut().for_each(|workload| workload.locate(&base));
+    if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
+        let path = base.join(path);
+        let wrong = |why: String| ExperimentError::Meaning {
+            file: file.to_owned(),
+            place: "topology.path".to_owned(),
+            why: format!("{}: {why}", path.display()),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        spec.topology = match import(&text).map_err(|error| wrong(error.to_string()))? {
+            Some(imported) => imported.topology,
+            None => serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?,
+        };
+    }
+    Ok(())
+}
+
+pub(super) fn read(text: &str, file: &str, overrides: &[String]) -> Result<ExperimentSpec, ExperimentError> {
+    let form = |why: String| ExperimentError::Form { file: file.to_owned(), why };
+    if overrides.is_empty() {
+        // Straight from the text, so that messages carry the line.
+        return serde_yaml::from_str(text).map_err(|e| form(e.to_string()));
+    }
+    let mut root: Value = serde_yaml::from_str(text).map_err(|e| form(e.to_string()))?;
+    for assignment in overrides {
+        overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
+    }
+    serde_path_to_error::deserialize(root).map_err(|e| match e.path().to_string() {
+        path if path == "." => form(e.into_inner().to_string()),
+        path => form(format!("{path}: {}", e.into_inner())),
+    })
+}
+
+pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentError> {
+    let wrong = |place: &str, why: String| ExperimentError::Meaning {
+        file: file.to_owned(),
+        place: place.to_owned(),
+        why,
+    };
+    if spec.name.contains(['/', '\\', '\0']) || spec.name.starts_with('.') {
+        return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
+    }
+    let topology = topology::build(&spec.topology).map_err(|e| wrong("topology", e.to_string()))?;
+    let schemes = resolve_schemes(&spec, &wrong)?;
+    if spec.duration == Time::ZERO {
+        return Err(wrong("duration", "nothing happens in no time, give a span like 1ms".to_owned()));
+    }
+    if spec.observe.interval == Time::ZERO {
+        return Err(wrong("observe.interval", "cannot be zero, give a span like 1us".to_owned()));
+    }
+    if spec.transport.ack_every == 0 {
+        return Err(wrong(
+            "transport.ack_every",
+            "cannot be 0: the sender needs ACKs, give 1 or more".to_owned(),
+        ));
+    }
+    for (i, scheme) in schemes.iter().enumerate() {
+        if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) = scheme.config.deflection() {
+            let config = DeflectionConfig { threshold: queue, per: Some(per), lifetime: 0 };
+            for link in &topology.links {
+                config.limit(link.rate).map_err(|e| wrong(&format!("schemes[{i}]"), e.to_string()))?;
+            }
+        }
+        let place = if spec.ecn.is_some() { "ecn".to_owned() } else { format!("schemes[{i}]") };
+        let Some(ecn) = spec.ecn_for(&*scheme.config) else { continue };
+        for link in &topology.links {
+            ecn.ramp(link.rate).map_err(|e| wrong(&place, e.to_string()))?;
+        }
+    }
+    let flows = resolve_flows(&spec, &topology, &wrong)?;
+    let happenings = faults::resolve(&spec, &topology, &schemes, &wrong)?;
+    let workloads = resolve_workloads(&spec, &topology, &wrong)?;
+    if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
+        return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
+    }
+    if !spec.observe.size_classes.is_sorted() {
+        return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
+    }
+    let own_schemes = resolve_own_schemes(&spec, &topology, &schemes, &wrong)?;
+    let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
+    let scale = Scale::none(host_rate(&topology));
+    let written = spec.clone();
+    Ok(Experiment {
+        spec,
+        topology,
+        schemes,
+        own_schemes,
+        flows,
+        happenings,
+        workloads,
+        observed_ports,
+        scale,
+        written,
+    })
+}
+
+pub(super) fn host_rate(topology: &Topology) -> Bandwidth {
+    topology.hosts.iter().map(|host| topology.link(host.link).rate).min().unwrap_or_default()
+}
+
+fn resolve_schemes(
+    spec: &ExperimentSpec,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Scheme>, ExperimentError> {
+    if spec.schemes.is_empty() {
+        return Err(wrong(
+            "schemes",
+            "none is listed, name at least one (`weir schemes` lists them)".to_owned(),
+        ));
+    }
+    let mut labels = BTreeSet::new();
+    let mut resolved = Vec::new();
+    for (i, entry) in spec.schemes.iter().enumerate() {
+        let place = format!("schemes[{i}]");
+        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config =
+            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(&place, e.to_string()))?;
+        if !labels.insert(entry.label.clone()) {
+            let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
+            return Err(wrong(&place, why));
+        }
+        resolved.push(Scheme { label: entry.label.clone(), config });
+    }
+    Ok(resolved)
+}
+
+/// The schemes that flows and workloads bring with them, by sending host.
+fn resolve_own_schemes(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    schemes: &[Scheme],
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
+    // Who sends with what, and where that is said.
+    let mut claims: Vec<(String, Vec<HostIx>, Option<&SchemeEntry>)> = Vec::new();
+    for (i, flow) in spec.flows.iter().enumerate() {
+        let host = topology.host_named(&flow.from).into_iter().collect();
+        claims.push((format!("flows[{i}].scheme"), host, flow.scheme.as_ref()));
+    }
+    for (place, workload) in spec.all_workloads() {
+        let (hosts, scheme) =
+            workload.own_scheme(topology).map_err(|(key, why)| wrong(&format!("{place}.{key}"), why))?;
+        claims.push((format!("{place}.scheme"), hosts, scheme));
+    }
+    let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
+    let mut said = BTreeMap::new();
+    for (place, hosts, entry) in &claims {
+        let says = entry.map(|entry| (entry.scheme.as_str(), &entry.set));
+        for host in hosts {
+            if *said.entry(*host).or_insert(says) != says {
+                let name = &topology.host(*host).name;
+                let why = format!("flows of {name} have different schemes, but a host sends with one");
+                return Err(wrong(place, why));
+            }
+        }
+        let Some(entry) = entry else { continue };
+        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config =
+            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(place, e.to_string()))?;
+        for beside in schemes {
+            let (own, theirs) = (config.needs(), beside.config.needs());
+            let same_recovery = spec.transport.recovery.is_some()
+                || config.carriage().recovery == beside.config.carriage().recovery;
+            if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
+                let why = format!(
+                    "{} and {} want different things of the network or of receivers, they cannot run together",
+                    entry.scheme, beside.label
+                );
+                return Err(wrong(place, why));
+            }
+        }
+        own.extend(hosts.iter().map(|&host| (host, Arc::clone(&config))));
+    }
+    Ok(own)
+}
+
+/// The workloads whose flows are made as time goes on.
+fn resolve_workloads(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Workload>, ExperimentError> {
+    let lazy = spec.all_workloads().filter(|(_, workload)| workload.is_lazy());
+    lazy.map(|(place, workload)| {
+        let place = |key: &str| if key.is_empty() { place.clone() } else { format!("{place}.{key}") };
+        let resolved = workload.resolve(topology, spec.seed, spec.duration);
+        resolved.map_err(|(key, why)| wrong(&place(key), why))
+    })
+    .collect()
+}
+
+fn resolve_flows(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Flow>, ExperimentError> {
+    let host = |place: String, name: &str| {
+        let found = topology.hosts.iter().position(|h| h.name == name);
+        found.map(|i| HostIx(i as u32)).ok_or_else(|| {
+            let (first, last) = (topology.hosts.first(), topology.hosts.last());
+            let known = match (first, last) {
+                (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
+                _ => "the topology has no hosts".to_owned(),
+            };
+            wrong(&place, format!("host \"{name}\" is not declared, {known}"))
+        })
+    };
+    let mut listed = Vec::new();
+    for (i, flow) in spec.flows.iter().enumerate() {
+        let place = |key: &str| format!("flows[{i}].{key}");
+        let from = host(place("from"), &flow.from)?;
+        let to = host(place("to"), &flow.to)?;
+        if from == to {
+            return Err(wrong(&place("to"), format!("\"{}\" cannot send to itself", flow.to)));
+        }
+        if flow.size == Some(Bytes::ZERO) {
+            return Err(wrong(
+                &place("size"),
+                "an empty flow never starts, give it a byte or more".to_owned(),
+            ));
+        }
+        if flow.start >= spec.duration {
+            let why = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
+            return Err(wrong(&place("start"), why));
+        }
+        if flow.stop.is_some_and(|stop| stop <= flow.start) {
+            return Err(wrong(&place("stop"), "is not after the start".to_owned()));
+        }
+        let announced = flow.announces.iter().map(|name| host(place("announces"), name));
+        let announced = announced.collect::<Result<Vec<_>, _>>()?;
+        let bytes = 2 + 2 * announced.len() as u64;
+        let too_short = !announced.is_empty() && flow.size.is_some_and(|size| size.get() < bytes);
+        if announced.len() > MAX_ANNOUNCED || too_short {
+            let why =
+                format!("a list of {} needs {bytes} bytes, at most {MAX_ANNOUNCED} fit", announced.len());
+            return Err(wrong(&place("announces"), why));
+        }
+        if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
+            let why = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
+            return Err(wrong(&place("port"), why));
+        }
+        listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
+    }
+    for (place, workload) in spec.all_workloads() {
+        if topology.hosts.len() < 2 {
+            return Err(wrong(&place, "it needs two hosts or more".to_owned()));
+        }
+        let wrong = |key: &str, why: String| wrong(&format!("{place}{key}"), why);
+        match workload {
+            WorkloadSpec::Permutation { size, start, hosts, .. } => {
+                let hosts = host_set(topology, hosts.as_deref()).map_err(|why| wrong(".hosts", why))?;
+                if hosts.len() < 2 {
+                    return Err(wrong(".hosts", "it needs two hosts or more".to_owned()));
+                }
+                for (from, to) in permutation(hosts.len(), spec.seed).into_iter().enumerate() {
+                    listed.push((hosts[from], hosts[to], *start, None, *size, Vec::new(), None, false));
+                }
+            }
+            WorkloadSpec::Messages { size, load, start, stop } => {
+                let stop = stop.unwrap_or(spec.duration).min(spec.duration);
+                if *size == Bytes::ZERO || *start >= stop {
+                    return Err(wrong("", "messages have a size, and a time to start in".to_owned()));
+                }
+                if load.get() > 1.0 {
+                    return Err(wrong(".load", format!("{load} is more than a link carries")));
+                }
+                let stream = stream_seed(spec.seed, "messages");
+                for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
+                    listed.push((from, to, at, None, Some(*size), Vec::new(), None, false));
+                }
+            }
+            WorkloadSpec::Incast { to: Some(to), senders, size, start, interval, jitter, .. }
+                if !workload.is_lazy() =>
+            {
+                let receiver = host(format!("{place}.to"), to)?;
+                let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
+                let Some(chosen) = others.get(..*senders as usize).filter(|chosen| !chosen.is_empty()) else {
+                    let why = format!("the topology has {} hosts beside {to}", others.len());
+                    return Err(wrong(".senders", why));
+                };
+                let sizes = size.resolve().map_err(|why| wrong(".size", why))?;
+                let mut stream = Stream::new(spec.seed, "incast");
+                for (&from, i) in chosen.iter().zip(0..) {
+                    let late = Time::from_ps(stream.below(jitter.as_ps().max(1)));
+                    let size = sizes.draw(&mut stream);
+                    let start = *start + *interval * i + late;
+                    listed.push((from, receiver, start, None, Some(size), Vec::new(), None, true));
+                }
+            }
+            _ => {} // Made as time goes on, see `resolve_workloads`.
+        }
+    }
+    let ports = stream_seed(spec.seed, "entropy ports");
+    let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
+    let mut times_seen = std::collections::BTreeMap::new();
+    for (i, (from, to, start, stop, size, announces, port, incast)) in listed.into_iter().enumerate() {
+        let (a, b) = (&topology.hosts[from.0 as usize].name, &topology.hosts[to.0 as usize].name);
+        let nth: &mut u32 = times_seen.entry((from, to)).or_default();
+        *nth += 1;
+        let name = flow_name(a, b, *nth);
+        let entropy_port = port.unwrap_or_else(|| entropy_port(mix(ports ^ i as u64)));
+        flows.push(Flow { name, nth: *nth, from, to, start, stop, size, entropy_port, announces, incast });
+    }
+    flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
+    Ok(flows)
+}
+
+/// `<switch>:<port>`, `<switch>:<neighbour>` (all parallel links) or `all`.
+fn resolve_ports(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<(SwitchIx, u16)>, ExperimentError> {
+    let all =
+        || topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)));
+    let mut ports = BTreeSet::new();
+    for (i, name) in spec.observe.ports.iter().enumerate() {
+        let is_named = |&(ix, port): &(SwitchIx, u16)| {
+            let Some((switch, end)) = name.split_once(':') else { return name == "all" };
+            let neighbour = topology.peer(ix, port).map(|(_, peer)| topology.node_name(peer.node));
+            topology.switch(ix).name == switch && (end == port.to_string() || Some(end) == neighbour)
+        };
+        ports.extend(all().filter(is_named));
+        if !all().any(|port| is_named(&port)) {
+            let why =
+                format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
+            return Err(wrong(&format!("observe.ports[{i}]"), why));
+        }
+    }
+    Ok(ports.into_iter().collect())
+}
+
+/// A port of the dynamic range (RFC 6335: 49152 to 65535).
+pub(super) fn entropy_port(random: u64) -> u16 {
+    49_152 + (random % (65_536 - 49_152)) as u16
+}
+
+/// Messages of `size` at `load` of each host's link: from whom to whom, and when.
+fn messages(
+    topology: &Topology,
+    stream: u64,
+    size: Bytes,
+    load: Ratio,
+    within: Range<Time>,
+) -> Vec<(HostIx, HostIx, Time)> {
+    let span = within.end - within.start;
+    let hosts = topology.hosts.len() as u64;
+    let mut all = Vec::new();
+    let mut drawn = 0u64;
+    let mut draw = || {
+        drawn += 1;
+        mix(stream ^ drawn)
+    };
+    for from in topology.host_ixs() {
+        let rate = topology.link(topology.host(from).link).rate;
+        let count = (rate.bytes_in(span).as_f64() * load.get() / size.as_f64()) as usize;
+        for _ in 0..count {
+            let to = (u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts;
+            all.push((from, HostIx(to as u32), within.start + Time::from_ps(draw() % span.as_ps())));
+        }
+    }
+    all
+}
+
+/// A random cyclic order of `count` hosts, as successor of each: nobody sends to itself.
+pub(super) fn permutation(count: usize, seed: u64) -> Vec<usize> {
+    let stream = stream_seed(seed, "permutation");
+    let mut order: Vec<usize> = (0..count).collect();
+    for i in (1..count).rev() {
+        order.swap(i, (mix(stream ^ i as u64) % (i as u64 + 1)) as usize);
+    }
+    let mut successor = vec![0; count];
+    for (i, &host) in order.iter().enumerate() {
+        successor[host] = order[(i + 1) % count];
+    }
+    successor
+}
