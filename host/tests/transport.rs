@@ -44,6 +44,9 @@ fn fct_is_from_open_to_the_last_acknowledgement() {
     assert_eq!(net.fcts(), [DELAY * 4 + data * 2 + ack + ack_with_record]);
 }
 
+/// A fifth of all packets may be lost and a timeout doubles six times from 200 ms: seven in a row are 25 s.
+const PATIENCE: Time = Time::from_secs(300);
+
 fn transfer(
     scheme: &Arc<dyn SchemeConfig>,
     faults: Faults,
@@ -56,7 +59,7 @@ fn transfer(
     for (i, &size) in sizes.iter().enumerate() {
         net.open(i % 2, 2, Some(Bytes::new(size)));
     }
-    net.run_to_end(Time::from_secs(20));
+    net.run_to_end(PATIENCE);
     // What is still under way finds nobody and harms nobody.
     net.run_until(net.now + Time::from_secs(1));
     for (i, &size) in sizes.iter().enumerate() {

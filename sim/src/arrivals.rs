@@ -1,5 +1,6 @@
 //! What data packets are like when they reach their hosts, by the class of their flow's size: marked or not, how long
-//! their way was, and whether their senders hear of the mark. It looks into every frame that a host gets, so it is done only where `observe.packets` asks.
+//! their way was, and whether their senders hear of the mark. It looks into every frame that a host gets, so it is
+//! done only where `observe.packets` asks.
 
 use crate::classes::{class_of, ranges};
 use crate::results::PacketClass;
@@ -82,7 +83,7 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_host::wire::{FrameRepr, HEADERS_LEN, RecordFormat, WeirRepr};
+    use weir_host::wire::{FrameRepr, HEADERS_LEN, WeirRepr};
 
     const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -90,20 +91,7 @@ mod tests {
 
     /// A frame from or to the sender with all its payload virtual.
     fn frame(kind: Kind, message: u32, ecn: Ecn, flags: Flags) -> Vec<u8> {
-        let weir = WeirRepr {
-            kind,
-            flags,
-            tokens: 0,
-            subflow: 0,
-            format: RecordFormat::default(),
-            concurrency: 0,
-            int_hops: 0,
-            path_id: 0,
-            message,
-            seq: 0,
-            stamp: 0,
-            grant: 0,
-        };
+        let weir = WeirRepr { flags, message, ..WeirRepr::of(kind) };
         let (source, destination) = match kind {
             Kind::Data => (SENDER, RECEIVER),
             _ => (RECEIVER, SENDER),

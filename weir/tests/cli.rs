@@ -421,4 +421,11 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
     assert_eq!(other(&again), other(&whole), "what the quick form leaves out keeps its line");
     let (status, told, _) = results(&["--only", "b"]);
     assert!(status == Some(2) && told.contains("there are a, others"), "{told}");
+
+    // What cannot be written is not run for hours.
+    fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    put("doc.md", "<!-- results:begin a -->\n");
+    let (status, told, _) = results(&[]);
+    assert!(status == Some(2) && told.contains("doc.md"), "{told}");
+    assert!(!dir.path().join("runs").exists());
 }

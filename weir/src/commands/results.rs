@@ -82,16 +82,22 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !args.only.is_empty() {
         plan.retain(|(section, _)| args.only.contains(&section.id));
     }
+    let in_docs = |error| match error {
+        Failure::Input(why) => Failure::Input(format!("{}: {why}", args.docs.display())),
+        other => other,
+    };
+    // Hours may pass before it is written: whether it can be is found out now.
     let document = super::read(&args.docs)?;
+    for (section, _) in &plan {
+        markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(in_docs)?;
+    }
     let tasks: Vec<Task> = plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
     progress::catch_ctrl_c()?;
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
     let outcomes = pool::run(&tasks, jobs, args.fresh, console.watched)?;
 
-    let document = written(document, &plan, &outcomes, console).map_err(|error| match error {
-        Failure::Input(why) => Failure::Input(format!("{}: {why}", args.docs.display())),
-        other => other,
-    })?;
+    // Read again: what was written into it meanwhile stays.
+    let document = written(super::read(&args.docs)?, &plan, &outcomes, console).map_err(in_docs)?;
     replace(&args.docs, &document)?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
     let before = outcomes.iter().filter(|outcome| outcome.kept).count();

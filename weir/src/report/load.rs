@@ -72,10 +72,13 @@ pub fn load(dir: &Path) -> Result<Loaded, LoadError> {
     for trace in traces.values_mut() {
         let samples = trace.ports.iter().map(|port| port.queue_bytes.len());
         let samples = samples.chain(trace.rates.iter().map(|flow| flow.rate.len())).max().unwrap_or(0);
-        let reached = trace.interval * samples as u64;
-        // Of a run that was broken off the series tell how far it came.
-        let planned = experiment.as_ref().filter(|_| !summary.partial).map(|it| it.spec.duration);
-        trace.end = planned.unwrap_or(reached).max(reached);
+        let sampled = trace.interval * samples as u64;
+        let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
+        let pauses = trace.pauses.iter().map(|pause| pause.time);
+        let reached = ends.chain(pauses).chain([sampled]).max().unwrap_or(sampled);
+        // Of a run that was broken off, or ended when all was done, these tell how far it came.
+        let whole = experiment.as_ref().filter(|it| !summary.partial && !it.spec.until_idle);
+        trace.end = whole.map_or(reached, |it| it.spec.duration.max(reached));
     }
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name =
@@ -258,6 +261,21 @@ mod tests {
                 assert_eq!(read.pauses.len(), trace.pauses.len());
             }
         }
+    }
+
+    #[test]
+    fn a_run_that_ended_when_all_was_done_is_drawn_as_far_as_it_came() {
+        let planned = Time::from_ms(500);
+        let ends = |more: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            let yaml = format!(
+                "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{more}"
+            );
+            report::write(dir.path(), &Run { yaml, ..sample::run() }, &sample::workload()).unwrap();
+            load(dir.path()).unwrap().results.traces.into_values().map(|trace| trace.end).collect::<Vec<_>>()
+        };
+        assert!(ends("").iter().all(|&end| end == planned));
+        assert!(ends("until_idle: true\n").iter().all(|&end| end < planned));
     }
 
     #[test]

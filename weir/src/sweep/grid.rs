@@ -13,7 +13,7 @@ const MOST_CELLS: usize = 100_000;
 /// A key of the experiment and the values it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// As in `--set`, several of them with [`TOGETHER`] between, or [`SEED`].
+    /// As in `--set`, several of them with a plus between, or [`SEED`].
     pub key: String,
     /// In the order given.
     pub values: Vec<String>,
