@@ -6,6 +6,7 @@ use super::progress::{self, Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::mininet::{self, FabricFacts, SwitchKind};
 use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
+use crate::sweep::pool;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Schemes run at a time, each on a core; absent: as many as there are cores. The results are the same
+    /// Schemes run at a time, each on a thread; absent: as many as keep all cores busy. The results are the same
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
@@ -139,9 +140,8 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
 }
 
 /// As many as asked for, else as there are cores.
-fn jobs(args: &Args) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    args.jobs.map_or_else(cores, NonZeroUsize::get)
+fn jobs(args: &Args, experiment: &Experiment) -> usize {
+    args.jobs.map_or_else(|| pool::at_a_time(experiment.schemes.len(), pool::cores()), NonZeroUsize::get)
 }
 
 /// Refuses options that would do nothing.
@@ -169,7 +169,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
     let outcome = match args.on {
         Backend::Sim => {
-            let results = weir_sim::run_on(experiment, jobs(args), &mut kept);
+            let results = weir_sim::run_on(experiment, jobs(args, experiment), &mut kept);
             results.map_err(Failure::of_run).map(|results| (results, None, None))
         }
         Backend::Mininet => in_mininet(experiment, args, &mut kept),

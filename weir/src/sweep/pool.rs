@@ -83,6 +83,12 @@ pub struct Outcome {
     pub run: Run,
 }
 
+/// So many schemes of a run at a time keep these cores busy to the end: where the last of them would leave cores idle, as three
+/// schemes do on two, more share them from the start.
+pub fn at_a_time(schemes: usize, cores: usize) -> usize {
+    if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
+}
+
 /// How many cores there are to use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
@@ -136,6 +142,7 @@ fn one(task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Su
     let place = RunDir::at(&task.dir).map_err(Failure::input)?;
     let keeper = Keeper::new(place, &run, &experiment).map_err(Failure::work)?;
     let mut eye = Eye { keeper, bar, index, shares: Vec::new() };
+    let threads = at_a_time(experiment.schemes.len(), threads);
     let outcome = weir_sim::run_on(&experiment, threads, &mut eye);
     let Eye { keeper, .. } = eye;
     let results = match outcome {
@@ -210,5 +217,19 @@ impl Observer for Eye<'_> {
     }
     fn keep(&mut self, part: Part) {
         self.keeper.keep(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_core_waits_for_the_last_scheme() {
+        for (schemes, cores, at_once) in
+            [(1, 1, 1), (3, 1, 1), (2, 2, 2), (3, 2, 3), (4, 2, 2), (5, 2, 3), (3, 8, 8)]
+        {
+            assert_eq!(at_a_time(schemes, cores), at_once, "{schemes} on {cores}");
+        }
     }
 }
