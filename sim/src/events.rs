@@ -68,6 +68,10 @@ fn entry(time: Time, word: u64) -> Entry {
     (u128::from(time.as_ps()) << 64) | u128::from(word)
 }
 
+fn time_of(entry: Entry) -> Time {
+    Time::from_ps((entry >> 64) as u64)
+}
+
 fn event_of(entry: Entry) -> Event {
     Event::unpack(entry as u64)
 }
@@ -137,7 +141,7 @@ impl EventQueue {
             }
             self.heap[hole] = last;
         }
-        Some((Time::from_ps((first >> 64) as u64), event_of(first)))
+        Some((time_of(first), event_of(first)))
     }
 }
 

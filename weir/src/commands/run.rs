@@ -139,7 +139,7 @@ fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
     Ok(experiment)
 }
 
-/// As many as asked for, else as there are cores.
+/// As many as asked for, else as keep all cores busy.
 fn jobs(args: &Args, experiment: &Experiment) -> usize {
     args.jobs.map_or_else(|| pool::at_a_time(experiment.schemes.len(), pool::cores()), NonZeroUsize::get)
 }

@@ -75,7 +75,7 @@ pub fn load(dir: &Path) -> Result<Loaded, LoadError> {
         let sampled = trace.interval * samples as u64;
         let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
         let pauses = trace.pauses.iter().map(|pause| pause.time);
-        let reached = ends.chain(pauses).chain([sampled]).max().unwrap_or(sampled);
+        let reached = ends.chain(pauses).fold(sampled, Time::max);
         // Of a run that was broken off, or ended when all was done, these tell how far it came.
         let whole = experiment.as_ref().filter(|it| !summary.partial && !it.spec.until_idle);
         trace.end = whole.map_or(reached, |it| it.spec.duration.max(reached));

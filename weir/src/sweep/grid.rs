@@ -141,14 +141,11 @@ impl Grid {
 
     /// What a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        let set = |(place, axis): (usize, &Axis)| -> Vec<String> {
-            let (key, value) = (&axis.key, &cell.values[place]);
-            match key.contains(TOGETHER) {
-                true => {
-                    key.split(TOGETHER).zip(value.split(TOGETHER)).map(|(k, v)| format!("{k}={v}")).collect()
-                }
-                false => vec![format!("{key}={value}")],
-            }
+        let set = |(place, axis): (usize, &Axis)| {
+            let keys: Vec<&str> = axis.key.split(TOGETHER).collect();
+            // As many parts as keys: the value of a single key may hold a plus.
+            let values = cell.values[place].splitn(keys.len(), TOGETHER);
+            keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
         self.compared().flat_map(set).collect()
     }
