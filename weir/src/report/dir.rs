@@ -36,17 +36,12 @@ pub enum DirError {
 /// Where runs go when nothing else is said.
 pub const RUNS: &str = "runs";
 
+/// What a run came to: where it is, the other files are.
+const SUMMARY: &str = "summary.json";
+
 /// The files of a run; `*.svg` besides.
-const OURS: [&str; 8] = [
-    "run.yaml",
-    "summary.json",
-    "fabric.json",
-    "report.html",
-    "flows.csv",
-    "queues.csv",
-    "rates.csv",
-    "pauses.csv",
-];
+const OURS: [&str; 8] =
+    ["run.yaml", SUMMARY, "fabric.json", "report.html", "flows.csv", "queues.csv", "rates.csv", "pauses.csv"];
 
 /// Files of which a run has as many as it has charts or schemes.
 fn is_numbered(name: &str) -> bool {
@@ -152,13 +147,16 @@ pub struct OpenRun {
 
 impl OpenRun {
     /// Has `fill` write what there is by now. Who reads meanwhile, or after the run was killed, finds
-    /// whole files.
+    /// whole files, none of them older than the summary.
     pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
         let next = self.filled(fill)?;
         let rename = || {
-            for entry in fs::read_dir(&next)? {
-                let entry = entry?;
-                fs::rename(entry.path(), self.partial.join(entry.file_name()))?;
+            let mut names = fs::read_dir(&next)?
+                .map(|entry| entry.map(|it| it.file_name()))
+                .collect::<io::Result<Vec<_>>>()?;
+            names.sort_by_key(|name| name == SUMMARY);
+            for name in names {
+                fs::rename(next.join(&name), self.partial.join(&name))?;
             }
             fs::remove_dir(&next)
         };
@@ -245,7 +243,7 @@ fn check(dir: &Path) -> Result<(), DirError> {
         .map_err(io)?;
     let is_ours =
         |name: &String| OURS.contains(&name.as_str()) || is_numbered(name) || name.starts_with(NEXT);
-    let a_run = names.iter().any(|name| name == "summary.json" || name.starts_with(NEXT));
+    let a_run = names.iter().any(|name| name == SUMMARY || name.starts_with(NEXT));
     match names.iter().find(|name| !a_run || !is_ours(name)) {
         Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry: entry.clone() }),
         None => Ok(()),
