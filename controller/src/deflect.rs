@@ -8,9 +8,16 @@ use crate::routes::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 
-/// The ports that a switch may take in place of `port`, in port order. None, if it leads to a host: a deflected message
-/// would have to come back to it.
+/// Whether `port` leads to a host. What is deflected from there has to come back to this switch.
+pub fn is_to_host(topology: &Topology, at: SwitchIx, port: u16) -> bool {
+    topology.peer(at, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))
+}
+
+/// The ports that a switch may take in place of `port`, in port order.
 pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
+    if is_to_host(topology, at, port) {
+        return topology.neighbours(at).map(|next| next.port).collect();
+    }
     let behind: Vec<HostIx> = topology
         .switch_ixs()
         .filter(|&rack| rack != at)

@@ -113,6 +113,9 @@ pub struct DeflectionConfig {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     pub per: Option<Bandwidth>,
+    /// From ports to hosts too: the message goes back into the network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_hosts: bool,
     /// After how many ticks of the switch's clock (on BMv2 microseconds) it may forget a message that it deflects and of
     /// which nothing came; 0: never.
     #[serde(default)]
@@ -182,6 +185,7 @@ mod tests {
         let dart = DeflectionConfig {
             threshold: Bytes::from_kb(15),
             per: Some(Bandwidth::from_gbps(10)),
+            at_hosts: false,
             lifetime: 0,
         };
         assert_eq!(dart.limit(Bandwidth::from_gbps(100)), Ok(150_000));

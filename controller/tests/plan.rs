@@ -165,6 +165,14 @@ fn candidates_are_the_other_ways() {
     ];
     assert_eq!(lines("s1", &options, DART), leaf);
     assert_eq!(lines("s4", &options, DART).len(), 1 + 3 * 3);
+    // From the host's port too, to any of three: its candidates and itself.
+    let at_hosts = PlanOptions {
+        deflection: Some(DeflectionConfig { at_hosts: true, ..deflection }),
+        ..PlanOptions::default()
+    };
+    let at_hosts = lines("s1", &at_hosts, DART);
+    assert_eq!(at_hosts.len(), leaf.len() + 3 + 1);
+    assert!(at_hosts.contains(&"deflection[port=1] over(limit=150000 ports=3 ticks=50)".to_owned()));
     assert!(lines("s1", &PlanOptions::default(), DART).is_empty());
     assert!(lines("s1", &options, HPCC).is_empty());
 }
@@ -178,7 +186,7 @@ fn nobody_is_deflected_to_where_it_would_come_straight_back_from() {
         weir_controller::deflect::candidates(&topology, &routes, topology.switch_named(switch).unwrap(), port)
     };
     // s1 has two hosts and two aggregation switches; s9 two edges below and two cores above; s17 is a core over four pods.
-    assert_eq!((of("s1", 1), of("s1", 3)), (vec![], vec![4]));
+    assert_eq!((of("s1", 1), of("s1", 3)), (vec![3, 4], vec![4]));
     assert_eq!((of("s9", 1), of("s9", 2)), (vec![2], vec![1]));
     assert_eq!(of("s9", 3), [1, 2, 4]);
     assert_eq!(of("s17", 2), [1, 3, 4]);

@@ -299,6 +299,8 @@ pub struct Deflection {
     pub short: Bytes,
     /// A port with more in its queue is crowded.
     pub threshold: QueueLimit,
+    /// Ports to hosts are deflected from too: the message goes back into the network.
+    pub at_hosts: bool,
     /// When a switch may forget a message of which nothing came for so long; `None`: never.
     pub lifetime: Option<Time>,
 }

@@ -17,7 +17,8 @@ use watch::{FABRICS, experiment, watch};
 use weir_units::Time;
 
 const SEEDS: u64 = 3;
-const SCHEMES: [&str; 2] = ["dart", "iofd"];
+const SCHEMES: [(&str, &str); 3] =
+    [("dart", "dart"), ("iofd", "iofd"), ("at hosts", "{scheme: dart, set: {deflect_at_hosts: on}}")];
 /// Packets that the fabrics here carry in a millisecond, about: the example runs until it has enough.
 const STEP: Time = Time::from_ms(1);
 
@@ -28,7 +29,7 @@ fn main() {
     let (mut total, mut faults) = (0, 0);
     println!("fabric      scheme  seed   packets  deflections  entries at most");
     for (name, topology) in FABRICS {
-        for scheme in SCHEMES {
+        for (label, scheme) in SCHEMES {
             for seed in 1..=SEEDS {
                 let mut stop = STEP;
                 let seen = loop {
@@ -39,7 +40,7 @@ fn main() {
                     stop = stop * (1 + wanted / runs / seen.packets.max(1));
                 };
                 println!(
-                    "{name:<11} {scheme:<6} {seed:>5} {:>9} {:>12} {:>16}",
+                    "{name:<11} {label:<8} {seed:>3} {:>9} {:>12} {:>16}",
                     seen.packets, seen.deflections, seen.most
                 );
                 for fault in seen.faults() {

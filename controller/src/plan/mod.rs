@@ -259,7 +259,9 @@ fn deflection_entries(
     config: &DeflectionConfig,
 ) -> Result<Vec<Entry>, ThresholdError> {
     let mut entries = vec![Entry::EscapeClass { priority: ESCAPE_PRIORITY }];
-    for (port, link) in topology.switch(ix).ports() {
+    let ports = topology.switch(ix).ports();
+    for (port, link) in ports.filter(|&(port, _)| config.at_hosts || !deflect::is_to_host(topology, ix, port))
+    {
         let to = deflect::candidates(topology, routes, ix, port);
         if to.is_empty() {
             continue;

@@ -18,6 +18,7 @@ pub(super) struct Iofd {
     tokens: Tokens,
     short: Bytes,
     threshold: QueueLimit,
+    at_hosts: bool,
     lifetime: Or<Off, Time>,
 }
 
@@ -27,6 +28,7 @@ impl Default for Iofd {
             tokens: Tokens(4),
             short: Bytes::from_kb(8),
             threshold: QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK },
+            at_hosts: false,
             lifetime: Or::word(),
         }
     }
@@ -111,6 +113,18 @@ pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
         ),
         KnobOf::new(
             Knob {
+                name: "deflect_at_hosts",
+                unit: "-",
+                default: "off",
+                range: "on or off",
+                symbol: "-",
+                source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
+                help: "Ports to hosts are deflected from too.",
+            },
+            |c| &mut c.at_hosts,
+        ),
+        KnobOf::new(
+            Knob {
                 name: "entry_lifetime",
                 unit: "s",
                 default: "off",
@@ -130,6 +144,7 @@ impl Iofd {
             tokens: self.tokens.0,
             short: self.short,
             threshold: self.threshold,
+            at_hosts: self.at_hosts,
             lifetime: self.lifetime.value(),
         }
     }

@@ -31,7 +31,7 @@ use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FE
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{QueueLimit, Recovery, SchemeConfig};
+use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
@@ -241,8 +241,8 @@ impl Experiment {
         let deflection = scheme.config.deflection()?;
         // A lifetime is a knob, and was scaled as one.
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
-        let QueueLimit { queue, per } = deflection.threshold;
-        Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), lifetime })
+        let Deflection { threshold: QueueLimit { queue, per }, at_hosts, .. } = deflection;
+        Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), at_hosts, lifetime })
     }
 
     /// Priority queues of a port while `scheme` runs.

@@ -83,7 +83,7 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
     }
     for (i, scheme) in schemes.iter().enumerate() {
         if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) = scheme.config.deflection() {
-            let config = DeflectionConfig { threshold: queue, per: Some(per), lifetime: 0 };
+            let config = DeflectionConfig { threshold: queue, per: Some(per), at_hosts: false, lifetime: 0 };
             for link in &topology.links {
                 config.limit(link.rate).map_err(|e| wrong(&format!("schemes[{i}]"), e.to_string()))?;
             }

@@ -13,7 +13,7 @@ fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
 #[test]
 fn deflected_messages_stay_in_order() {
     for (name, topology) in FABRICS {
-        for scheme in ["dart", "iofd"] {
+        for scheme in ["dart", "iofd", "{scheme: dart, set: {deflect_at_hosts: on}}"] {
             let seen = run(topology, scheme, 1);
             assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
             assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");
@@ -25,11 +25,15 @@ fn deflected_messages_stay_in_order() {
 /// Tables that are full, tokens that run out: the port is crowded with two packets in its queue.
 #[test]
 fn so_they_do_when_everything_is_deflected() {
-    let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";
-    for (name, topology) in FABRICS {
-        let seen = run(topology, scheme, 2);
-        assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
-        assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+    for at_hosts in ["off", "on"] {
+        let scheme = format!(
+            "{{scheme: iofd, set: {{deflect_above: 200B/10Gbps, tokens: 2, deflect_at_hosts: {at_hosts}}}}}"
+        );
+        for (name, topology) in FABRICS {
+            let seen = run(topology, &scheme, 2);
+            assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
+            assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+        }
     }
 }
 
