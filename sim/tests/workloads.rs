@@ -61,6 +61,19 @@ fn another_seed_gives_other_flows_and_a_count_ends_them() {
     assert_ne!(flows(1), flows(2));
 }
 
+/// Ten times what its link carries, if need be.
+#[test]
+fn poisson_by_time_has_its_number_whatever_the_sizes() {
+    let experiment = experiment(
+        "kind: star, hosts: 4",
+        "[{kind: poisson, sizes: {choice: [1KB, 1MB]}, every: 4us, from: h1}]",
+        "duration: 4ms",
+    );
+    let made = experiment.all_flows().unwrap();
+    assert!((900..1_100).contains(&made.len()), "{}", made.len());
+    assert!(made.windows(2).any(|pair| pair[1].start - pair[0].start > Time::from_us(12)), "at random times");
+}
+
 #[test]
 fn incasts_come_again_from_others_to_another() {
     let experiment = experiment(
@@ -229,6 +242,9 @@ fn what_cannot_be_is_named_with_its_place() {
     for (workload, parts) in [
         ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "take websearch"]),
         ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "more than a link"]),
+        ("{kind: poisson, sizes: 1KB}", ["workload.load", "or say how often"]),
+        ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "already"]),
+        ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "zero"]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1-h9}", ["workload.from", "\"h9\""]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1, to: h1}", ["workload.to", "among the senders"]),
         ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "not before"]),

@@ -286,6 +286,18 @@ mod tests {
         }
     }
 
+    /// The parts that `amp-fig14.yaml` sends by different schemes.
+    #[test]
+    fn data_mining_is_its_short_and_its_long_flows() {
+        const SHORT: f64 = 0.8 + 0.1 * (100.0 - 10.0) / (400.0 - 10.0);
+        let part = |name: &str| {
+            sizes(&format!("{}/../experiments/workloads/data_mining-{name}.csv", env!("CARGO_MANIFEST_DIR")))
+                .mean()
+        };
+        let together = SHORT * part("short") + (1.0 - SHORT) * part("long");
+        assert!((together / sizes("data_mining").mean() - 1.0).abs() < 1e-4, "{together}");
+    }
+
     #[test]
     fn what_is_drawn_has_the_mean() {
         for (yaml, tolerance) in [

@@ -18,6 +18,8 @@ use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// The key that is wrong, and why.
 type Wrong = (&'static str, String);
+/// Of `load`, where there is more than one way to say how often.
+const TWICE: &str = "`every` says already how often";
 
 /// Flows by a rule.
 #[serde_as]
@@ -65,8 +67,13 @@ pub enum WorkloadSpec {
         /// Payload of each.
         sizes: SizesSpec,
         /// Payload that a host sends, over what its link could carry.
-        #[serde_as(as = "AsText")]
-        load: Ratio,
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        load: Option<Ratio>,
+        /// Instead of `load`: from one flow of a host to its next, on average. It may be more than a link carries.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        every: Option<Time>,
         /// From when on.
         #[serde_as(as = "AsText")]
         #[serde(default)]
@@ -317,14 +324,25 @@ impl WorkloadSpec {
             share if share > 0.0 && share <= 1.0 => Ok(share),
             _ => Err(("load", format!("{load} is more than a link carries, or nothing"))),
         };
+        let not_zero = |every: Time| {
+            if every == Time::ZERO { Err(("every", "cannot be zero".to_owned())) } else { Ok(every) }
+        };
         let full = |key, size: Bytes| {
             if size == Bytes::ZERO { Err((key, "empty flows never start".into())) } else { Ok(size) }
         };
         let rule = match self {
-            WorkloadSpec::Poisson { sizes: of, load: share, start, stop, count, from, to, .. } => {
+            WorkloadSpec::Poisson { sizes: of, load: share, every, start, stop, count, from, to, .. } => {
+                let pace = match (every, share) {
+                    (Some(_), Some(_)) => return Err(("load", TWICE.to_owned())),
+                    (Some(every), None) => Pace::Every(not_zero(*every)?),
+                    (None, Some(share)) => Pace::Load(load(*share)?),
+                    (None, None) => {
+                        return Err(("load", "is missing; or say how often by `every`".to_owned()));
+                    }
+                };
                 Rule::Poisson {
                     sizes: sizes("sizes", of)?,
-                    load: load(*share)?,
+                    pace,
                     within: within(*start, stop)?,
                     count: count.unwrap_or(u64::MAX),
                     pairs: Pairs::new(set("from", from)?, set("to", to)?)?,
@@ -354,11 +372,8 @@ impl WorkloadSpec {
                 }
                 let sizes = sizes("size", size)?;
                 let gap = match (every, share) {
-                    (Some(_), Some(_)) => return Err(("load", "`every` says already how often".to_owned())),
-                    (Some(every), None) if *every == Time::ZERO => {
-                        return Err(("every", "cannot be zero".to_owned()));
-                    }
-                    (Some(every), None) => Gap::Fixed(*every),
+                    (Some(_), Some(_)) => return Err(("load", TWICE.to_owned())),
+                    (Some(every), None) => Gap::Fixed(not_zero(*every)?),
                     (None, Some(share)) => {
                         let all: f64 = topology
                             .hosts
@@ -448,7 +463,11 @@ impl fmt::Display for WorkloadSpec {
         match self {
             WorkloadSpec::Permutation { .. } => write!(f, "permutation"),
             WorkloadSpec::Messages { size, load, .. } => write!(f, "messages of {size} at {load}"),
-            WorkloadSpec::Poisson { sizes, load, .. } => write!(f, "Poisson, {sizes}, at {load}"),
+            WorkloadSpec::Poisson { sizes, load: Some(load), .. } => write!(f, "Poisson, {sizes}, at {load}"),
+            WorkloadSpec::Poisson { sizes, every: Some(every), .. } => {
+                write!(f, "Poisson, {sizes}, every {every} and host")
+            }
+            WorkloadSpec::Poisson { sizes, .. } => write!(f, "Poisson, {sizes}"),
             WorkloadSpec::Incast { senders, size, .. } => write!(f, "incasts of {senders} with {size}"),
             WorkloadSpec::AllToAll { size, .. } => write!(f, "all to all with {size}"),
             WorkloadSpec::BackToBack { sizes, .. } => write!(f, "back to back with {sizes}"),
@@ -471,7 +490,7 @@ pub(crate) struct Workload {
 
 #[derive(Clone, Debug)]
 enum Rule {
-    Poisson { sizes: Arc<Sizes>, load: f64, within: Range<Time>, count: u64, pairs: Pairs },
+    Poisson { sizes: Arc<Sizes>, pace: Pace, within: Range<Time>, count: u64, pairs: Pairs },
     Incast(IncastRule),
     AllToAll { size: Bytes, start: Time, parallel: u32, hosts: Vec<HostIx> },
     BackToBack { sizes: Arc<Sizes>, within: Range<Time>, count: u64, parallel: u32, pairs: Pairs },
@@ -502,6 +521,14 @@ pub(super) struct JobRule {
     pub within: Range<Time>,
     pub count: u64,
     pub hosts: Vec<HostIx>,
+}
+
+/// How often a host begins a flow, on average.
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// So that this share of its link is sent.
+    Load(f64),
+    Every(Time),
 }
 
 /// From one to the next.
@@ -552,9 +579,13 @@ impl Workload {
     pub fn source(&self, number: usize) -> Box<dyn Source> {
         let stream = |name: &str| Stream::new(self.seed, &format!("workload {number} {name}"));
         match &self.rule {
-            Rule::Poisson { sizes, load, within, count, pairs } => {
-                let gap =
-                    |host: HostIx| sizes.mean() / (load * self.rates[host.0 as usize].as_bytes_per_sec_f64());
+            Rule::Poisson { sizes, pace, within, count, pairs } => {
+                let gap = |host: HostIx| match pace {
+                    Pace::Load(load) => {
+                        sizes.mean() / (load * self.rates[host.0 as usize].as_bytes_per_sec_f64())
+                    }
+                    Pace::Every(time) => time.as_secs_f64(),
+                };
                 let senders =
                     pairs.from.iter().map(|&host| (host, gap(host), stream(&format!("h{}", host.0))));
                 Box::new(Poisson::new(senders, Arc::clone(sizes), within.clone(), *count, pairs.clone()))
