@@ -4,7 +4,8 @@
 //! cargo run --release -p weir-sim --example in_order -- 1000000
 //! ```
 //!
-//! Messages of 8 KB under Dart and under IOFD alone, uplinks oversubscribed. Each run must have no packet out of order,
+//! Messages of 8 KB under Dart and under IOFD alone, uplinks oversubscribed; and with incasts, where receivers' ports are
+//! deflected from too. Each run must have no packet out of order,
 //! sent again or dropped (a wrong host drops, and so does a TTL that ends), no entry of a deflection table overwritten
 //! and none in use at the end. Exit status 1 if one has.
 
@@ -13,34 +14,43 @@
 #[path = "../tests/in_order/watch.rs"]
 mod watch;
 
-use watch::{FABRICS, experiment, watch};
+use watch::{EVEN_FABRICS, FABRICS, experiment, watch, with_incasts};
+use weir_sim::experiment::Experiment;
 use weir_units::Time;
 
 const SEEDS: u64 = 3;
-const SCHEMES: [(&str, &str); 3] =
-    [("dart", "dart"), ("iofd", "iofd"), ("at hosts", "{scheme: dart, set: {deflect_at_hosts: on}}")];
+/// What is deflected, the scheme for it, where, and under which load.
+const CASES: [(&str, &str, [(&str, &str); 2], Load); 3] = [
+    ("dart", "dart", FABRICS, experiment),
+    ("iofd", "iofd", FABRICS, experiment),
+    // From receivers' ports too, with a tenth of the usual queue.
+    ("at hosts", AT_HOSTS, EVEN_FABRICS, with_incasts),
+];
+const AT_HOSTS: &str = "{scheme: dart, set: {deflect_at_hosts: on, deflect_above: 1500B/10Gbps}}";
+/// Topology, scheme, seed and how long messages come.
+type Load = fn(&str, &str, u64, Time) -> Experiment;
 /// Packets that the fabrics here carry in a millisecond, about: the example runs until it has enough.
 const STEP: Time = Time::from_ms(1);
 
 fn main() {
     let wanted: u64 =
         std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of packets"));
-    let runs = FABRICS.len() as u64 * SCHEMES.len() as u64 * SEEDS;
+    let runs = FABRICS.len() as u64 * CASES.len() as u64 * SEEDS;
     let (mut total, mut faults) = (0, 0);
-    println!("fabric      scheme  seed   packets  deflections  entries at most");
-    for (name, topology) in FABRICS {
-        for (label, scheme) in SCHEMES {
+    println!("deflected  fabric      seed   packets  deflections  entries at most");
+    for (label, scheme, fabrics, load) in CASES {
+        for (name, topology) in fabrics {
             for seed in 1..=SEEDS {
                 let mut stop = STEP;
                 let seen = loop {
-                    let seen = watch(&experiment(topology, scheme, seed, stop));
+                    let seen = watch(&load(topology, scheme, seed, stop));
                     if seen.packets >= wanted / runs || !seen.faults().is_empty() {
                         break seen;
                     }
                     stop = stop * (1 + wanted / runs / seen.packets.max(1));
                 };
                 println!(
-                    "{name:<11} {label:<8} {seed:>3} {:>9} {:>12} {:>16}",
+                    "{label:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
                     seen.packets, seen.deflections, seen.most
                 );
                 for fault in seen.faults() {

@@ -2,7 +2,7 @@
 
 mod watch;
 
-use watch::{FABRICS, Seen, experiment, watch};
+use watch::{EVEN_FABRICS, FABRICS, Seen, experiment, watch, with_incasts};
 use weir_units::Time;
 
 fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
@@ -13,7 +13,7 @@ fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
 #[test]
 fn deflected_messages_stay_in_order() {
     for (name, topology) in FABRICS {
-        for scheme in ["dart", "iofd", "{scheme: dart, set: {deflect_at_hosts: on}}"] {
+        for scheme in ["dart", "iofd"] {
             let seen = run(topology, scheme, 1);
             assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
             assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");
@@ -25,15 +25,25 @@ fn deflected_messages_stay_in_order() {
 /// Tables that are full, tokens that run out: the port is crowded with two packets in its queue.
 #[test]
 fn so_they_do_when_everything_is_deflected() {
-    for at_hosts in ["off", "on"] {
-        let scheme = format!(
-            "{{scheme: iofd, set: {{deflect_above: 200B/10Gbps, tokens: 2, deflect_at_hosts: {at_hosts}}}}}"
-        );
-        for (name, topology) in FABRICS {
-            let seen = run(topology, &scheme, 2);
-            assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
-            assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
-        }
+    let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";
+    for (name, topology) in FABRICS {
+        let seen = run(topology, scheme, 2);
+        assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
+        assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+    }
+}
+
+/// Back into the network from a receiver's port, and to it again.
+#[test]
+fn so_they_do_when_receivers_ports_are_crowded() {
+    for (name, topology) in EVEN_FABRICS {
+        let [fabric, everywhere] = ["off", "on"].map(|at_hosts| {
+            let knobs = format!("deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
+            let scheme = format!("{{scheme: dart, set: {{{knobs}}}}}");
+            watch(&with_incasts(topology, &scheme, 1, Time::from_us(200)))
+        });
+        assert_eq!(everywhere.faults(), Vec::<String>::new(), "{name}");
+        assert!(everywhere.deflections > fabric.deflections, "{name}: {fabric:?} {everywhere:?}");
     }
 }
 

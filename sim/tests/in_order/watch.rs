@@ -142,9 +142,24 @@ fn sum_up(network: &Network, seen: &mut Seen) {
 
 /// A fabric under localised congestion, and how long its messages last.
 pub fn experiment(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
+    parse(topology, scheme, seed, stop, "")
+}
+
+/// The same, and ten hosts send to one more at once every 20 us: receivers' ports are crowded too, in [`EVEN_FABRICS`].
+pub fn with_incasts(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
+    let every = Time::from_us(20);
+    let incast = |n: u64| {
+        let (to, start) = (1 + n % 8, every * n);
+        format!(", {{kind: incast, to: h{to}, senders: 10, size: 8KB, start: {start}}}")
+    };
+    let incasts: String = (0..stop / every).map(incast).collect();
+    parse(topology, scheme, seed, stop, &incasts)
+}
+
+fn parse(topology: &str, scheme: &str, seed: u64, stop: Time, more: &str) -> Experiment {
     let text = format!(
         "{{topology: {topology}, schemes: [{scheme}], ack_priority: true, pfc: {{}}, seed: {seed}, \
-         workload: {{kind: messages, size: 8KB, load: 0.6, stop: {stop}}}, duration: {}}}",
+         workloads: [{{kind: messages, size: 8KB, load: 0.6, stop: {stop}}}{more}], duration: {}}}",
         stop * 4 + Time::from_ms(20)
     );
     Experiment::parse(&text, "in_order", "in_order", &[], None).expect("an experiment")
@@ -156,6 +171,10 @@ pub const FABRICS: [(&str, &str); 2] = [
     ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
     ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 50Gbps, delay: 1us}"),
 ];
+
+/// Where a receiver's port is no faster than what leads to its rack.
+pub const EVEN_FABRICS: [(&str, &str); 2] =
+    [FABRICS[0], ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}")];
 
 impl Seen {
     /// What was wrong, if anything.
