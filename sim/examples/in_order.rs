@@ -19,16 +19,25 @@ use weir_sim::experiment::Experiment;
 use weir_units::Time;
 
 const SEEDS: u64 = 3;
-/// What is deflected, the scheme for it, where, and under which load.
-const CASES: [(&str, &str, [(&str, &str); 2], Load); 3] = [
-    ("dart", "dart", FABRICS, experiment),
-    ("iofd", "iofd", FABRICS, experiment),
+/// A row of the table.
+struct Case {
+    deflected: &'static str,
+    scheme: &'static str,
+    fabrics: [(&'static str, &'static str); 2],
+    /// Of topology, scheme, seed and how long messages come.
+    load: fn(&str, &str, u64, Time) -> Experiment,
+}
+const CASES: [Case; 3] = [
+    Case { deflected: "dart", scheme: "dart", fabrics: FABRICS, load: experiment },
+    Case { deflected: "iofd", scheme: "iofd", fabrics: FABRICS, load: experiment },
     // From receivers' ports too, with a tenth of the usual queue.
-    ("at hosts", AT_HOSTS, EVEN_FABRICS, with_incasts),
+    Case {
+        deflected: "at hosts",
+        scheme: "{scheme: dart, set: {deflect_at_hosts: on, deflect_above: 1500B/10Gbps}}",
+        fabrics: EVEN_FABRICS,
+        load: with_incasts,
+    },
 ];
-const AT_HOSTS: &str = "{scheme: dart, set: {deflect_at_hosts: on, deflect_above: 1500B/10Gbps}}";
-/// Topology, scheme, seed and how long messages come.
-type Load = fn(&str, &str, u64, Time) -> Experiment;
 /// Packets that the fabrics here carry in a millisecond, about: the example runs until it has enough.
 const STEP: Time = Time::from_ms(1);
 
@@ -38,7 +47,7 @@ fn main() {
     let runs = FABRICS.len() as u64 * CASES.len() as u64 * SEEDS;
     let (mut total, mut faults) = (0, 0);
     println!("deflected  fabric      seed   packets  deflections  entries at most");
-    for (label, scheme, fabrics, load) in CASES {
+    for Case { deflected, scheme, fabrics, load } in CASES {
         for (name, topology) in fabrics {
             for seed in 1..=SEEDS {
                 let mut stop = STEP;
@@ -50,7 +59,7 @@ fn main() {
                     stop = stop * (1 + wanted / runs / seen.packets.max(1));
                 };
                 println!(
-                    "{label:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
+                    "{deflected:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
                     seen.packets, seen.deflections, seen.most
                 );
                 for fault in seen.faults() {

@@ -11,7 +11,7 @@ use crate::rng::stream_seed;
 use crate::run::RunError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY, PlanOptions, plan};
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::scheme::TelemetryOn;
@@ -207,7 +207,7 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
         let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
         config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
         if spec.ack_priority {
-            config.exempt = 1 << FEEDBACK_PRIORITY; // schemes.md §13: queue 0 there is exempt
+            config.exempt = 1 << experiment.feedback_class(scheme); // schemes.md §13: queue 0 there is exempt
         }
         config
     });
@@ -246,6 +246,6 @@ fn build_host(
     config.transport.active_window = spec.transport.active_window;
     config.data_class = DATA_PRIORITY;
     config.express_class = EXPRESS_PRIORITY;
-    config.control_class = if spec.ack_priority { FEEDBACK_PRIORITY } else { DATA_PRIORITY };
+    config.control_class = experiment.feedback_class(scheme);
     Host::new(config).map_err(|e| RunError::Host { name: host.name.clone(), why: e.to_string() })
 }

@@ -26,13 +26,20 @@ use weir_units::Bandwidth;
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
-/// The queue of feedback, with [`PlanOptions::feedback_first`].
-pub const FEEDBACK_PRIORITY: u8 = 1;
-/// The queue of short messages, with [`PlanOptions::short_first`]. They are little, and may delay feedback.
-pub const EXPRESS_PRIORITY: u8 = 2;
+/// The queue of short messages, with [`PlanOptions::short_first`].
+pub const EXPRESS_PRIORITY: u8 = 1;
 /// The queue of what was deflected as often as it may be (Dart's escape class), with [`PlanOptions::deflection`]. It is
 /// late as it is, and little.
 pub const ESCAPE_PRIORITY: u8 = 2;
+
+/// The queue of feedback, with [`PlanOptions::feedback_first`]: above data, and above short messages where these have a
+/// queue. Incasts of them would hold up each other's ACKs.
+pub const fn feedback_priority(short_first: bool) -> u8 {
+    if short_first { EXPRESS_PRIORITY + 1 } else { DATA_PRIORITY + 1 }
+}
+
+/// Kind of Weir packet.
+const DATA: u8 = 0;
 
 /// What the tables hold besides routes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,18 +62,18 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY above data (design §4). Needs switches with two
-    /// priority queues.
+    /// ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY above data (design §4), after
+    /// [`short_first`](Self::short_first) if that is wanted too. Needs switches with two priority queues, then three.
     pub fn feedback_first(mut self) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
-        self.classes.extend(FEEDBACK.map(|kind| ((kind, false), FEEDBACK_PRIORITY)));
+        let priority = feedback_priority(self.classes.contains_key(&(DATA, true)));
+        self.classes.extend(FEEDBACK.map(|kind| ((kind, false), priority)));
         self
     }
 
-    /// DATA that its host says is of a short message above other DATA (Dart's Pri-Q). Needs switches with three
+    /// DATA that its host says is of a short message above other DATA (Dart's Pri-Q). Needs switches with two
     /// priority queues.
     pub fn short_first(mut self) -> PlanOptions {
-        const DATA: u8 = 0;
         self.classes.insert((DATA, true), EXPRESS_PRIORITY);
         self
     }

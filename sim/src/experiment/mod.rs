@@ -27,7 +27,7 @@ use resolve::{entropy_port, host_rate, locate, read, resolve};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FEEDBACK_PRIORITY};
+use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, feedback_priority};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
@@ -245,14 +245,19 @@ impl Experiment {
         Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), at_hosts, lifetime })
     }
 
+    /// The class of feedback while `scheme` runs.
+    pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
+        let short_first = scheme.config.short_first().is_some();
+        if self.spec.ack_priority { feedback_priority(short_first) } else { DATA_PRIORITY }
+    }
+
     /// Priority queues of a port while `scheme` runs.
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
-        let highest = [
+        let own = [
             scheme.config.deflection().map(|_| ESCAPE_PRIORITY),
             scheme.config.short_first().map(|_| EXPRESS_PRIORITY),
-            self.spec.ack_priority.then_some(FEEDBACK_PRIORITY),
         ];
-        highest.into_iter().flatten().max().unwrap_or(DATA_PRIORITY) + 1
+        own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
     }
 
     /// Rate of the slowest host.
