@@ -1,5 +1,6 @@
 //! A scale model behaves like what it is a model of.
 
+use weir_controller::topology::HostIx;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::SchemeSummary;
 use weir_units::{Bandwidth, Time};
@@ -35,6 +36,23 @@ fn rates_shrink_times_grow_and_bytes_stay() {
     assert_eq!(again.resolved_yaml(), model.resolved_yaml());
     assert_eq!((again.scale, &again.flows), (model.scale, &model.flows));
     assert!(again.at_rate(Bandwidth::from_gbps(100)).unwrap().scale.is_none(), "and back");
+}
+
+/// The same flows, later, under timers that are as much longer.
+#[test]
+fn a_workload_is_slowed_with_its_own_scheme() {
+    let own = "{scheme: hpcc, set: {base_rtt: 13us}}";
+    let poisson = format!("workloads=[{{kind: poisson, sizes: 10KB, every: 10us, scheme: {own}}}]");
+    let file = parse(&["flows=[]", "schemes=[hpcc]", &poisson]);
+    let model = file.at_rate(Bandwidth::from_gbps(10)).unwrap();
+    let (flows, slowed) = (file.all_flows().unwrap(), model.all_flows().unwrap());
+    assert!(flows.len() > 100 && flows.len() == slowed.len(), "{} {}", flows.len(), slowed.len());
+    for (flow, slow) in flows.iter().zip(&slowed) {
+        assert_eq!((flow.from, flow.to, flow.size), (slow.from, slow.to, slow.size));
+        assert!((slow.start.as_secs_f64() / flow.start.as_secs_f64() - 10.0).abs() < 0.01);
+    }
+    let base_rtt = |it: &Experiment| it.scheme_of(HostIx(0), &it.schemes[0]).get("base_rtt").unwrap();
+    assert_eq!((base_rtt(&file), base_rtt(&model)), ("13us".into(), "130us".into()));
 }
 
 #[test]

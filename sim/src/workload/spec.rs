@@ -244,13 +244,28 @@ impl WorkloadSpec {
         match self {
             WorkloadSpec::Permutation { start, .. } | WorkloadSpec::AllToAll { start, .. } => vec![start],
             WorkloadSpec::Messages { start, stop, .. }
-            | WorkloadSpec::Poisson { start, stop, .. }
             | WorkloadSpec::BackToBack { start, stop, .. }
             | WorkloadSpec::Jobs { start, stop, .. } => [start].into_iter().chain(stop).collect(),
+            WorkloadSpec::Poisson { start, every, stop, .. } => {
+                [start].into_iter().chain(every).chain(stop).collect()
+            }
             WorkloadSpec::Incast { start, interval, jitter, every, stop, .. } => {
                 [start, interval, jitter].into_iter().chain(every).chain(stop).collect()
             }
             WorkloadSpec::File { .. } => Vec::new(),
+        }
+    }
+
+    /// The scheme of its senders, if it has one of its own.
+    pub(crate) fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        match self {
+            WorkloadSpec::Permutation { scheme, .. }
+            | WorkloadSpec::Poisson { scheme, .. }
+            | WorkloadSpec::Incast { scheme, .. }
+            | WorkloadSpec::AllToAll { scheme, .. }
+            | WorkloadSpec::BackToBack { scheme, .. }
+            | WorkloadSpec::Jobs { scheme, .. } => scheme.as_mut(),
+            WorkloadSpec::Messages { .. } | WorkloadSpec::File { .. } => None,
         }
     }
 
