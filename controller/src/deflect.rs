@@ -8,14 +8,10 @@ use crate::routes::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 
-/// Whether `port` leads to a host. What is deflected from there has to come back to this switch.
-pub fn is_to_host(topology: &Topology, at: SwitchIx, port: u16) -> bool {
-    topology.peer(at, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))
-}
-
-/// The ports that a switch may take in place of `port`, in port order.
+/// The ports that a switch may take in place of `port`, in port order. What is deflected from a port to a host has to
+/// come back to this switch.
 pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
-    if is_to_host(topology, at, port) {
+    if topology.leads_to_host(at, port) {
         return topology.neighbours(at).map(|next| next.port).collect();
     }
     let behind: Vec<HostIx> = topology

@@ -267,8 +267,7 @@ fn deflection_entries(
 ) -> Result<Vec<Entry>, ThresholdError> {
     let mut entries = vec![Entry::EscapeClass { priority: ESCAPE_PRIORITY }];
     let ports = topology.switch(ix).ports();
-    for (port, link) in ports.filter(|&(port, _)| config.at_hosts || !deflect::is_to_host(topology, ix, port))
-    {
+    for (port, link) in ports.filter(|&(port, _)| config.at_hosts || !topology.leads_to_host(ix, port)) {
         let to = deflect::candidates(topology, routes, ix, port);
         if to.is_empty() {
             continue;

@@ -217,6 +217,11 @@ impl Topology {
         let here = Endpoint { node: Node::Switch(switch), port };
         Some((ix, if link.a == here { link.b } else { link.a }))
     }
+    /// Whether a port of a switch leads to a host.
+    pub fn leads_to_host(&self, switch: SwitchIx, port: u16) -> bool {
+        self.peer(switch, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))
+    }
+
     /// The switches next to this one: port, link, neighbour and its port, in port order.
     pub fn neighbours(&self, switch: SwitchIx) -> impl Iterator<Item = Neighbour> + '_ {
         self.switch(switch).ports().filter_map(move |(port, link)| {

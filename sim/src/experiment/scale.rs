@@ -87,10 +87,7 @@ impl Scale {
                 value.replace(scaled);
             }
         }
-        let flows = spec.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut());
-        let workloads = spec.workload.iter_mut().chain(&mut spec.workloads);
-        let workloads = workloads.filter_map(|workload| workload.scheme_mut());
-        for entry in spec.schemes.iter_mut().chain(flows).chain(workloads) {
+        for entry in spec.all_schemes_mut() {
             // The defaults too: a scheme may have a timer of its own.
             let knobs: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             let Ok(config) = schemes::from_name_and_knobs(&entry.scheme, &knobs) else { continue };

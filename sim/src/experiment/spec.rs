@@ -134,6 +134,13 @@ impl ExperimentSpec {
         self.workload.iter_mut().chain(&mut self.workloads)
     }
 
+    /// The schemes of the run, of flows and of workloads, to be changed in place.
+    pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
+        let flows = self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut());
+        let workloads = self.workload.iter_mut().chain(&mut self.workloads);
+        self.schemes.iter_mut().chain(flows).chain(workloads.filter_map(WorkloadSpec::scheme_mut))
+    }
+
     /// The ECN thresholds that ports have while `scheme` runs.
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {

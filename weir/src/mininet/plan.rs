@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use weir_controller::topology::{CPU_PORT, Endpoint, Node, SwitchIx, Topology};
+use weir_controller::topology::{CPU_PORT, Endpoint, SwitchIx};
 use weir_sim::experiment::{Experiment, Scheme};
 use weir_sim::rng::stream_seed;
 use weir_units::{Bytes, Time};
@@ -196,14 +196,10 @@ fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
     ]);
     for (port, link) in topology.switch(ix).ports() {
         let link = topology.link(link);
-        let delay = link.delay * if leads_to_host(topology, ix, port) { 2 } else { 1 };
+        let delay = link.delay * if topology.leads_to_host(ix, port) { 2 } else { 1 };
         options.extend(["--link".to_owned(), format!("{port}={},{}", link.rate, exact(delay))]);
     }
     options
-}
-
-fn leads_to_host(topology: &Topology, ix: SwitchIx, port: u16) -> bool {
-    topology.peer(ix, port).is_some_and(|(_, end)| matches!(end.node, Node::Host(_)))
 }
 
 /// A time that reads back as it is.

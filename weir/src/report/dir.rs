@@ -37,7 +37,7 @@ pub enum DirError {
 pub const RUNS: &str = "runs";
 
 /// What a run came to: where it is, the other files are.
-const SUMMARY: &str = "summary.json";
+pub const SUMMARY: &str = "summary.json";
 
 /// The files of a run; `*.svg` besides.
 const OURS: [&str; 8] =

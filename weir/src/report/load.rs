@@ -1,5 +1,6 @@
 //! Reads a run directory back: what [`write`](super::write) wrote, or Mininet did.
 
+use super::dir::SUMMARY;
 use super::{Run, describe};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -47,8 +48,8 @@ pub fn load(dir: &Path) -> Result<Loaded, LoadError> {
     if dir.join("sweep.csv").exists() {
         return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
     }
-    let file = dir.join("summary.json");
-    let text = fs::read_to_string(&file).map_err(|error| none(format!("summary.json: {error}")))?;
+    let file = dir.join(SUMMARY);
+    let text = fs::read_to_string(&file).map_err(|error| none(format!("{SUMMARY}: {error}")))?;
     let summary: Summary = serde_json::from_str(&text)
         .map_err(|error| LoadError::Broken { file: file.clone(), why: error.to_string() })?;
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();

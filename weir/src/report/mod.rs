@@ -66,7 +66,7 @@ impl Run {
 /// Writes all files of a run into `dir`.
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
-    fs::write(dir.join("summary.json"), summary_json(results)?)?;
+    fs::write(dir.join(dir::SUMMARY), summary_json(results)?)?;
     csv::write(dir, run.tables, &run.addresses, results)?;
     let sections = figures::sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {

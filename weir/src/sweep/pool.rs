@@ -2,6 +2,7 @@
 
 use crate::commands::interrupted;
 use crate::console::Failure;
+use crate::report::dir::SUMMARY;
 use crate::report::{self, Keeper, Run, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_yaml::Mapping;
@@ -55,7 +56,7 @@ impl Task {
         let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
         let same = decisive(&there)? == decisive(&run.file())?;
         let summary: Summary =
-            serde_json::from_str(&fs::read_to_string(self.dir.join("summary.json")).ok()?).ok()?;
+            serde_json::from_str(&fs::read_to_string(self.dir.join(SUMMARY)).ok()?).ok()?;
         (same && !summary.partial).then_some(summary)
     }
 }
