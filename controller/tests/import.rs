@@ -2,7 +2,7 @@
 
 use weir_controller::export::hpcc_topology;
 use weir_controller::import::{SwitchPlace, import};
-use weir_controller::plan::goals;
+use weir_controller::plan::{First, goals};
 use weir_controller::routes::{Method, routes};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{Topology, build};
@@ -119,7 +119,7 @@ fn a_plan_survives_the_way_through_runtime_json() {
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 4}").unwrap()).unwrap();
     for method in [Method::Ecmp, Method::Trees] {
         let routes = routes(&topology, method).unwrap();
-        let options = PlanOptions::default().feedback_first();
+        let options = PlanOptions::default().first(First { feedback: true, ..First::default() });
         for (name, goal) in goals(&topology, &routes, &options, &index).unwrap() {
             let entities: Vec<_> = goal.wanted().map(|it| it.entity.clone()).collect();
             let file = RuntimeJson::of(&entities, &index, "a.p4info.txtpb", "a.json").unwrap();

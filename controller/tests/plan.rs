@@ -4,6 +4,7 @@ mod common;
 
 use common::{fabric, ring};
 use std::collections::BTreeMap;
+use weir_controller::plan::First;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::{Method, routes};
 use weir_controller::topology::Topology;
@@ -13,6 +14,7 @@ use weir_proto::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType
 use weir_proto::p4info::{Index, Object, parse};
 use weir_proto::value::to_u64;
 
+const FEEDBACK: First = First { short: false, feedback: true };
 const FNCC: &str = include_str!("../../p4src/build/fncc.p4info.txtpb");
 const DART: &str = include_str!("../../p4src/build/dart.p4info.txtpb");
 const HPCC: &str = include_str!("../../p4src/build/hpcc.p4info.txtpb");
@@ -88,7 +90,7 @@ fn a_dumbbells_plan_reads_as_it_should() {
 fn members_come_before_the_prefixes_that_use_them() {
     let index = Index::from_text(HPCC).unwrap();
     let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
-    let options = PlanOptions::default().feedback_first();
+    let options = PlanOptions::default().first(FEEDBACK);
     let lines: Vec<String> =
         planned(&topology, &options, &index)["s1"].iter().map(|u| text(&index, u)).collect();
     let at = |line: &str| {
@@ -220,7 +222,7 @@ fn a_table_is_missed_only_where_it_is_needed() {
     assert_eq!(missing(&ring(), &options, "tree_route"), "the program has no table \"tree_route\"");
     assert_eq!(missing(&line, &options, "forward"), "the program has no table \"forward\"");
     assert_eq!(
-        missing(&line, &options.clone().feedback_first(), "traffic_class"),
+        missing(&line, &options.clone().first(FEEDBACK), "traffic_class"),
         "the program has no table \"traffic_class\""
     );
     let ecn = serde_yaml::from_str("{kmin: 1KB, kmax: 2KB, pmax: 1}").unwrap();

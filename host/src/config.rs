@@ -29,6 +29,8 @@ pub struct HostConfig {
     pub telemetry_clock: Clock,
     /// The congestion control of all its flows.
     pub scheme: Arc<dyn SchemeConfig>,
+    /// What switches run, if it is not the scheme's own program: policies may then change to whatever that serves.
+    pub program: Option<SwitchProgram>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
     pub ack_every: u32,
     /// Priority class of ACK, NACK and what else controls.
@@ -64,6 +66,7 @@ impl HostConfig {
             base_rtt,
             telemetry_clock: Clock::Ns,
             scheme,
+            program: None,
             ack_every: 1,
             control_class: 0,
             data_class: 0,
@@ -71,6 +74,11 @@ impl HostConfig {
             transport: TransportConfig::default(),
             policy: None,
         }
+    }
+
+    /// What switches run.
+    pub(crate) fn switch_program(&self) -> SwitchProgram {
+        self.program.unwrap_or(self.scheme.needs().program)
     }
 
     /// Payload of a full packet: the MTU less the headers, and less room for all the records that
@@ -145,7 +153,10 @@ impl HostConfig {
             return Err(ConfigError::NoInbound);
         }
         let (needs, carriage) = (self.scheme.needs(), self.scheme.carriage());
-        let scheme = self.scheme.name();
+        let (scheme, program) = (self.scheme.name(), self.switch_program());
+        if !program.serves(needs.program) {
+            return Err(ConfigError::Program { scheme, program, needed: needs.program });
+        }
         match resolved.recovery {
             Recovery::GoBackN if carriage.subflows > 1 => {
                 return Err(ConfigError::NoSubflows { scheme });
@@ -303,6 +314,16 @@ pub enum ConfigError {
     /// No room for any flow.
     #[error("max_inbound: 0 refuses every message, use at least 1")]
     NoInbound,
+    /// Switches do something else.
+    #[error("{scheme} needs {needed}.p4 in the switches, {program}.p4 does not do what that does")]
+    Program {
+        /// Which scheme.
+        scheme: &'static str,
+        /// What they run.
+        program: SwitchProgram,
+        /// What they should.
+        needed: SwitchProgram,
+    },
     /// Subflows need the other transport.
     #[error(
         "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"

@@ -10,6 +10,7 @@ use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
 use crate::wire::RecordFormat;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
 /// A scheme's configuration, which is also the factory of its two halves.
@@ -212,9 +213,24 @@ pub enum SwitchProgram {
     Dart,
     /// ExpressPass' credits.
     Xpass,
+    /// What `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as the packet asks.
+    Weir,
 }
 
 impl SwitchProgram {
+    /// All there are.
+    pub const ALL: [SwitchProgram; 9] = [
+        SwitchProgram::Ecn,
+        SwitchProgram::Hpcc,
+        SwitchProgram::HpccPlus,
+        SwitchProgram::Fncc,
+        SwitchProgram::Rocc,
+        SwitchProgram::Rcp,
+        SwitchProgram::Dart,
+        SwitchProgram::Xpass,
+        SwitchProgram::Weir,
+    ];
+
     /// The program's file, without ending.
     pub const fn name(self) -> &'static str {
         match self {
@@ -226,7 +242,32 @@ impl SwitchProgram {
             SwitchProgram::Rcp => "rcp",
             SwitchProgram::Dart => "dart",
             SwitchProgram::Xpass => "xpass",
+            SwitchProgram::Weir => "weir",
         }
+    }
+
+    /// Whether switches that run this do for a scheme what `needed` would.
+    pub fn serves(self, needed: SwitchProgram) -> bool {
+        use SwitchProgram::{Dart, Ecn, Fncc, Hpcc, Weir};
+        self == needed || self == Weir && matches!(needed, Ecn | Hpcc | Fncc | Dart)
+    }
+}
+
+impl fmt::Display for SwitchProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for SwitchProgram {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = SwitchProgram::ALL.into_iter().find(|it| it.name() == text);
+        found.ok_or_else(|| {
+            let all = SwitchProgram::ALL.map(SwitchProgram::name).join(", ");
+            format!("there is no program \"{text}\", there are {all}")
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use weir_host::policy::{
     Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyNode, PolicyRefusal, StateError,
     default_trickle,
 };
-use weir_host::scheme::SchemeConfig;
+use weir_host::scheme::{SchemeConfig, SwitchProgram};
 use weir_host::schemes::{from_name_and_knobs, registry};
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN, POLICY_GROUP, POLICY_GROUP_MAC};
 use weir_host::{DropReason, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
@@ -247,6 +247,28 @@ fn what_the_switches_do_not_do_is_refused() {
         Err(PolicyError::TooLong { most: 65, .. })
     ));
     assert_eq!(Config.name(), "config");
+}
+
+/// Switches that run `weir.p4` serve many schemes: hosts go from one to the other, and back.
+#[test]
+fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
+    let mut config = HostConfig::new(addr(0), common::RATE, BASE_RTT, scheme("dcqcn"));
+    config.program = Some(SwitchProgram::Weir);
+    with_policy(&mut config);
+    let mut host = Host::new(config.clone()).unwrap();
+    let mut set = |name| host.set_policy(Time::ZERO, &[("scheme", name)]).map(|_| ());
+    for name in ["hpcc", "fncc", "timely", "dctcp", "dcqcn"] {
+        assert_eq!(set(name), Ok(()), "{name}");
+    }
+    for name in ["rocc", "hpcc++", "expresspass"] {
+        assert_eq!(set(name), Err(PolicyError::Refused(PolicyRefusal::SwitchProgram)), "{name}");
+    }
+    // It deflects, but its ports have no thresholds.
+    assert_eq!(set("dart"), Err(PolicyError::Refused(PolicyRefusal::SwitchTables)));
+    // And a host whose switches do less than its scheme needs is none.
+    config.program = Some(SwitchProgram::Hpcc);
+    let error = Host::new(config).unwrap_err().to_string();
+    assert_eq!(error, "dcqcn needs ecn.p4 in the switches, hpcc.p4 does not do what that does");
 }
 
 #[test]

@@ -395,7 +395,7 @@ fn schemes_are_made_by_name() {
     let error = from_name_and_knobs::<&str, &str>("bbr", &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr, dart, iofd, rocc, rcp, \
+        "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr, dart, iofd, weir, rocc, rcp, \
          expresspass, \
          uncoupled, amp, xmp, dcm, mptcp"
     );

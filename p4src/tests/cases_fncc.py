@@ -19,17 +19,17 @@ def start(title, ack_priority=None):
     return stf
 
 
-BACK = dict(src="h2", dst="h1", sport=WEIR_PORT, dport=4791, eth_src="h2")
+BACK = dict(src="h2", dst="h1", sport=WEIR_PORT, dport=4791, eth_src="h2", flags=TELEMETRY)
 
 
 def ack(**frame):
-    return weir_frame(kind=ACK, **BACK, **frame)
+    return weir_frame(kind=ACK, **BACK | frame)
 
 
 def answered(tx=0, queue=0, older="", hops=0, rate=RATE_OUT, **frame):
     """The ACK as it leaves: with the entry of the port it came in by."""
     return weir_frame(kind=ACK, records=record(rate, tx_units(tx), queue_units(queue)) + older, int_hops=hops + 1,
-                      path_id=0x001, ttl=63, **BACK, **frame)
+                      path_id=0x001, ttl=63, **BACK | frame)
 
 
 def all_int_idle():
@@ -54,7 +54,7 @@ def all_int_counts():
         """Data is not touched; what it did to the port it left by is what the ACK reports: all bytes that left, in
 units of 128, and nothing waiting."""
     )
-    data = dict(kind=DATA, flags=TELEMETRY, payload=bytes(1000))
+    data = dict(kind=DATA, payload=bytes(1000))
     size = length(weir_frame(**data))
     for count in (1, 2):
         stf.packet(1, weir_frame(**data))
@@ -66,9 +66,9 @@ units of 128, and nothing waiting."""
     stf.packet(2, ack())
     stf.expect(1, answered(tx=2 * size))
     stf.note("the ACKs themselves left by port 1, 8 bytes longer than they came: an ACK that comes in there says so")
-    stf.packet(1, weir_frame(kind=ACK))
-    stf.expect(2, weir_frame(kind=ACK, records=record(RATE_BACK, tx_units(2 * (length(ack()) + 8)), 0), int_hops=1,
-                             path_id=1, ttl=63))
+    stf.packet(1, weir_frame(kind=ACK, flags=TELEMETRY))
+    stf.expect(2, weir_frame(kind=ACK, flags=TELEMETRY, records=record(RATE_BACK, tx_units(2 * (length(ack()) + 8)), 0),
+                             int_hops=1, path_id=1, ttl=63))
     return stf
 
 
@@ -221,5 +221,5 @@ def cases():
         ("all_int_table-clock", all_int_clock()),
         ("all_int_table-periodic", all_int_periodic()),
         ("all_int_table-who", all_int_who()),
-        ("int_push-hops", int_push_hops()),
+        ("int_push-ack_hops", int_push_hops()),
     ]

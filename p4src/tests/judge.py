@@ -28,7 +28,7 @@ import time
 import run_bmv2
 from run_bmv2 import Failure, Switch
 from stf import EVENTS, REASONS
-from traffic import BARRIER_PORTS, COMPUTES, PORTS, Traffic, barrier
+from traffic import BARRIER_PORTS, COMPUTES, DEFLECTS, PORTS, Traffic, barrier
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Packets of one run of simple_switch, and of one STF file.
@@ -99,7 +99,7 @@ def state(switch, program):
     for name in ("queue_bytes", "tx_bytes", *rates):
         for port in (0, *PORTS, 9, 255):
             yield f"register_check {name} {port} {switch.register(name, port)}"
-    if program == "dart":
+    if program in DEFLECTS:
         for name, entry in itertools.product(("dft_flow", "dft_out"), range(8)):
             value = switch.register(name, entry)
             # Thrift's numbers have 63 bits and a sign: what BMv2 reads out of 64 may be its largest instead.

@@ -20,6 +20,7 @@ import cases_queue
 import cases_rcp
 import cases_rocc
 import cases_shared
+import cases_weir
 import cases_xpass
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ PROGRAMS = {
     "hpcc": cases_hpcc, "hpcc_plus": cases_hpcc_plus, "fncc": cases_fncc, "ecn": cases_ecn, "rocc": cases_rocc, "rcp": cases_rcp,
     "dart": cases_dart,
     "xpass": cases_xpass,
+    "weir": cases_weir,
 }
 
 

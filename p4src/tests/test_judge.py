@@ -5,7 +5,7 @@ import unittest
 
 import judge
 import wire
-from traffic import BARRIER_PORTS, CPU, Traffic, barrier, frame_bytes
+from traffic import BARRIER_PORTS, CPU, DEFLECTS, Traffic, barrier, frame_bytes
 
 
 def stream(program="fncc", seed="1 0", packets=2000):
@@ -53,8 +53,13 @@ class TrafficTest(unittest.TestCase):
             self.assertTrue(all(line.startswith("register_write ") for line in states))
             self.assertFalse(any("all_int_table" in line for line in states))
 
-    def test_flows_of_dart_come_back(self):
-        packets = [frame for kind, _, *rest in stream("dart") if kind == "packet" for frame in rest]
+    def test_flows_that_are_deflected_come_back(self):
+        for program in DEFLECTS:
+            with self.subTest(program):
+                self.flows_come_back(program)
+
+    def flows_come_back(self, program):
+        packets = [frame for kind, _, *rest in stream(program) if kind == "packet" for frame in rest]
         # Source, message and tokens of whole DATA packets; START and END of the same.
         data = [frame for frame in packets if len(frame) >= 66 and frame[12:15] == b"\x08\x00\x45" and frame[42] == 0x10]
         flows = {flag: {(frame[26:30], frame[50:54], frame[44] >> 4) for frame in data if frame[43] & flag and frame[44] >> 4}

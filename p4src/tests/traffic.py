@@ -28,6 +28,8 @@ ROCC = [laws.rocc_row(100_000_000, 500_000, period, inverse=0) for period in (1,
 RCP = laws.rcp_row(10_000_000, 20_000, period=2**32 - 1)
 # Programs that compute need time to pass, and copies that a switch makes come after what they are copies of.
 COMPUTES = ("rocc",)
+DEFLECTS = ("dart", "weir")
+HAS_ALL_INT_TABLE = ("fncc", "weir")
 
 
 def laws_of(program):
@@ -42,7 +44,9 @@ def laws_of(program):
             yield f"add credit_port port:{port} shape(interval:1, burst:{2**32 - 1})"
         elif program == "rcp" and port != 8:
             yield laws.entry("rcp_port", "rcp", port, RCP)
-    if program == "dart":
+        elif program == "weir" and port != 8:
+            yield f"add port_telemetry port:{port} tells(on_data:{port & 1}, on_acks:{port >> 1 & 1})"
+    if program in DEFLECTS:
         # One candidate a port, so that nothing is left to chance; port 8 has none, and none is ever stale.
         stf = Stf("")
         stf.lines.clear()
@@ -116,7 +120,7 @@ class Traffic:
         self.data_priority = self.random.choice([0, 2])
         # Entropy ports and destinations of the flows: few enough that each comes back, in both directions.
         self.flows = [(self.address(), self.address(), self.random.randrange(49152, 65536))
-                      for _ in range(8 if program == "dart" else FLOWS)]
+                      for _ in range(8 if program in DEFLECTS else FLOWS)]
 
     def address(self):
         nets = [0x0A000000, 0x0A000000, 0x0A010000, 0x0A020000, 0x0A030000, 0x0A030000, 0x0A040500, 0x0A050000,
@@ -129,7 +133,7 @@ class Traffic:
     def steps(self, packets):
         """(`packet`, port, frame) so many times, and (`state`, statement) between them."""
         for number in range(packets):
-            if number % (4 if self.program == "dart" else 20) == 0:
+            if number % (4 if self.program in DEFLECTS else 20) == 0:
                 yield "state", self.poke()
             if self.program in COMPUTES:
                 yield "state", "time 1us"
@@ -137,11 +141,11 @@ class Traffic:
 
     def poke(self):
         """A queue, a count or an entry of the All_INT_Table is now this. Time bits are left 0: they show nowhere."""
-        registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program == "fncc")
+        registers = ["queue_bytes", "queue_bytes", "tx_bytes"] + ["all_int_table"] * (self.program in HAS_ALL_INT_TABLE)
         if self.program in ("rocc", "rcp"):
             # A time ahead of the clock would be an age ago; where time stands still there is none to set.
             registers += ["fair_rate", "rate_queue"] + ["rate_time"] * (self.program in COMPUTES)
-        if self.program == "dart" and self.random.random() < 0.02:
+        if self.program in DEFLECTS and self.random.random() < 0.02:
             return f"register_write dft_out {self.random.randrange(8)} 0"
         if self.program == "xpass":
             registers += ["credit_time", "credit_time"]
@@ -205,12 +209,14 @@ class Traffic:
         )
         if chance.random() < 0.08:
             header |= dict(kind=wire.POLICY, dst=wire.POLICY_IP, eth_dst="group")
-        if self.program == "dart":
+        if self.program in DEFLECTS:
             # Few messages with few tokens, so that a START, what follows it and its END are one flow's.
             flags = [wire.START, wire.START, 0, wire.END, wire.END, wire.START | wire.END, wire.RETRANSMIT | wire.START,
                      wire.RETRANSMIT | wire.END, wire.ESCAPE, chance.getrandbits(8)]
             header["kind"] = chance.choice([wire.DATA, wire.DATA, header["kind"]])
             header |= dict(message=chance.randrange(2), tokens=chance.choice([0, 1, 4, 4, 4, 15]), flags=chance.choice(flags))
+        if self.program == "weir":
+            header["flags"] |= chance.choice([0, wire.TELEMETRY])
         return header
 
     def weir(self):

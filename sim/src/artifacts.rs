@@ -36,6 +36,7 @@ pub const ARTIFACTS: &[Artifact] = &[
     artifact!("rcp"),
     artifact!("dart"),
     artifact!("xpass"),
+    artifact!("weir"),
 ];
 
 impl Artifact {

@@ -11,7 +11,7 @@ use crate::rng::stream_seed;
 use crate::run::RunError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, PlanOptions, plan};
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, First, PlanOptions, plan};
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::scheme::TelemetryOn;
@@ -35,7 +35,7 @@ pub struct Assembly {
 /// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
 pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, RunError> {
     let topology = &experiment.topology;
-    let artifact = Artifact::of(scheme.config.needs().program);
+    let artifact = Artifact::of(experiment.program_of(scheme));
     let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
     let directions = lay_links(topology);
     let base_rtt = base_rtt(experiment, routes);
@@ -74,10 +74,8 @@ pub fn plan_options(
     if let Some(law) = scheme.config.port_law(base_rtt) {
         laws::put(&law, &experiment.topology, tick, &mut options)?;
     }
-    if scheme.config.short_first().is_some() {
-        options = options.short_first();
-    }
-    Ok(if experiment.spec.ack_priority { options.feedback_first() } else { options })
+    let short = scheme.config.short_first().is_some();
+    Ok(options.first(First { short, feedback: experiment.spec.ack_priority }))
 }
 
 /// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
@@ -155,7 +153,7 @@ pub fn restarted(
     base_rtt: Time,
     ix: SwitchIx,
 ) -> Result<Switch, RunError> {
-    let (program, _) = Artifact::of(scheme.config.needs().program).load().map_err(RunError::Artifact)?;
+    let (program, _) = Artifact::of(experiment.program_of(scheme)).load().map_err(RunError::Artifact)?;
     bare_switch(experiment, scheme, base_rtt, &program, ix)
 }
 
@@ -168,7 +166,7 @@ pub fn refill(
     ix: SwitchIx,
     switch: &mut Switch,
 ) -> Result<(), RunError> {
-    let (_, p4info) = Artifact::of(scheme.config.needs().program).load().map_err(RunError::Artifact)?;
+    let (_, p4info) = Artifact::of(experiment.program_of(scheme)).load().map_err(RunError::Artifact)?;
     let mut updates = updates(experiment, scheme, routes, base_rtt, &p4info)?;
     let name = &experiment.topology.switch(ix).name;
     fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
@@ -236,6 +234,7 @@ fn build_host(
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.program = spec.program;
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;

@@ -26,13 +26,13 @@ use weir_units::Bandwidth;
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
-/// The queue of short messages, with [`PlanOptions::short_first`].
+/// The queue of short messages, with [`First::short`].
 pub const EXPRESS_PRIORITY: u8 = 1;
 /// The queue of what was deflected as often as it may be (Dart's escape class), with [`PlanOptions::deflection`]. It is
 /// late as it is, and little.
 pub const ESCAPE_PRIORITY: u8 = 2;
 
-/// The queue of feedback, with [`PlanOptions::feedback_first`]: above data, and above short messages where these have a
+/// The queue of feedback, with [`First::feedback`]: above data, and above short messages where these have a
 /// queue. Incasts of them would hold up each other's ACKs.
 pub const fn feedback_priority(short_first: bool) -> u8 {
     if short_first { EXPRESS_PRIORITY + 1 } else { DATA_PRIORITY + 1 }
@@ -62,21 +62,27 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY above data (design §4), after
-    /// [`short_first`](Self::short_first) if that is wanted too. Needs switches with two priority queues, then three.
-    pub fn feedback_first(mut self) -> PlanOptions {
+    /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK, CNP,
+    /// PROBE_REPLY, RATE and POLICY above all DATA (design §4). Each needs one more priority queue in the switches.
+    pub fn first(mut self, First { short, feedback }: First) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
-        let priority = feedback_priority(self.classes.contains_key(&(DATA, true)));
-        self.classes.extend(FEEDBACK.map(|kind| ((kind, false), priority)));
+        if short {
+            self.classes.insert((DATA, true), EXPRESS_PRIORITY);
+        }
+        if feedback {
+            self.classes.extend(FEEDBACK.map(|kind| ((kind, false), feedback_priority(short))));
+        }
         self
     }
+}
 
-    /// DATA that its host says is of a short message above other DATA (Dart's Pri-Q). Needs switches with two
-    /// priority queues.
-    pub fn short_first(mut self) -> PlanOptions {
-        self.classes.insert((DATA, true), EXPRESS_PRIORITY);
-        self
-    }
+/// What is served before the rest, for [`PlanOptions::first`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// DATA of short messages.
+    pub short: bool,
+    /// ACKs and what else hosts answer with.
+    pub feedback: bool,
 }
 
 /// Why there is no plan.

@@ -14,6 +14,7 @@ mod pacing;
 mod rcp;
 mod rocc;
 mod timely;
+mod weir;
 
 use crate::knob::KnobError;
 use crate::scheme::{Scheme, SchemeConfig};
@@ -34,6 +35,7 @@ pub fn registry() -> &'static [MakeScheme] {
         make::<dasr::Dasr>,
         make::<dasr::Dart>,
         make::<iofd::IofdOnly>,
+        make::<weir::Weir>,
         make::<rocc::Rocc>,
         make::<rcp::Rcp>,
         make::<expresspass::ExpressPass>,

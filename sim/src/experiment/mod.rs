@@ -31,7 +31,7 @@ use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, fe
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
+use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig, SwitchProgram};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
@@ -227,6 +227,11 @@ impl Experiment {
     pub fn first_join(&self) -> Option<Time> {
         let first = self.flows.first().map(|flow| flow.start);
         self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
+    }
+
+    /// The program that switches run while `scheme` does.
+    pub fn program_of(&self, scheme: &Scheme) -> SwitchProgram {
+        self.spec.program.unwrap_or(scheme.config.needs().program)
     }
 
     /// The ECN thresholds that ports have while `scheme` runs.

@@ -146,6 +146,14 @@ fn resolve_schemes(
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
         }
+        let needed = config.needs().program;
+        if let Some(program) = spec.program.filter(|program| !program.serves(needed)) {
+            let why = format!(
+                "{} needs {needed}.p4, and {program}.p4 (`program`) does not do what that does",
+                entry.scheme
+            );
+            return Err(wrong(&place, why));
+        }
         resolved.push(Scheme { label: entry.label.clone(), config });
     }
     Ok(resolved)

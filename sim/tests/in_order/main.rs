@@ -13,7 +13,7 @@ fn run(topology: &str, scheme: &str, seed: u64) -> Seen {
 #[test]
 fn deflected_messages_stay_in_order() {
     for (name, topology) in FABRICS {
-        for scheme in ["dart", "iofd"] {
+        for scheme in ["dart", "iofd", "{scheme: weir, set: {deflect_above: 1500B/10Gbps}}"] {
             let seen = run(topology, scheme, 1);
             assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
             assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");

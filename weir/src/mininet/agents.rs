@@ -59,6 +59,9 @@ impl Agents {
                 let value = config.get(knob.name).unwrap_or_else(|| knob.default.to_owned());
                 option("--set", format!("{}={value}", knob.name));
             }
+            if let Some(program) = spec.program {
+                option("--program", program.to_string());
+            }
             option("--rate", topology.link(host.link).rate.to_string());
             option("--mtu", spec.mtu.to_string());
             option("--base-rtt", base_rtt.to_string());

@@ -186,7 +186,7 @@ impl Fabric<'_> {
         let (experiment, work) = (self.experiment, bridge.work().to_owned());
         let scheme = &experiment.schemes[index];
         bridge.up(&Plan::new(experiment, scheme, &self.places, &work, self.delays == Delays::Tc))?;
-        let artifact = Artifact::of(scheme.config.needs().program);
+        let artifact = Artifact::of(experiment.program_of(scheme));
         let p4info = Index::from_text(artifact.p4info).map_err(Failure::work)?;
         let controller = Controller::new(&experiment.topology)?;
         self.install(&controller, scheme, artifact, &p4info)?;

@@ -42,21 +42,19 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     let mut costs = Vec::new();
     for scheme in &experiment.schemes {
         let needs = scheme.config.needs();
-        let program = needs.program.name();
+        let program = experiment.program_of(scheme).name();
         if costs.iter().any(|cost: &Cost| cost.program == program) {
             continue;
         }
-        let flags = if matches!(needs.telemetry, TelemetryOn::Data | TelemetryOn::Notices) {
-            Flags::TELEMETRY
-        } else {
-            Flags::default()
-        };
+        let asks = |asks| if asks { Flags::TELEMETRY } else { Flags::default() };
+        let flags = asks(matches!(needs.telemetry, TelemetryOn::Data | TelemetryOn::Notices));
         let mtu = experiment.spec.mtu.get() as u32;
         // Of a message that may be deflected: its packets are looked for in the table of those that are.
         let tokens = scheme.config.deflection().map_or(0, |it| it.tokens);
         let data =
             frame(Kind::Data, WeirRepr { flags, tokens, format: needs.records, ..EMPTY }, from, to, mtu);
-        let ack = frame(Kind::Ack, EMPTY, to, from, 0);
+        let flags = asks(needs.telemetry == TelemetryOn::Acks);
+        let ack = frame(Kind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A switch of its own: what one kind left behind, as RoCC's notices, is not in the other's way.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_controller::client::Program;
 use weir_controller::import::{Imported, import};
+use weir_controller::plan::First;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
@@ -78,14 +79,12 @@ impl FabricArgs {
             writeln!(std::io::stderr(), "warning: {name}: {warning}")?;
         }
         let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
-        let mut options = PlanOptions {
+        let options = PlanOptions {
             ecn: file.ecn.on().copied(),
             deflection: file.deflection,
             ..PlanOptions::default()
         };
-        if file.ack_priority {
-            options = options.feedback_first();
-        }
+        let options = options.first(First { short: false, feedback: file.ack_priority });
         let method = self.routing.unwrap_or(file.routing);
         let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_host::agent::{AgentError, Interface, SPIN, StartAt};
-use weir_host::scheme::Recovery;
+use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, MIN_RTO, schemes};
@@ -30,6 +30,12 @@ pub struct HostOptions {
     /// Tune a knob of the scheme
     #[arg(long, value_name = "KNOB=VALUE")]
     set: Vec<String>,
+
+    /// The P4 program that switches run, if it is not the scheme's own
+    ///
+    /// A policy may then change to any scheme that it serves.
+    #[arg(long, value_name = "NAME")]
+    program: Option<SwitchProgram>,
 
     /// Rate of the NIC: flows start at it, and together never exceed it
     #[arg(long, default_value_t = DEFAULT_RATE)]
@@ -184,6 +190,7 @@ impl HostOptions {
         let knobs = knobs.collect::<Result<Vec<_>, _>>()?;
         let scheme = schemes::from_name_and_knobs(&self.scheme, &knobs).map_err(Failure::input)?;
         let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
+        config.program = self.program;
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
         config.telemetry_clock = self.telemetry_clock;
         config.ack_every = self.ack_every;

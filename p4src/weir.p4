@@ -1,0 +1,65 @@
+// All of it in one program: telemetry on data (hpcc.p4) and on ACKs (fncc.p4), ECN, and deflection (dart.p4). Which of them a
+// packet meets is the choice of its host, by its flags and tokens, and of the ports' entries in tables.
+//
+//   sender --- data, TELEMETRY ---> [switch: + record] ---> [switch: + record] ---> receiver      as HPCC
+//          --- data --------------> [switch] ------x------> [switch] ---+                         as Dart
+//                                       '---> another port -> [switch] -+-----> receiver
+//          <-- ACK, TELEMETRY ----- [+ record] <----------- [+ record] <-----------------         as FNCC
+//
+// None of the papers has them together. With it pairs of hosts that use different schemes can share a fabric, and all can
+// change from one to another while the switches stay as they are.
+#define WEIR_DEFLECTS
+#include "include/weir.p4"
+#include "controls/int_push.p4"
+#include "controls/all_int_table.p4"
+#include "controls/port_telemetry.p4"
+
+control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    PortProfile() port_profile;
+    Dequeue() dequeue;
+    SwitchIdentity() switch_identity;
+    IntRefresh() int_refresh;
+    PortTelemetry() port_telemetry;
+    AllIntRead() all_int_read;
+    IntPush() int_push;
+    Depart() depart;
+    AllIntUpdate() all_int_update;
+    Ecn() ecn;
+    port_t described;                // the port that the profile, and a record, are about
+    bool asks;
+    bit<24> period;                  // of all_int_table; 0: every dequeue
+    bit<24> time;
+    bit<20> tx;
+    bit<32> queue;
+
+    apply {
+        described = target.egress_port;
+        if (hdr.weir.isValid() && hdr.weir.kind == KIND_ACK) {
+            described = target.ingress_port;
+        }
+        port_profile.apply(meta, described);
+        dequeue.apply(meta, target);
+        int_refresh.apply(period);
+        if (hdr.weir.isValid()) {
+            switch_identity.apply(hdr);
+            port_telemetry.apply(hdr, described, asks);
+            if (asks) {
+                if (hdr.weir.kind == KIND_ACK) {
+                    all_int_read.apply(target, period, time, tx, queue);
+                } else {
+                    time = TIMESTAMP(target);
+                    tx = TX_UNITS(meta.tx_bytes);
+                    queue = meta.queue_bytes;
+                }
+                int_push.apply(hdr, meta, time, tx, queue);
+            }
+        }
+        depart.apply(meta, target);
+        all_int_update.apply(meta, target, period);
+        if (hdr.ipv4.isValid()) {
+            ecn.apply(hdr, meta);
+        }
+    }
+}
+
+V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), AllEgress(), WeirComputeChecksum(), WeirDeparser()) main;
