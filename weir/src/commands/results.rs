@@ -129,7 +129,7 @@ fn written(
             let (of_it, others) = rest.split_at(planned.tasks.len());
             rest = others;
             known.push(Known {
-                file: planned.entry.file.clone(),
+                name: planned.name.clone(),
                 claims: claims::claims(planned, of_it),
                 means: claims::means(planned, of_it).map_err(Failure::Work)?,
                 wants_means: !planned.entry.columns.is_empty(),

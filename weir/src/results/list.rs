@@ -91,6 +91,8 @@ impl<'de> Deserialize<'de> for Quick {
 
 /// An entry that is ready to run.
 pub struct Planned {
+    /// What its runs' directory is called, and its table: no two entries of a list have one name.
+    pub name: String,
     /// Its file, as a command names it.
     pub file: PathBuf,
     /// What is varied.
@@ -147,7 +149,7 @@ pub fn plan(
                 while !names.insert(name.clone()) {
                     name.push('+');
                 }
-                plan_entry(entry, quick, folder, &out.join(&name))
+                plan_entry(entry, quick, folder, out, name)
             });
             let planned = planned.collect::<Result<Vec<_>, _>>()?;
             Ok((section, planned))
@@ -174,7 +176,13 @@ fn others(sections: &[Section], folder: &Path) -> std::io::Result<Option<Section
     Ok((!section.runs.is_empty()).then_some(section))
 }
 
-fn plan_entry(entry: &Entry, quick: bool, folder: &Path, out: &Path) -> Result<Planned, Failure> {
+fn plan_entry(
+    entry: &Entry,
+    quick: bool,
+    folder: &Path,
+    out: &Path,
+    name: String,
+) -> Result<Planned, Failure> {
     let mut entry = entry.clone();
     let mut left_out = false;
     match (quick, entry.quick.clone()) {
@@ -198,11 +206,11 @@ fn plan_entry(entry: &Entry, quick: bool, folder: &Path, out: &Path) -> Result<P
         set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
         seed: grid.seed(cell),
         schemes: entry.schemes.clone(),
-        dir: out.join(grid.dir_name(cell)),
+        dir: out.join(&name).join(grid.dir_name(cell)),
     };
     let tasks = if left_out { Vec::new() } else { cells.iter().map(task).collect() };
     let notes = report::describe(&experiment).paper;
-    Ok(Planned { file, grid, entry, notes, tasks })
+    Ok(Planned { name, file, grid, entry, notes, tasks })
 }
 
 #[cfg(test)]

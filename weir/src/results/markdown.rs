@@ -23,21 +23,21 @@ impl<'a> Old<'a> {
         self.0.lines().find(|line| line.starts_with(&begin))
     }
 
-    /// The table of means that this file's runs made.
-    fn means(self, file: &str) -> Option<&'a str> {
-        let rest = &self.0[self.0.find(&means_mark(file))?..];
+    /// The table of means of an entry's runs.
+    fn means(self, name: &str) -> Option<&'a str> {
+        let rest = &self.0[self.0.find(&means_mark(name))?..];
         Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
     }
 }
 
-fn means_mark(file: &str) -> String {
-    format!("<!-- means of {file} -->")
+fn means_mark(name: &str) -> String {
+    format!("<!-- means of {name} -->")
 }
 
-/// What is known of an entry: its file, its claims, and its table if it asks for one.
+/// What is known of an entry: its name, its claims, and its table if it asks for one.
 pub struct Known {
-    /// The experiment's file.
-    pub file: String,
+    /// Which entry: a section may have several of one file.
+    pub name: String,
     /// Lines.
     pub claims: Vec<Claim>,
     /// The table; `None` if there is none now.
@@ -66,9 +66,9 @@ pub fn content(known: &[Known], old: Old<'_>) -> String {
         }
     }
     for known in known.iter().filter(|known| known.wants_means) {
-        let table = match (&known.means, old.means(&known.file)) {
+        let table = match (&known.means, old.means(&known.name)) {
             (Some(means), _) => {
-                format!("{}\n`{}`\n\n{}", means_mark(&known.file), means.command, table(means))
+                format!("{}\n`{}`\n\n{}", means_mark(&known.name), means.command, table(means))
             }
             (None, Some(table)) => table.to_owned(),
             (None, None) => continue,
@@ -144,7 +144,7 @@ mod tests {
             head: vec!["scheme".into(), "queue".into()],
             rows: vec![vec!["fncc".into(), mean.into()]],
         });
-        vec![Known { file: "x.yaml".into(), claims, means, wants_means: true }]
+        vec![Known { name: "x".into(), claims, means, wants_means: true }]
     }
 
     #[test]
@@ -164,6 +164,19 @@ mod tests {
         let elsewhere = put(&new, "b", "B", "x\n").unwrap();
         assert!(elsewhere.ends_with("## B\n\n<!-- results:begin b -->\nx\n<!-- results:end -->\n"));
         assert!(put("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end"));
+    }
+
+    /// Runs of one file with other loads, of which a second, interrupted command has only one.
+    #[test]
+    fn tables_of_one_file_are_not_taken_for_each_other() {
+        let named = |name: &str, mean| Known { name: name.into(), ..known(Vec::new(), mean).remove(0) };
+        let tables = |light, heavy| [named("x", light), named("x+", heavy)];
+        let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
+        let both = content(&tables(Some("2"), Some("7")), Old::find(empty, "a"));
+        let document = put(empty, "a", "A", &both).unwrap();
+        assert_eq!(content(&tables(None, None), Old::find(&document, "a")), both);
+        let heavy = content(&tables(None, Some("8")), Old::find(&document, "a"));
+        assert_eq!(heavy, both.replace("| fncc | 7 |", "| fncc | 8 |"));
     }
 
     #[test]
