@@ -1,5 +1,6 @@
 //! `weir.p4` does for every scheme that it serves what the scheme's own program does: packet by packet, to the digest.
 
+use std::path::Path;
 use weir_host::scheme::SwitchProgram;
 use weir_host::schemes;
 use weir_sim::artifacts::Artifact;
@@ -69,4 +70,19 @@ fn every_program_is_compiled() {
         assert_eq!(Artifact::of(program).name, program.name());
         assert!(program.serves(program));
     }
+}
+
+/// On it a fabric changes its congestion control while it runs, and neither loses nor stops.
+#[test]
+fn a_fabric_of_weir_p4_changes_its_scheme_while_it_runs() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/policy-live.yaml");
+    let experiment = Experiment::load(&file, &[], None).unwrap_or_else(|e| panic!("{e}"));
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    let scheme = &results.summary.schemes["hpcc"];
+    let policy = scheme.policy.as_ref().expect("its hosts take part");
+    let ran: Vec<_> = policy.sets.iter().map(|set| (set.change.as_str(), set.hosts)).collect();
+    assert_eq!(ran, [("scheme=fncc", 3), ("scheme=timely", 3), ("scheme=hpcc", 3)]);
+    assert!(scheme.drops.is_empty() && scheme.retransmits == 0, "{:?}", scheme.drops);
+    let busiest = scheme.utilisation.values().copied().fold(0.0, f64::max);
+    assert!(busiest > 0.9, "{busiest}");
 }
