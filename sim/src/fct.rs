@@ -13,18 +13,31 @@ pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
     let mut finished: Vec<(u64, f64)> =
         sized().filter_map(|f| Some((f.size?.get(), f.slowdown()?))).collect();
-    // Equal sizes in order of slowdown, so that the cut does not depend on the order of arrival.
     finished.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let slowdowns = |part: &[(u64, f64)]| percentiles(part.iter().map(|(_, s)| *s).collect());
-    let by_size = (0..BUCKETS)
-        .filter_map(|i| {
-            let part = &finished[finished.len() * i / BUCKETS..finished.len() * (i + 1) / BUCKETS];
-            let (upto_bytes, _) = *part.last()?;
-            Some(FctBucket { upto_bytes, count: part.len() as u64, slowdown: slowdowns(part)? })
-        })
-        .collect();
-    let classes = classes(flows, bounds);
+    let (by_size, classes) = (buckets(&finished), classes(flows, bounds));
     Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size, classes }
+}
+
+/// Size and slowdown of flows, by size, cut into equal parts. Flows of one size stay together: which of them were in which part
+/// would say nothing of it.
+fn buckets(finished: &[(u64, f64)]) -> Vec<FctBucket> {
+    let ends = (1..=BUCKETS).filter_map(|i| {
+        let (size, _) = finished[..finished.len() * i / BUCKETS].last()?;
+        Some(finished.partition_point(|(other, _)| other <= size))
+    });
+    let mut from = 0;
+    let mut buckets = Vec::new();
+    for end in ends {
+        let part = &finished[from..end];
+        from = end;
+        let Some((slowdown, (upto_bytes, _))) = slowdowns(part).zip(part.last()) else { continue };
+        buckets.push(FctBucket { upto_bytes: *upto_bytes, count: part.len() as u64, slowdown });
+    }
+    buckets
+}
+
+fn slowdowns(part: &[(u64, f64)]) -> Option<Percentiles> {
+    percentiles(part.iter().map(|(_, slowdown)| *slowdown).collect())
 }
 
 /// Up to each of `bounds`, and above the last.
@@ -125,6 +138,15 @@ mod tests {
         assert!(fct.by_size.iter().all(|b| b.count == 2));
         assert_eq!(fct.by_size[0].upto_bytes, 2_000);
         assert_eq!(fct.by_size[19].slowdown.p50, 40.0);
+    }
+
+    #[test]
+    fn flows_of_one_size_are_in_one_bucket() {
+        let sizes = [2_000, 4_000, 1_000_000];
+        let flows: Vec<_> = (0..99).map(|i| flow(sizes[i / 33], Some(1_000 * (1 + i as u64)))).collect();
+        let by_size = summarise(&flows, &[]).by_size;
+        let seen: Vec<_> = by_size.iter().map(|b| (b.upto_bytes, b.count, b.slowdown.p50)).collect();
+        assert_eq!(seen, [(2_000, 33, 17.0), (4_000, 33, 50.0), (1_000_000, 33, 83.0)]);
     }
 
     #[test]

@@ -237,8 +237,11 @@ fn change(metric: &Metric, index: usize, base: Option<usize>) -> Markup {
     if value == base || percent.abs() < NOTHING {
         return html! {};
     }
-    let better = (value < base) == (metric.better == Better::Less);
-    let (sign, class) = if better { ("▲", "better") } else { ("▼", "worse") };
+    let (sign, class) = match (metric.better, value < base) {
+        (Better::Less, true) | (Better::More, false) => ("▲", "better"),
+        (Better::Less, false) | (Better::More, true) => ("▼", "worse"),
+        (Better::Neither, _) => ("", "other"),
+    };
     html! {
         span.change.(class) {
             (sign) " " @if percent.is_finite() { (format!("{percent:+.1} %")) } @else { (format!("{:+}", value - base)) }

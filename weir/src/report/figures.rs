@@ -79,7 +79,7 @@ pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
         .filter_map(|(label, &look)| Some(Scheme { label, look, trace: results.traces.get(label)? }))
         .collect();
     let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
-    let time = TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, marks: later_starts(&schemes) };
+    let time = TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, marks: moments(results, &schemes) };
     // Where there are many flows, when they finish says most.
     let flows = schemes.iter().map(|s| s.trace.flows.iter().filter(|f| f.fct.is_some()).count()).max();
     let (before, after) = if flows >= Some(MANY_FLOWS) {
@@ -109,6 +109,17 @@ impl TimeAxis {
     fn marks(&self) -> Vec<Mark> {
         self.marks.iter().map(|(time, label)| Mark { x: self.at(*time), label: label.clone() }).collect()
     }
+}
+
+/// What happened meanwhile: flows that joined, policies that were set.
+fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
+    let mut moments = later_starts(schemes);
+    let policy = schemes.first().and_then(|first| results.summary.schemes.get(first.label)?.policy.as_ref());
+    let sets = policy.map_or(&[][..], |policy| &policy.sets);
+    if sets.len() <= MOST_MARKS {
+        moments.extend(sets.iter().map(|set| (Time::from_ns((set.at_us * 1e3) as u64), set.change.clone())));
+    }
+    moments
 }
 
 /// When flows join after the beginning: one mark a moment, none at all if there are many.
@@ -564,6 +575,7 @@ fn pauses(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
 mod tests {
     use super::*;
     use crate::report::sample;
+    use weir_sim::results::{PolicySetSummary, PolicySummary};
 
     #[test]
     fn the_bottleneck_comes_first_and_fills_the_width() {
@@ -626,6 +638,19 @@ mod tests {
             trace.flows.push(flow);
         }
         assert_eq!(marks(&results), 0);
+    }
+
+    #[test]
+    fn a_policy_that_was_set_is_marked() {
+        let mut results = sample::dumbbell();
+        let set = PolicySetSummary { at_us: 600.0, change: "eta=0.9".into(), ..PolicySetSummary::default() };
+        let policy = PolicySummary { sets: vec![set], ..PolicySummary::default() };
+        for scheme in results.summary.schemes.values_mut() {
+            scheme.policy = Some(policy.clone());
+        }
+        let chart = sections(&results)[0].figures[0].picture.chart().unwrap().clone();
+        let marks: Vec<_> = chart.marks.iter().map(|mark| (mark.x, mark.label.as_str())).collect();
+        assert_eq!(marks[1..], [(600.0, "eta=0.9")]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub enum Better {
     Less,
     /// More is better.
     More,
+    /// It says what happened, not how well.
+    Neither,
 }
 
 impl Metric {
@@ -46,6 +48,7 @@ impl Metric {
         let best = match self.better {
             Better::Less => known.reduce(f64::min),
             Better::More => known.reduce(f64::max),
+            Better::Neither => None,
         };
         let value = self.values.get(index).copied().flatten();
         differ
@@ -114,6 +117,14 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
         values,
         decimals,
     };
+    let plain = |name, values, meaning| Metric {
+        name,
+        unit: "",
+        meaning,
+        better: Better::Neither,
+        values,
+        decimals: 0,
+    };
     let counted = |value: fn(&SchemeSummary) -> u64| of(&|s| Some(value(s) as f64));
 
     let mut list = vec![
@@ -160,18 +171,12 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
             counted(|s| s.drops.values().sum()),
             "packets dropped in switches and hosts, for whatever reason",
         ),
-        less("ECN marks", "", 0, counted(|s| s.marks), "packets that switches marked CE"),
+        plain("ECN marks", counted(|s| s.marks), "packets that switches marked CE"),
         less("PFC pauses", "", 0, counted(|s| s.pauses), "pause frames sent, resumes not counted"),
         less("retransmits", "", 0, counted(|s| s.retransmits), "data packets sent again"),
     ];
     if schemes.iter().any(|s| s.deflections > 0) {
-        list.push(less(
-            "deflections",
-            "",
-            0,
-            counted(|s| s.deflections),
-            "packets sent round a crowded port",
-        ));
+        list.push(plain("deflections", counted(|s| s.deflections), "packets sent round a crowded port"));
     }
     if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {
         let slowdown =
