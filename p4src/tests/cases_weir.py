@@ -7,7 +7,7 @@ do not do.
 import cases_dart
 import cases_fncc
 import cases_hpcc
-from cases_fncc import RATE_BACK, RATE_OUT, ack, answered
+from cases_fncc import RATE_BACK, RATE_OUT, ack, answered, start
 from cases_hpcc import pushed
 from wire import ACK, DATA, ESCAPE, PROBE, START, TELEMETRY, record, weir_frame
 
@@ -17,11 +17,6 @@ NOT_HERE = {
     "all_int_table-who": "fncc.p4 gives data none",
     "records-never": "dart.p4 gives nothing any",
 }
-
-
-def start(title):
-    """h2 is behind port 2, h1 behind port 1, as in fncc.p4's tests."""
-    return cases_fncc.start(title)
 
 
 def who():

@@ -13,7 +13,7 @@ pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
     let mut finished: Vec<(u64, f64)> =
         sized().filter_map(|f| Some((f.size?.get(), f.slowdown()?))).collect();
-    finished.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    finished.sort_by_key(|(size, _)| *size);
     let (by_size, classes) = (buckets(&finished), classes(flows, bounds));
     Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size, classes }
 }

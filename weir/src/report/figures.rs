@@ -117,7 +117,7 @@ fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let policy = schemes.first().and_then(|first| results.summary.schemes.get(first.label)?.policy.as_ref());
     let sets = policy.map_or(&[][..], |policy| &policy.sets);
     if sets.len() <= MOST_MARKS {
-        moments.extend(sets.iter().map(|set| (Time::from_ns((set.at_us * 1e3) as u64), set.change.clone())));
+        moments.extend(sets.iter().map(|set| (Time::from_secs_f64(set.at_us / 1e6), set.change.clone())));
     }
     moments
 }

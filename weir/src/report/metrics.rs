@@ -101,30 +101,10 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
     let queue = |value: fn(&weir_sim::results::QueueSummary) -> f64| {
         of(&|s| port.and_then(|port| s.queues.get(port)).map(value))
     };
-    let less = |name, unit, decimals, values, meaning| Metric {
-        name,
-        unit,
-        meaning,
-        better: Better::Less,
-        values,
-        decimals,
+    let metric = |better| {
+        move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
     };
-    let more = |name, unit, decimals, values, meaning| Metric {
-        name,
-        unit,
-        meaning,
-        better: Better::More,
-        values,
-        decimals,
-    };
-    let plain = |name, values, meaning| Metric {
-        name,
-        unit: "",
-        meaning,
-        better: Better::Neither,
-        values,
-        decimals: 0,
-    };
+    let (less, more, plain) = (metric(Better::Less), metric(Better::More), metric(Better::Neither));
     let counted = |value: fn(&SchemeSummary) -> u64| of(&|s| Some(value(s) as f64));
 
     let mut list = vec![
@@ -171,12 +151,18 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
             counted(|s| s.drops.values().sum()),
             "packets dropped in switches and hosts, for whatever reason",
         ),
-        plain("ECN marks", counted(|s| s.marks), "packets that switches marked CE"),
+        plain("ECN marks", "", 0, counted(|s| s.marks), "packets that switches marked CE"),
         less("PFC pauses", "", 0, counted(|s| s.pauses), "pause frames sent, resumes not counted"),
         less("retransmits", "", 0, counted(|s| s.retransmits), "data packets sent again"),
     ];
     if schemes.iter().any(|s| s.deflections > 0) {
-        list.push(plain("deflections", counted(|s| s.deflections), "packets sent round a crowded port"));
+        list.push(plain(
+            "deflections",
+            "",
+            0,
+            counted(|s| s.deflections),
+            "packets sent round a crowded port",
+        ));
     }
     if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {
         let slowdown =
