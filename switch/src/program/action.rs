@@ -53,8 +53,8 @@ pub(super) struct Actions<'a, 'p> {
     pub names: &'a Names,
     pub state: State,
     pub logs: &'a mut Vec<LogMessage>,
-    /// `standard_metadata.egress_spec` and `mcast_grp`, if there.
-    pub egress_spec: Option<Place>,
+    /// `standard_metadata.egress_spec`, and `intrinsic_metadata.mcast_grp` if the program has it.
+    pub egress_spec: Place,
     pub mcast_grp: Option<Place>,
     /// The index of the action, for messages.
     pub action: u16,
@@ -283,7 +283,14 @@ impl Actions<'_, '_> {
                 let (low, high) = (self.index(&low)?, self.index(&high)?);
                 self.update(&target, Code::Random, low, high)
             }
-            "drop" | "mark_to_drop" => self.drop(at),
+            "drop" => {
+                let [] = parameters.tuple()?;
+                self.drop(at)
+            }
+            "mark_to_drop" => {
+                let [header] = parameters.tuple()?;
+                self.mark_to_drop(&header)
+            }
             "exit" => self.set(at, self.state.exit, &Num::small(1)),
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 let [session, list] = parameters.tuple()?;
@@ -331,14 +338,33 @@ impl Actions<'_, '_> {
         }
     }
 
+    /// The slot with the port that means drop, as a number.
+    fn drop_port(&self) -> Num {
+        Num::Place(Place { slot: self.state.drop_port, bits: 16, signed: false, saturating: false })
+    }
+
     fn drop(&mut self, at: &At) -> Result<(), LoadError> {
-        let port = Place { slot: self.state.drop_port, bits: 16, signed: false, saturating: false };
-        let Some(spec) = self.egress_spec else {
-            return at.fail("the program has no standard_metadata.egress_spec to drop with");
-        };
-        self.asm.assign(at, spec, &Num::Place(port))?;
+        self.asm.assign(at, self.egress_spec, &self.drop_port())?;
         match self.mcast_grp {
             Some(group) => self.asm.assign(at, group, &Num::small(0)),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the drop port to a header of the type of the standard metadata: that itself, or a copy that an action's
+    /// `inout` parameter became.
+    fn mark_to_drop(&mut self, at: &At) -> Result<(), LoadError> {
+        let header = self.scope.header(at)?;
+        let ty = self.scope.type_of(&header);
+        let fields = &self.asm.layout.types[ty].fields;
+        let find = |name: &str| fields.iter().position(|field| field.name == name);
+        let (spec, group) = (find("egress_spec"), find("mcast_grp"));
+        let Some(spec) = spec else {
+            return at.fail("the header has no field \"egress_spec\": it is not standard metadata");
+        };
+        self.asm.assign_at(at, &header, (ty, spec), &self.drop_port())?;
+        match group {
+            Some(group) => self.asm.assign_at(at, &header, (ty, group), &Num::small(0)),
             None => Ok(()),
         }
     }

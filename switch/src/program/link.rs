@@ -83,7 +83,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         names: &names,
         state,
         logs: &mut logs,
-        egress_spec: Some(egress_spec),
+        egress_spec,
         mcast_grp,
         action: 0,
     };

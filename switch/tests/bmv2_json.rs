@@ -1,0 +1,118 @@
+//! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past: what they mean is what BMv2 makes of them.
+
+use serde_json::{Value, json};
+use weir_switch::pipeline::{Effects, IngressMeta, Verdict};
+use weir_switch::{Packet, Pipeline, Program};
+
+/// A program whose ingress runs these primitives on a header `h` of two bytes. `copy` is a second instance of the
+/// standard metadata, as p4c makes one for an `inout` parameter of an action.
+fn calling(primitives: Value) -> Value {
+    let standard = json!([
+        ["ingress_port", 9, false],
+        ["egress_spec", 9, false],
+        ["egress_port", 9, false],
+        ["mcast_grp", 16, false],
+        ["instance_type", 32, false],
+        ["packet_length", 32, false],
+        ["padding", 5, false]
+    ]);
+    json!({
+        "__meta__": {"version": [2, 23]},
+        "header_types": [
+            {"name": "standard_metadata", "id": 0, "fields": standard},
+            {"name": "h_t", "id": 1, "fields": [["op", 8, false], ["arg", 8, false]]}
+        ],
+        "headers": [
+            {"name": "standard_metadata", "id": 0, "header_type": "standard_metadata", "metadata": true},
+            {"name": "copy", "id": 1, "header_type": "standard_metadata", "metadata": true},
+            {"name": "h", "id": 2, "header_type": "h_t", "metadata": false}
+        ],
+        "field_aliases": [["intrinsic_metadata.mcast_grp", ["standard_metadata", "mcast_grp"]]],
+        "parsers": [{"name": "parser", "id": 0, "init_state": "start", "parse_states": [{
+            "name": "start", "id": 0,
+            "parser_ops": [{"op": "extract", "parameters": [{"type": "regular", "value": "h"}]}],
+            "transitions": [{"type": "default", "value": null, "mask": null, "next_state": null}],
+            "transition_key": []
+        }]}],
+        "deparsers": [{"name": "deparser", "id": 0, "order": ["h"]}],
+        "actions": [{"name": "go", "id": 0, "runtime_data": [], "primitives": primitives}],
+        "pipelines": [
+            {
+                "name": "ingress", "id": 0, "init_table": "call", "tables": [], "conditionals": [],
+                "action_calls": [{"name": "call", "id": 0, "action_id": 0, "next_node": null}]
+            },
+            {"name": "egress", "id": 1, "init_table": null, "tables": [], "conditionals": []}
+        ]
+    })
+}
+
+fn pipeline(program: &Value) -> Pipeline {
+    Pipeline::new(Program::from_json(&program.to_string()).unwrap(), 1)
+}
+
+/// What ingress decides about a frame `01 02` that arrives at port 3.
+fn verdict(program: &Value) -> Verdict {
+    let meta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
+    pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), meta, &mut Effects::default())
+}
+
+fn assign(to: [&str; 2], from: Value) -> Value {
+    json!({"op": "assign", "parameters": [{"type": "field", "value": to}, from]})
+}
+
+fn field(header: &str, name: &str) -> Value {
+    json!({"type": "field", "value": [header, name]})
+}
+
+fn number(value: u64) -> Value {
+    json!({"type": "hexstr", "value": format!("0x{value:x}")})
+}
+
+fn mark_to_drop(header: &str) -> Value {
+    json!({"op": "mark_to_drop", "parameters": [{"type": "header", "value": header}]})
+}
+
+const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
+const GROUP: [&str; 2] = ["standard_metadata", "mcast_grp"];
+
+#[test]
+fn mark_to_drop_marks_the_header_it_is_given() {
+    let forwarded = Verdict::Unicast { port: 2, priority: 0 };
+    // As p4c compiles an action with an `inout standard_metadata_t` parameter: copied in, marked, copied back.
+    let copied = |back: bool| {
+        let mut primitives = vec![
+            assign(SPEC, number(2)),
+            assign(GROUP, number(7)),
+            assign(["copy", "egress_spec"], field(SPEC[0], SPEC[1])),
+            assign(["copy", "mcast_grp"], field(GROUP[0], GROUP[1])),
+            mark_to_drop("copy"),
+        ];
+        if back {
+            primitives.push(assign(SPEC, field("copy", "egress_spec")));
+            primitives.push(assign(GROUP, field("copy", "mcast_grp")));
+        }
+        verdict(&calling(json!(primitives)))
+    };
+    assert_eq!(copied(true), Verdict::Drop);
+    assert_eq!(copied(false), Verdict::Multicast { group: 7, priority: 0 }, "only the copy is marked");
+    let marked = |header| json!([assign(SPEC, number(2)), assign(GROUP, number(7)), mark_to_drop(header)]);
+    assert_eq!(verdict(&calling(marked("standard_metadata"))), Verdict::Drop);
+
+    // A copy that a parser marks.
+    let mut program = calling(json!([assign(SPEC, number(2))]));
+    let operations = &mut program["parsers"][0]["parse_states"][0]["parser_ops"];
+    let call = json!({"op": "primitive", "parameters": [mark_to_drop("copy")]});
+    operations.as_array_mut().unwrap().push(call);
+    assert_eq!(verdict(&program), forwarded);
+    program["actions"][0]["primitives"] = json!([assign(SPEC, field("copy", "egress_spec"))]);
+    assert_eq!(verdict(&program), Verdict::Drop);
+
+    // P4_14's primitive has no parameter.
+    let drop = json!([assign(SPEC, number(2)), {"op": "drop", "parameters": []}]);
+    assert_eq!(verdict(&calling(drop)), Verdict::Drop);
+    let error = Program::from_json(&calling(json!([mark_to_drop("h")])).to_string()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "actions[0].primitives[0].parameters[0]: the header has no field \"egress_spec\": it is not standard metadata"
+    );
+}
