@@ -1,10 +1,10 @@
 //! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past: what they mean is what BMv2 makes of them.
 
 use serde_json::{Value, json};
-use weir_switch::pipeline::{Effects, IngressMeta, Verdict};
+use weir_switch::pipeline::{Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
 use weir_switch::{Packet, Pipeline, Program};
 
-/// A program whose ingress runs these primitives on a header `h` of two bytes. `copy` is a second instance of the
+/// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
 /// standard metadata, as p4c makes one for an `inout` parameter of an action.
 fn calling(primitives: Value) -> Value {
     let standard = json!([
@@ -35,13 +35,19 @@ fn calling(primitives: Value) -> Value {
             "transition_key": []
         }]}],
         "deparsers": [{"name": "deparser", "id": 0, "order": ["h"]}],
-        "actions": [{"name": "go", "id": 0, "runtime_data": [], "primitives": primitives}],
+        "actions": [
+            {"name": "go", "id": 0, "runtime_data": [], "primitives": primitives},
+            {"name": "leave", "id": 1, "runtime_data": [], "primitives": []}
+        ],
         "pipelines": [
             {
                 "name": "ingress", "id": 0, "init_table": "call", "tables": [], "conditionals": [],
                 "action_calls": [{"name": "call", "id": 0, "action_id": 0, "next_node": null}]
             },
-            {"name": "egress", "id": 1, "init_table": null, "tables": [], "conditionals": []}
+            {
+                "name": "egress", "id": 1, "init_table": "last", "tables": [], "conditionals": [],
+                "action_calls": [{"name": "last", "id": 1, "action_id": 1, "next_node": null}]
+            }
         ]
     })
 }
@@ -50,10 +56,22 @@ fn pipeline(program: &Value) -> Pipeline {
     Pipeline::new(Program::from_json(&program.to_string()).unwrap(), 1)
 }
 
+const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
+
 /// What ingress decides about a frame `01 02` that arrives at port 3.
 fn verdict(program: &Value) -> Verdict {
-    let meta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
-    pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), meta, &mut Effects::default())
+    pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut Effects::default())
+}
+
+/// Adds fields to the standard metadata, each with the name that simple_switch knows it by, if it is another one.
+fn extend(program: &mut Value, fields: &[(&str, u32, Option<&str>)]) {
+    for (name, bits, alias) in fields {
+        program["header_types"][0]["fields"].as_array_mut().unwrap().push(json!([name, bits, false]));
+        if let Some(alias) = alias {
+            let aliases = program["field_aliases"].as_array_mut().unwrap();
+            aliases.push(json!([alias, ["standard_metadata", name]]));
+        }
+    }
 }
 
 fn assign(to: [&str; 2], from: Value) -> Value {
@@ -70,6 +88,11 @@ fn number(value: u64) -> Value {
 
 fn mark_to_drop(header: &str) -> Value {
     json!({"op": "mark_to_drop", "parameters": [{"type": "header", "value": header}]})
+}
+
+/// To session 1, with field list 1.
+fn clone_at_egress() -> Value {
+    json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
 
 const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
@@ -115,4 +138,49 @@ fn mark_to_drop_marks_the_header_it_is_given() {
         error,
         "actions[0].primitives[0].parameters[0]: the header has no field \"egress_spec\": it is not standard metadata"
     );
+}
+
+#[test]
+fn standard_fields_that_a_program_lacks_are_0() {
+    // What ingress writes last before the program runs is a field that is there.
+    let errors = [("parser_error", 32, None), ("checksum_error", 8, None)];
+    let mut program = calling(json!([assign(SPEC, number(2))]));
+    program["actions"][1]["primitives"] = json!([clone_at_egress()]);
+    program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
+    extend(&mut program, &errors);
+    let forwarded = Verdict::Unicast { port: 2, priority: 0 };
+    assert_eq!(verdict(&program), forwarded, "without a priority");
+    program["field_aliases"] = json!([]);
+    assert_eq!(verdict(&program), forwarded, "without a multicast group");
+    let mut pipeline = pipeline(&program);
+    let (mut packet, mut fx) = (Packet::from_bytes(&[1, 2]), Effects::default());
+    for now in [ARRIVAL.now, u64::MAX] {
+        assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut fx), forwarded);
+        let meta = EgressMeta { port: 2, qid: 3, rid: 0xffff, now, ..EgressMeta::default() };
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
+        assert_eq!(fx.clones.pop().map(|clone| clone.priority), Some(0), "what egress writes is no priority");
+    }
+}
+
+#[test]
+fn queueing_metadata_is_there_as_a_whole_or_not_at_all() {
+    let arg_of = |fields: &[(&str, u32, Option<&str>)]| {
+        let mut program = calling(json!([assign(SPEC, number(2))]));
+        extend(&mut program, fields);
+        let last = field("standard_metadata", "enq_qdepth");
+        program["actions"][1]["primitives"] = json!([assign(["h", "arg"], last)]);
+        let (mut pipeline, mut packet) = (pipeline(&program), Packet::from_bytes(&[1, 2]));
+        let mut fx = Effects::default();
+        pipeline.ingress(&mut packet, ARRIVAL, &mut fx);
+        let meta = EgressMeta { port: 2, enq_qdepth: 5, ..EgressMeta::default() };
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
+        packet.bytes()[1]
+    };
+    let all = [
+        ("enq_qdepth", 24, Some("queueing_metadata.enq_qdepth")),
+        ("deq_qdepth", 24, Some("queueing_metadata.deq_qdepth")),
+        ("enq_timestamp", 32, Some("queueing_metadata.enq_timestamp")),
+        ("deq_timedelta", 32, Some("queueing_metadata.deq_timedelta")),
+    ];
+    assert_eq!((arg_of(&all), arg_of(&all[..3])), (5, 0));
 }

@@ -62,8 +62,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         recirculate: take()?,
         digest: take()?,
     };
-    let unused = take()?;
-    let (standard, egress_spec, mcast_grp) = standard(root, &layout, unused)?;
+    let (standard, egress_spec, mcast_grp) = standard(root, &mut layout)?;
 
     let layout = layout;
     let mut logs = Vec::new();
@@ -452,45 +451,62 @@ fn load_deparser(root: &At, actions: &mut Actions) -> Result<Deparser, LoadError
     Ok((order, Some(start)))
 }
 
-/// The fields that simple_switch itself reads and writes.
-fn standard(root: &At, layout: &Layout, unused: Slot) -> Result<(Standard, Place, Option<Place>), LoadError> {
-    let find = |header: &str, field: &str| match layout.well_known(header, field) {
-        Some(found) if layout.field_type(found).bits <= 64 => {
-            let bits = layout.field_type(found).bits;
-            Some(Place { slot: layout.slot(found), bits, signed: false, saturating: false })
-        }
-        _ => None,
-    };
-    let must = |field: &str| {
+/// A field that simple_switch knows by name, if the program has it.
+fn well_known(layout: &Layout, header: &str, field: &str) -> Option<Place> {
+    let found = layout.well_known(header, field).filter(|found| layout.field_type(*found).bits <= 64)?;
+    let bits = layout.field_type(found).bits;
+    Some(Place { slot: layout.slot(found), bits, signed: false, saturating: false })
+}
+
+/// The fields that simple_switch itself reads and writes. One that the program does not have gets a slot of its own, in
+/// which nothing else shows: it begins as 0 with each packet.
+fn standard(root: &At, layout: &mut Layout) -> Result<(Standard, Place, Option<Place>), LoadError> {
+    const QUEUEING: &str = "queueing_metadata";
+    let find = |field: &str| {
         let missing =
             || root.error(format_args!("the program has no standard_metadata.{field}: is it v1model?"));
-        find("standard_metadata", field).ok_or_else(missing)
+        well_known(layout, "standard_metadata", field).ok_or_else(missing)
     };
-    let slot = |found: Option<Place>| found.map_or(unused, |place| place.slot);
-    let bits = |found: Option<Place>| found.map_or(64, |place| place.bits);
-    let of = |header: &str, field: &str| slot(find(header, field));
-    let (egress_spec, mcast_grp) = (must("egress_spec")?, find("intrinsic_metadata", "mcast_grp"));
+    let (ingress_port, packet_length) = (find("ingress_port")?, find("packet_length")?);
+    let (egress_port, instance_type) = (find("egress_port")?, find("instance_type")?);
+    let egress_spec = find("egress_spec")?;
+    let mcast_grp = well_known(layout, "intrinsic_metadata", "mcast_grp");
+    // Some of these are as good as none (`SimpleSwitch::check_queueing_metadata`).
+    let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
+        .iter()
+        .all(|field| well_known(layout, QUEUEING, field).is_some());
+    let mut optional = |header: &str, field: &str| {
+        let found = well_known(layout, header, field).filter(|_| queueing || header != QUEUEING);
+        match found {
+            Some(place) => Ok((place.slot, place.bits)),
+            None => layout.take(root, 1).map(|slot| (slot, 64)),
+        }
+    };
+    let (enq_timestamp, enq_timestamp_bits) = optional(QUEUEING, "enq_timestamp")?;
+    let (deq_timedelta, deq_timedelta_bits) = optional(QUEUEING, "deq_timedelta")?;
+    let (enq_qdepth, qdepth_bits) = optional(QUEUEING, "enq_qdepth")?;
+    let mut slot = |header: &str, field: &str| optional(header, field).map(|(slot, _)| slot);
     let standard = Standard {
-        ingress_port: must("ingress_port")?.slot,
-        packet_length: must("packet_length")?.slot,
+        ingress_port: ingress_port.slot,
+        packet_length: packet_length.slot,
         egress_spec: egress_spec.slot,
-        egress_port: must("egress_port")?.slot,
-        instance_type: must("instance_type")?.slot,
-        ingress_timestamp: of("intrinsic_metadata", "ingress_global_timestamp"),
-        egress_timestamp: of("intrinsic_metadata", "egress_global_timestamp"),
-        mcast_grp: slot(mcast_grp),
-        egress_rid: of("intrinsic_metadata", "egress_rid"),
-        priority: of("intrinsic_metadata", "priority"),
-        parser_error: of("standard_metadata", "parser_error"),
-        checksum_error: of("standard_metadata", "checksum_error"),
-        enq_timestamp: of("queueing_metadata", "enq_timestamp"),
-        enq_qdepth: of("queueing_metadata", "enq_qdepth"),
-        deq_timedelta: of("queueing_metadata", "deq_timedelta"),
-        deq_qdepth: of("queueing_metadata", "deq_qdepth"),
-        qid: of("queueing_metadata", "qid"),
-        enq_timestamp_bits: bits(find("queueing_metadata", "enq_timestamp")),
-        deq_timedelta_bits: bits(find("queueing_metadata", "deq_timedelta")),
-        qdepth_bits: bits(find("queueing_metadata", "enq_qdepth")),
+        egress_port: egress_port.slot,
+        instance_type: instance_type.slot,
+        ingress_timestamp: slot("intrinsic_metadata", "ingress_global_timestamp")?,
+        egress_timestamp: slot("intrinsic_metadata", "egress_global_timestamp")?,
+        mcast_grp: slot("intrinsic_metadata", "mcast_grp")?,
+        egress_rid: slot("intrinsic_metadata", "egress_rid")?,
+        priority: slot("intrinsic_metadata", "priority")?,
+        parser_error: slot("standard_metadata", "parser_error")?,
+        checksum_error: slot("standard_metadata", "checksum_error")?,
+        enq_timestamp,
+        enq_qdepth,
+        deq_timedelta,
+        deq_qdepth: slot(QUEUEING, "deq_qdepth")?,
+        qid: slot(QUEUEING, "qid")?,
+        enq_timestamp_bits,
+        deq_timedelta_bits,
+        qdepth_bits,
         port_bits: egress_spec.bits,
     };
     Ok((standard, egress_spec, mcast_grp))

@@ -130,7 +130,7 @@ pub(crate) struct FieldList {
     pub fields: Vec<(Slot, u32)>,
 }
 
-/// The fields simple_switch reads and writes itself. Those a program does not have are given a slot no one reads.
+/// The fields simple_switch reads and writes itself. Each one that a program does not have is given a slot of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standard {
     pub ingress_port: Slot,
