@@ -1,7 +1,7 @@
 //! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past: what they mean is what BMv2 makes of them.
 
 use serde_json::{Value, json};
-use weir_switch::pipeline::{Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
+use weir_switch::pipeline::{ActionCall, Effects, EgressMeta, EgressVerdict, IngressMeta, KeyMatch, Verdict};
 use weir_switch::{Packet, Pipeline, Program};
 
 /// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
@@ -95,12 +95,15 @@ fn clone_at_egress() -> Value {
     json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
 
+fn unicast(port: u16) -> Verdict {
+    Verdict::Unicast { port, priority: 0 }
+}
+
 const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
 const GROUP: [&str; 2] = ["standard_metadata", "mcast_grp"];
 
 #[test]
 fn mark_to_drop_marks_the_header_it_is_given() {
-    let forwarded = Verdict::Unicast { port: 2, priority: 0 };
     // As p4c compiles an action with an `inout standard_metadata_t` parameter: copied in, marked, copied back.
     let copied = |back: bool| {
         let mut primitives = vec![
@@ -126,7 +129,7 @@ fn mark_to_drop_marks_the_header_it_is_given() {
     let operations = &mut program["parsers"][0]["parse_states"][0]["parser_ops"];
     let call = json!({"op": "primitive", "parameters": [mark_to_drop("copy")]});
     operations.as_array_mut().unwrap().push(call);
-    assert_eq!(verdict(&program), forwarded);
+    assert_eq!(verdict(&program), unicast(2));
     program["actions"][0]["primitives"] = json!([assign(SPEC, field("copy", "egress_spec"))]);
     assert_eq!(verdict(&program), Verdict::Drop);
 
@@ -148,14 +151,13 @@ fn standard_fields_that_a_program_lacks_are_0() {
     program["actions"][1]["primitives"] = json!([clone_at_egress()]);
     program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
     extend(&mut program, &errors);
-    let forwarded = Verdict::Unicast { port: 2, priority: 0 };
-    assert_eq!(verdict(&program), forwarded, "without a priority");
+    assert_eq!(verdict(&program), unicast(2), "without a priority");
     program["field_aliases"] = json!([]);
-    assert_eq!(verdict(&program), forwarded, "without a multicast group");
+    assert_eq!(verdict(&program), unicast(2), "without a multicast group");
     let mut pipeline = pipeline(&program);
     let (mut packet, mut fx) = (Packet::from_bytes(&[1, 2]), Effects::default());
     for now in [ARRIVAL.now, u64::MAX] {
-        assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut fx), forwarded);
+        assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut fx), unicast(2));
         let meta = EgressMeta { port: 2, qid: 3, rid: 0xffff, now, ..EgressMeta::default() };
         assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
         assert_eq!(fx.clones.pop().map(|clone| clone.priority), Some(0), "what egress writes is no priority");
@@ -183,4 +185,120 @@ fn queueing_metadata_is_there_as_a_whole_or_not_at_all() {
         ("deq_timedelta", 32, Some("queueing_metadata.deq_timedelta")),
     ];
     assert_eq!((arg_of(&all), arg_of(&all[..3])), (5, 0));
+}
+
+/// A program whose ingress is one table with an exact key, `h.op`, and the action `to`, which forwards to its argument.
+/// `with` are the table's members that say how it finds its actions.
+fn with_table(with: Value) -> Value {
+    let mut program = calling(json!([]));
+    let port = json!({"type": "runtime_data", "value": 0});
+    program["actions"].as_array_mut().unwrap().push(json!({
+        "name": "to", "id": 2, "runtime_data": [{"name": "port", "bitwidth": 9}], "primitives": [assign(SPEC, port)]
+    }));
+    let mut table = json!({
+        "name": "t", "id": 0, "match_type": "exact", "type": "simple", "max_size": 16, "with_counters": false,
+        "key": [{"match_type": "exact", "target": ["h", "op"], "mask": null}],
+        "next_tables": {"to": null}, "base_default_next": null
+    });
+    table.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    let ingress = &mut program["pipelines"][0];
+    (ingress["tables"], ingress["init_table"], ingress["action_calls"]) =
+        (json!([table]), json!("t"), json!([]));
+    program
+}
+
+fn ingress(pipeline: &mut Pipeline) -> Verdict {
+    pipeline.ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut Effects::default())
+}
+
+const KEY: [u8; 1] = [1];
+
+#[test]
+fn json_without_a_version_is_taken_for_the_current_one() {
+    let mut program = calling(json!([assign(SPEC, number(2))]));
+    program["__meta__"] = json!({});
+    assert_eq!(verdict(&program), unicast(2));
+    program.as_object_mut().unwrap().remove("__meta__");
+    assert_eq!(verdict(&program), unicast(2));
+}
+
+#[test]
+fn tables_may_name_their_actions() {
+    let mut pipeline = pipeline(&with_table(json!({"actions": ["to"], "default_action": "to"})));
+    let table = pipeline.table_by_name("t").unwrap();
+    let to = |port: u8| ActionCall::action("to", [vec![port]]);
+    assert_eq!(ingress(&mut pipeline), unicast(0), "BMv2 has no `default_action`: a miss does nothing");
+    pipeline.table_add(table, &[KeyMatch::Exact(KEY.to_vec())], 0, &to(5)).unwrap();
+    assert_eq!(ingress(&mut pipeline), unicast(5));
+    let error = pipeline.table_set_default(table, &ActionCall::action("go", [])).unwrap_err().to_string();
+    assert!(error.contains("go"), "only actions of the table may be its default: {error}");
+    let unknown = Program::from_json(&with_table(json!({"actions": ["from"]})).to_string()).unwrap_err();
+    assert_eq!(unknown.to_string(), "pipelines[0].tables[0].actions[0]: there is no action \"from\"");
+    // Where both are there, the ids count.
+    Program::from_json(&with_table(json!({"action_ids": [2], "actions": ["from"]})).to_string()).unwrap();
+}
+
+#[test]
+fn tables_may_describe_their_action_profiles() {
+    let input = json!([{"type": "field", "value": ["h", "arg"]}]);
+    let selector = json!({"algo": "identity", "input": input});
+    let mut pipeline = pipeline(&with_table(json!({
+        "type": "indirect_ws", "act_prof_name": "ports", "selector": selector, "actions": ["to"]
+    })));
+    let table = pipeline.table_by_name("t").unwrap();
+    let ports = [4, 5, 6, 7].map(|port| ActionCall::action("to", [vec![port]]));
+    let members = ports.map(|to| pipeline.member_add("ports", &to).unwrap());
+    let group = pipeline.group_add("ports", &members).unwrap();
+    pipeline.table_add(table, &[KeyMatch::Exact(KEY.to_vec())], 0, &ActionCall::Group(group)).unwrap();
+    assert_eq!(ingress(&mut pipeline), unicast(6), "h.arg is 2, and the hash is h.arg");
+
+    let without = with_table(json!({"type": "indirect_ws", "act_prof_name": "ports", "actions": ["to"]}));
+    let error = Program::from_json(&without.to_string()).unwrap_err().to_string();
+    assert_eq!(error, "pipelines[0].tables[0].act_prof_name: the action profile has no selector");
+}
+
+#[test]
+fn a_value_set_may_serve_keys_of_different_parts() {
+    // The first state selects by 8 bits, the second by twice 4.
+    let mut program = calling(json!([assign(SPEC, field("standard_metadata", "mcast_grp"))]));
+    program["header_types"].as_array_mut().unwrap().push(json!({
+        "name": "halves_t", "id": 2, "fields": [["high", 4, false], ["low", 4, false]]
+    }));
+    let halves = json!({"name": "halves", "id": 3, "header_type": "halves_t", "metadata": false});
+    program["headers"].as_array_mut().unwrap().push(halves);
+    program["parse_vsets"] = json!([{"name": "set", "id": 0, "compressed_bitwidth": 8}]);
+    let state = |name: &str, id: u64, header: &str, key: Value, next: Value| {
+        let value = json!({"type": "parse_vset", "value": "set", "mask": null, "next_state": next});
+        let default = json!({"type": "default", "value": null, "mask": null, "next_state": null});
+        json!({
+            "name": name, "id": id, "transition_key": key, "transitions": [value, default],
+            "parser_ops": [{"op": "extract", "parameters": [{"type": "regular", "value": header}]}]
+        })
+    };
+    let found = json!({"op": "set", "parameters": [{"type": "field", "value": GROUP}, number(1)]});
+    let last =
+        json!({"name": "found", "id": 2, "parser_ops": [found], "transition_key": [], "transitions": []});
+    program["parsers"][0]["parse_states"] = json!([
+        state("start", 0, "h", json!([field("h", "arg")]), json!("second")),
+        state(
+            "second",
+            1,
+            "halves",
+            json!([field("halves", "high"), field("halves", "low")]),
+            json!("found")
+        ),
+        last
+    ]);
+    let mut pipeline = pipeline(&program);
+    let found = |pipeline: &mut Pipeline| {
+        let mut packet = Packet::from_bytes(&[0, 0x25, 0x31]);
+        pipeline.ingress(&mut packet, ARRIVAL, &mut Effects::default()) != unicast(0)
+    };
+    assert!(!found(&mut pipeline));
+    pipeline.value_set_insert("set", &[0x25]).unwrap();
+    assert!(!found(&mut pipeline), "0x31 is not in the set");
+    pipeline.value_set_insert("set", &[0x31]).unwrap();
+    assert!(found(&mut pipeline));
+    pipeline.value_set_clear("set").unwrap();
+    assert!(!found(&mut pipeline));
 }

@@ -181,24 +181,27 @@ impl Pipeline {
 
     /// Puts a value into a parser value set: its parts behind each other, without padding between them.
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
-        let number = self.value_set(set)?;
-        let definition = &self.program.parser.value_sets[number];
+        let definition = &self.program.parser.value_sets[self.value_set(set)?];
         let whole = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
-        let (mut high, mut words) = (definition.bits, Vec::new());
-        for bits in &definition.parts {
-            high -= bits;
-            words.extend(slice(&whole, high, *bits));
-        }
-        if !self.state.value_sets[number].contains(&words) {
-            self.state.value_sets[number].push(words);
+        for (list, parts) in &definition.lists {
+            let (mut high, mut words) = (definition.bits, Vec::new());
+            for bits in parts {
+                high -= bits;
+                words.extend(slice(&whole, high, *bits));
+            }
+            let list = &mut self.state.value_lists[usize::from(*list)];
+            if !list.contains(&words) {
+                list.push(words);
+            }
         }
         Ok(())
     }
 
     /// Empties a parser value set.
     pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
-        let number = self.value_set(set)?;
-        self.state.value_sets[number].clear();
+        for (list, _) in &self.program.parser.value_sets[self.value_set(set)?].lists {
+            self.state.value_lists[usize::from(*list)].clear();
+        }
         Ok(())
     }
 }

@@ -318,8 +318,8 @@ impl<T: Tracer> Frame<'_, T> {
                 Pattern::Masked { value, mask } => {
                     key.iter().zip(mask).zip(value).all(|((word, mask), value)| word & mask == *value)
                 }
-                Pattern::ValueSet { set, mask } => {
-                    self.state.value_sets[usize::from(*set)].iter().any(|value| match mask {
+                Pattern::ValueSet { list, mask } => {
+                    self.state.value_lists[usize::from(*list)].iter().any(|value| match mask {
                         None => value == key,
                         Some(mask) => key
                             .iter()

@@ -20,7 +20,7 @@ pub(super) struct State {
     pub registers: Vec<u64>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
-    pub value_sets: Vec<Vec<Vec<u64>>>,
+    pub value_lists: Vec<Vec<Vec<u64>>>,
     /// Calls of each calculation, for those that count them.
     pub calls: Vec<u64>,
     pub rng: Pcg64Mcg,
@@ -55,7 +55,7 @@ impl State {
                 .iter()
                 .map(|array| vec![Meter::default(); cells(array.size, array.direct)])
                 .collect(),
-            value_sets: vec![Vec::new(); program.parser.value_sets.len()],
+            value_lists: vec![Vec::new(); program.parser.value_lists],
             calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
             drop_port: DROP_PORT,

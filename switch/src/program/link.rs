@@ -106,7 +106,6 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
     }
 
     let action_names: Vec<String> = infos.iter().map(|info| info.name.clone()).collect();
-    let widths: Vec<Vec<u32>> = sources.iter().map(|source| source.params.clone()).collect();
     let meter_targets = meter_targets(root, &layout, &names)?;
     let (mut tables, mut profiles, mut marks) = (Vec::<Table>::new(), Vec::new(), Vec::new());
     let (mut ingress, mut egress) = (None, None);
@@ -115,12 +114,15 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         let mut context = Context {
             scope,
             action_ids: &action_ids,
-            params: &widths,
+            actions: &infos,
             meters: &meter_targets,
             profiles: &[],
         };
         for profile in at.list("action_profiles")? {
             profiles.push(context.profile(&profile)?);
+        }
+        for table in at.list("tables")? {
+            profiles.extend(context.profile_of_table(&table)?);
         }
         context.profiles = &profiles;
         let first = tables.len();
@@ -263,8 +265,9 @@ fn with_params(actions: &mut Actions, params: &[Num], primitives: &[At]) -> Resu
     Ok(exits)
 }
 
+/// Refuses a format of another major version. JSON without a version is taken for one of this, as BMv2 does.
 fn check_version(root: &At) -> Result<(), LoadError> {
-    let version = root.get("__meta__")?.get("version")?;
+    let Some(version) = root.opt("__meta__").and_then(|meta| meta.opt("version")) else { return Ok(()) };
     let [major, _minor] = version.tuple()?;
     match major.int()? {
         MAJOR_VERSION => Ok(()),

@@ -15,6 +15,8 @@ pub(crate) struct Parser {
     /// None: the parser accepts at once.
     pub start: Option<u16>,
     pub value_sets: Vec<ValueSet>,
+    /// How many lists of values the selects need.
+    pub value_lists: usize,
     pub errors: Errors,
 }
 
@@ -151,17 +153,24 @@ pub(crate) struct Case {
 /// What a case matches: words as the key parts have them, least significant first within a part.
 #[derive(Debug)]
 pub(crate) enum Pattern {
-    Masked { value: Vec<u64>, mask: Vec<u64> },
-    ValueSet { set: u16, mask: Option<Vec<u64>> },
+    Masked {
+        value: Vec<u64>,
+        mask: Vec<u64>,
+    },
+    /// One of the values of this list.
+    ValueSet {
+        list: u16,
+        mask: Option<Vec<u64>>,
+    },
 }
 
 /// A parser value set.
 #[derive(Debug)]
 pub(crate) struct ValueSet {
     pub name: String,
-    /// Widths of the parts of a value, from the select that uses it.
-    pub parts: Vec<u32>,
     pub bits: u32,
+    /// The lists that hold its values: one for each key that a select splits them into, with the widths of its parts.
+    pub lists: Vec<(u16, Vec<u32>)>,
 }
 
 /// The numbers of the errors: those that the language defines, and the names of all.
@@ -215,7 +224,7 @@ pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError
     let mut parser = Parser { errors: Errors::load(root)?, ..Parser::default() };
     for at in root.list("parse_vsets")? {
         let bits = at.get("compressed_bitwidth")?.size(64 * MAX_KEY_WORDS)? as u32;
-        parser.value_sets.push(ValueSet { name: at.name()?, parts: Vec::new(), bits });
+        parser.value_sets.push(ValueSet { name: at.name()?, bits, lists: Vec::new() });
     }
     let parsers = root.get("parsers")?;
     let [at] = parsers.tuple()?;
@@ -264,19 +273,24 @@ pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError
                 "parse_vset" => {
                     let name = at.get("value")?;
                     let text = name.str()?;
-                    let Some(set) = parser.value_sets.iter().position(|set| set.name == text) else {
+                    let Some(set) = parser.value_sets.iter_mut().find(|set| set.name == text) else {
                         return name.fail(format_args!("there is no value set {text:?}"));
                     };
                     let mask = at.opt("mask").map(|mask| words(&mask, &key)).transpose()?;
                     let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
-                    let known = &mut parser.value_sets[set];
-                    if known.bits != parts.iter().sum::<u32>()
-                        || !known.parts.is_empty() && known.parts != parts
-                    {
+                    if set.bits != parts.iter().sum::<u32>() {
                         return at.fail("the value set has another width than the key");
                     }
-                    known.parts = parts;
-                    cases.push(Case { pattern: Pattern::ValueSet { set: set as u16, mask }, next });
+                    let list = match set.lists.iter().find(|(_, known)| *known == parts) {
+                        Some((list, _)) => *list,
+                        None => {
+                            let list = parser.value_lists.min(usize::from(u16::MAX)) as u16;
+                            set.lists.push((list, parts));
+                            parser.value_lists += 1;
+                            list
+                        }
+                    };
+                    cases.push(Case { pattern: Pattern::ValueSet { list, mask }, next });
                 }
                 other => return at.fail(format_args!("a transition of type {other:?} is not supported")),
             }

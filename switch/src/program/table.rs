@@ -6,7 +6,7 @@ use super::json::At;
 use super::key::KeyPlan;
 use super::layout::VALID;
 use super::op::{Pc, Slot};
-use super::{ActionId, LoadError, MatchKind};
+use super::{ActionId, ActionInfo, LoadError, MatchKind};
 use std::collections::HashMap;
 
 /// A table of a program.
@@ -122,10 +122,9 @@ pub(crate) struct Profile {
 /// What tables refer to by name or number.
 pub(super) struct Context<'a> {
     pub scope: Scope<'a>,
-    /// Actions by their id in the JSON, and by name.
+    /// Actions by their id in the JSON.
     pub action_ids: &'a HashMap<i64, ActionId>,
-    /// Widths of the parameters of every action.
-    pub params: &'a [Vec<u32>],
+    pub actions: &'a [ActionInfo],
     /// Direct meters: index and target.
     pub meters: &'a HashMap<String, (u16, Option<Place>)>,
     pub profiles: &'a [Profile],
@@ -146,15 +145,12 @@ impl Context<'_> {
         if key.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
             return at.get("key")?.fail("a table can have one LPM key only");
         }
-        let mut actions = Vec::new();
-        for id in at.get("action_ids")?.items()? {
-            actions.push(TableAction { id: self.action(&id)?, next: 0 });
-        }
+        let actions = self.table_actions(at)?;
         let type_at = at.get("type")?;
         let profile = match type_at.str()? {
             "simple" => None,
             kind @ ("indirect" | "indirect_ws") => {
-                let name = at.get("action_profile")?;
+                let name = profile_name(at).map_or_else(|| at.get("action_profile"), Ok)?;
                 let text = name.str()?;
                 let Some(index) = self.profiles.iter().position(|profile| profile.name == text) else {
                     return name.fail(format_args!("there is no action profile {text:?}"));
@@ -206,7 +202,7 @@ impl Context<'_> {
             hidden,
         };
         let words = |action: &TableAction| {
-            self.params[usize::from(action.id.0)].iter().map(|bits| limbs(*bits)).sum()
+            self.actions[usize::from(action.id.0)].params.iter().map(|(_, bits)| limbs(*bits)).sum()
         };
         let params = actions.iter().map(words).max().unwrap_or(0);
         Ok(Table {
@@ -224,6 +220,23 @@ impl Context<'_> {
             meter,
             profile,
         })
+    }
+
+    /// The actions of a table: by id, or by name in JSON that has no ids for them (before p4c wrote it).
+    fn table_actions(&self, at: &At) -> Result<Vec<TableAction>, LoadError> {
+        let (list, by_name) = match at.opt("action_ids") {
+            Some(ids) => (ids.items()?, false),
+            None => (at.list("actions")?, true),
+        };
+        let find = |action: &At| if by_name { self.named_action(action) } else { self.action(action) };
+        list.iter().map(|action| Ok(TableAction { id: find(action)?, next: 0 })).collect()
+    }
+
+    fn named_action(&self, at: &At) -> Result<ActionId, LoadError> {
+        let name = at.str()?;
+        let index = self.actions.iter().position(|action| action.name == name);
+        let index = index.ok_or_else(|| at.error(format_args!("there is no action {name:?}")))?;
+        Ok(ActionId(index as u16))
     }
 
     fn action(&self, at: &At) -> Result<ActionId, LoadError> {
@@ -277,12 +290,12 @@ impl Context<'_> {
         let action = self.action(&at.get("action_id")?)?;
         let data_at = at.get("action_data")?;
         let data = data_at.items()?;
-        let params = &self.params[usize::from(action.0)];
+        let params = &self.actions[usize::from(action.0)].params;
         if data.len() != params.len() {
             return data_at.fail(format_args!("expected {} arguments, found {}", params.len(), data.len()));
         }
         let mut args = Vec::new();
-        for (value, bits) in data.iter().zip(params) {
+        for (value, (_, bits)) in data.iter().zip(params) {
             args.extend(fit(value, *bits)?);
         }
         Ok((action, args))
@@ -325,10 +338,27 @@ impl Context<'_> {
 
     /// Loads an action profile; its actions follow when its tables are known.
     pub fn profile(&self, at: &At) -> Result<Profile, LoadError> {
-        let selector =
-            at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()?;
-        Ok(Profile { name: at.name()?, selector, actions: Vec::new() })
+        Ok(Profile { name: at.name()?, selector: self.selector(at)?, actions: Vec::new() })
     }
+
+    /// Loads the action profile that a table of its own describes: JSON without `action_profiles` has none but these.
+    pub fn profile_of_table(&self, at: &At) -> Result<Option<Profile>, LoadError> {
+        let Some(name) = profile_name(at).filter(|_| at.opt("action_profile").is_none()) else {
+            return Ok(None);
+        };
+        let with_selector = at.get("type")?.str()? == "indirect_ws";
+        let selector = if with_selector { self.selector(at)? } else { None };
+        Ok(Some(Profile { name: name.str()?.to_string(), selector, actions: Vec::new() }))
+    }
+
+    fn selector(&self, at: &At) -> Result<Option<Calculation>, LoadError> {
+        at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()
+    }
+}
+
+/// The name of a table's action profile, under its key of today or that of old JSON.
+fn profile_name<'a>(table: &At<'a>) -> Option<At<'a>> {
+    table.opt("action_profile").or_else(|| table.opt("act_prof_name"))
 }
 
 /// A number that must fit a width, as limbs.
