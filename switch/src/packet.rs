@@ -41,7 +41,8 @@ pub(crate) struct Phv {
     pub length: u32,
     /// BMv2's `ingress_length`: what counters and byte meters count.
     pub ingress_length: u32,
-    /// `truncate(n)`: the frame is cut to this many bytes when it is deparsed.
+    /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
+    /// a packet begin without it, and so does a packet that goes through the switch again.
     pub truncate: u32,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
     pub carried: bool,

@@ -302,3 +302,43 @@ fn a_value_set_may_serve_keys_of_different_parts() {
     pipeline.value_set_clear("set").unwrap();
     assert!(!found(&mut pipeline));
 }
+
+#[test]
+fn copies_of_a_truncated_packet_are_whole() {
+    const FRAME: [u8; 6] = [1, 2, 3, 4, 5, 6];
+    let call = |name: &str, arguments: &[u64]| {
+        let parameters: Vec<Value> = arguments.iter().map(|argument| number(*argument)).collect();
+        json!({"op": name, "parameters": parameters})
+    };
+    let cut = call("truncate", &[4]);
+    let egress_meta = EgressMeta { port: 2, ..EgressMeta::default() };
+    // Lengths of what leaves, the original first.
+    let lengths = |ingress: &[Value], egress: &[Value]| {
+        let mut program = calling(json!(ingress));
+        program["actions"][1]["primitives"] = json!(egress);
+        program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
+        let (mut pipeline, mut fx) = (pipeline(&program), Effects::default());
+        let mut packet = Packet::from_bytes(&FRAME);
+        if pipeline.ingress(&mut packet, ARRIVAL, &mut fx) == Verdict::Resubmit {
+            return vec![packet.len()];
+        }
+        pipeline.egress(&mut packet, egress_meta, &mut fx);
+        let mut lengths = vec![packet.len()];
+        let mut clones = std::mem::take(&mut fx.clones);
+        for clone in &mut clones {
+            pipeline.egress(&mut clone.packet, egress_meta, &mut fx);
+            lengths.push(clone.packet.len());
+        }
+        lengths
+    };
+    let group = assign(GROUP, number(7));
+    let clone = |name| call(name, &[1, 1]);
+    assert_eq!(lengths(std::slice::from_ref(&cut), &[]), [4], "unicast");
+    assert_eq!(lengths(&[], std::slice::from_ref(&cut)), [4], "in egress");
+    assert_eq!(lengths(&[cut.clone(), group.clone()], &[]), [6], "multicast");
+    assert_eq!(lengths(&[group], std::slice::from_ref(&cut)), [4], "each replica by itself");
+    assert_eq!(lengths(&[cut.clone(), clone("clone_ingress_pkt_to_egress")], &[]), [4, 6], "I2E");
+    assert_eq!(lengths(std::slice::from_ref(&cut), &[clone("clone_egress_pkt_to_egress")]), [4, 6], "E2E");
+    assert_eq!(lengths(&[cut.clone(), call("resubmit", &[1])], &[]), [6], "resubmitted");
+    assert_eq!(lengths(&[cut], &[call("recirculate", &[1])]), [6], "recirculated");
+}

@@ -157,6 +157,7 @@ impl Pipeline {
         if group != 0 {
             packet.phv.slots[usize::from(standard.instance_type)] = instance::REPLICATED;
             packet.phv.slots[usize::from(flags.recirculate)] = 0;
+            packet.phv.truncate = u32::MAX;
             return Verdict::Multicast { group, priority };
         }
         let port = slot(packet, standard.egress_spec);
@@ -212,6 +213,7 @@ impl Pipeline {
         let session = slot(frame.packet, flags.clone_session);
         if session != 0 {
             let mut clone = fx.pool.copy(frame.packet);
+            clone.phv.truncate = u32::MAX;
             let list = slot(frame.packet, flags.clone_list);
             keep(program, frame.state, &frame.packet.phv.slots, list);
             restore(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
@@ -234,6 +236,10 @@ impl Pipeline {
             packet.phv.ingress_length = len;
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
+        }
+        let truncate = packet.phv.truncate;
+        if truncate < packet.len() {
+            packet.truncate(truncate);
         }
         // On the wire a packet is its bytes.
         spare::give(program, &mut packet.phv);

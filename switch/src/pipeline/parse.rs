@@ -431,10 +431,6 @@ impl<T: Tracer> Frame<'_, T> {
             at += len;
         }
         phv.parsed = 0;
-        let truncate = phv.truncate;
-        if truncate < self.packet.len() {
-            self.packet.truncate(truncate);
-        }
     }
 }
 
