@@ -342,3 +342,43 @@ fn copies_of_a_truncated_packet_are_whole() {
     assert_eq!(lengths(&[cut.clone(), call("resubmit", &[1])], &[]), [6], "resubmitted");
     assert_eq!(lengths(&[cut], &[call("recirculate", &[1])]), [6], "recirculated");
 }
+
+#[test]
+fn a_hash_covers_variable_fields_of_a_tuple() {
+    // p4c copies such a field to a metadata header that has nothing else, and hashes that.
+    let destination = assign(SPEC, number(0));
+    let mut program = calling(json!([
+        destination,
+        {"op": "assign_VL", "parameters": [field("tuple", "field"), field("options", "data")]},
+        {"op": "modify_field_with_hash_based_offset", "parameters": [
+            {"type": "field", "value": SPEC}, number(0), {"type": "calculation", "value": "calc"}, number(256)
+        ]}
+    ]));
+    let options = json!([["length", 8, false], ["data", "*"], ["next", 8, false]]);
+    let types = program["header_types"].as_array_mut().unwrap();
+    types.push(json!({"name": "options_t", "id": 2, "fields": options, "max_length": 10}));
+    types.push(json!({"name": "$varbit64", "id": 3, "fields": [["field", "*"]], "max_length": 8}));
+    let headers = program["headers"].as_array_mut().unwrap();
+    headers.push(json!({"name": "options", "id": 3, "header_type": "options_t", "metadata": false}));
+    headers.push(json!({"name": "tuple", "id": 4, "header_type": "$varbit64", "metadata": true}));
+    let length = json!({"op": "*", "left": field("h", "arg"), "right": number(8)});
+    let length = json!({"type": "expression", "value": {"type": "expression", "value": length}});
+    let operations = &mut program["parsers"][0]["parse_states"][0]["parser_ops"];
+    operations.as_array_mut().unwrap().push(json!({
+        "op": "extract_VL", "parameters": [{"type": "regular", "value": "options"}, length]
+    }));
+    program["deparsers"][0]["order"] = json!(["h", "options"]);
+    let input = json!([field("h", "op"), field("tuple", "field")]);
+    program["calculations"] = json!([{"name": "calc", "id": 0, "algo": "xor16", "input": input}]);
+    let mut pipeline = pipeline(&program);
+    for data in [&[][..], &[0x11], &[0x11, 0x22, 0x44], &[1, 2, 3, 4, 5, 6, 7, 8]] {
+        let frame = [&[0x80, data.len() as u8, data.len() as u8][..], data, &[0xee, 9]].concat();
+        let (mut packet, mut fx) = (Packet::from_bytes(&frame), Effects::default());
+        // Of the 16-bit words the lower bytes, which are those at odd places.
+        let port = data.iter().step_by(2).fold(0, |xor, byte| xor ^ u16::from(*byte));
+        assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut fx), unicast(port), "{data:02x?}");
+        let meta = EgressMeta { port, ..EgressMeta::default() };
+        assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
+        assert_eq!(packet.bytes(), frame);
+    }
+}

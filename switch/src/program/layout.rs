@@ -147,7 +147,7 @@ impl Layout {
             } else {
                 bits.size(MAX_FIELD_BITS)? as u32
             };
-            let limbs = bits.div_ceil(64).max(1) as u16 + u16::from(is_varbit);
+            let limbs = if is_varbit { varbit_limbs(bits) } else { bits.div_ceil(64).max(1) as u16 };
             let name = name.str()?.to_string();
             if fields.iter().any(|field| field.name == name) {
                 return field.fail(format_args!("the type has two fields named {name:?}"));
@@ -174,7 +174,13 @@ impl Layout {
             if max_bytes * 8 < offset {
                 return at.fail("max_length is shorter than the fixed part");
             }
-            fields[index].bits = max_bytes * 8 - offset;
+            // Its slots follow from its own width, so that variables of its type have as many.
+            let field = &mut fields[index];
+            field.bits = max_bytes * 8 - offset;
+            let unused = field.limbs - varbit_limbs(field.bits);
+            field.limbs -= unused;
+            fields[index + 1..].iter_mut().for_each(|field| field.slot -= unused);
+            slot -= unused;
         }
         if self.type_names.insert(name.clone(), self.types.len()).is_some() {
             return at.fail(format_args!("there are two header types named {name:?}"));
@@ -439,4 +445,9 @@ impl Layout {
     pub fn field_type(&self, (header, field): (HeaderId, usize)) -> &Field {
         &self.header_type(header).fields[field]
     }
+}
+
+/// Slots of a variable field of at most this many bits: its length comes first.
+fn varbit_limbs(bits: u32) -> u16 {
+    1 + bits.div_ceil(64).max(1) as u16
 }
