@@ -131,6 +131,26 @@ fn programs_that_do_not_load_are_input_errors() {
 }
 
 #[test]
+fn p4_source_is_not_taken_for_a_compiled_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, test) = (dir.path().join("x.p4"), dir.path().join("t.stf"));
+    fs::write(&program, "#include <v1model.p4>\n").unwrap();
+    fs::write(&test, "packet 0 00\n").unwrap();
+    for arguments in [
+        vec!["stf".as_ref(), program.as_os_str(), test.as_os_str()],
+        vec!["switch".as_ref(), program.as_os_str()],
+    ] {
+        let output = weir().args(arguments).assert().code(2).get_output().clone();
+        let (stderr, source) = (String::from_utf8(output.stderr).unwrap(), program.display());
+        let told = format!(
+            "compile it first with p4c-bm2-ss -o {} {source}\n",
+            program.with_extension("json").display()
+        );
+        assert!(stderr.ends_with(&told), "{stderr}");
+    }
+}
+
+#[test]
 fn a_truncated_stf_line_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");

@@ -101,6 +101,13 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// Loads a compiled P4 program; the message names the file and the place in it.
 fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
     let text = read(path)?;
+    if path.extension().is_some_and(|extension| extension == "p4") {
+        let (source, program) = (path.display(), path.with_extension("json"));
+        return Err(Failure::Input(format!(
+            "{source}: this is P4 source; compile it first with p4c-bm2-ss -o {} {source}",
+            program.display()
+        )));
+    }
     Program::from_json(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
