@@ -2,7 +2,8 @@
 
 use assert_cmd::Command;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -220,4 +221,24 @@ fn logs_every_packet_within_bounds() {
     let newest = fs::read_to_string(directory.path().join("log.1.txt")).unwrap();
     assert!(newest.contains("port 1 received 100 bytes: ["), "{newest}");
     assert!(newest.contains("[T]"), "the way of the packet: {newest}");
+}
+
+#[test]
+fn logs_its_own_events_and_not_those_of_the_http2_library() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut switch = Running::start(directory.path(), &["--log-file", "log", "-L", "trace"]);
+    // The first line of the output ends with the server's address.
+    let mut line = String::new();
+    BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap();
+    // HTTP/2's preface and an empty SETTINGS frame (RFC 9113, sections 3.4 and 6.5), which the server answers.
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    client.read_exact(&mut [0; 9]).unwrap();
+    let (status, ..) = switch.end("-TERM");
+    assert_eq!(status, Some(0));
+    let log = fs::read_to_string(directory.path().join("log.txt")).unwrap();
+    assert!(log.contains("running"), "{log}");
+    assert!(!log.to_lowercase().contains("settings"), "{log}");
 }

@@ -10,9 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{Event, Level, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How the targets of events in this workspace's crates begin.
+const OURS: &str = "weir";
 
 /// Starts the log that the options ask for. `true` if it wants every packet's way.
 pub fn start(options: &Options) -> Result<bool, Failure> {
@@ -24,15 +30,17 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Off => LevelFilter::OFF,
     };
+    // Libraries have their warnings and errors logged only: that for HTTP/2 would log each of its frames.
+    let targets = Targets::new().with_target(OURS, level).with_default(level.min(LevelFilter::WARN));
     let builder = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(BmFormat);
     if let Some(file) = &options.log_file {
         let file = Rotating::open(file, options)
             .map_err(|error| Failure::Input(format!("--log-file {}: {error}", file.display())))?;
-        builder().with_writer(Mutex::new(file)).init();
+        builder().with_writer(Mutex::new(file)).finish().with(targets).init();
     } else if options.log_console {
         // Not io::stdout(): the console holds its lock while the command runs.
         let console = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        builder().with_writer(Mutex::new(console)).init();
+        builder().with_writer(Mutex::new(console)).finish().with(targets).init();
     } else {
         return Ok(false);
     }
