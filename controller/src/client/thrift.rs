@@ -1,8 +1,8 @@
 //! The few calls of BMv2's Thrift server that P4Runtime has no words for: rates and depths of queues, and
 //! registers, which BMv2 does not show over P4Runtime. `weir switch` answers the same calls.
 
-use std::io::{BufReader, BufWriter};
-use std::net::TcpStream;
+use std::io::{self, BufReader, BufWriter};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use thiserror::Error;
 use thrift::protocol::{
@@ -39,7 +39,7 @@ pub enum ThriftError {
         /// Where it should be.
         address: String,
         /// The system's words.
-        why: std::io::Error,
+        why: io::Error,
     },
     /// A call was refused, or the connection broke.
     #[error("Thrift at {address}: {source}")]
@@ -62,11 +62,26 @@ pub struct ThriftClient {
 impl ThriftClient {
     /// Connects to `host:port`.
     pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
+        ThriftClient::connect_within(address, PATIENCE)
+    }
+
+    /// Connects to `host:port`. `patience` limits the time to connect, and that of each call.
+    pub fn connect_within(address: &str, patience: Duration) -> Result<ThriftClient, ThriftError> {
+        let connect = || {
+            let mut failure = io::Error::other("the name has no address");
+            for address in address.to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, patience) {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
+        };
         let open = || {
-            let stream = TcpStream::connect(address)?;
+            let stream = connect()?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
             Ok((stream.try_clone()?, stream))
         };
         let address = address.to_owned();
@@ -106,6 +121,43 @@ impl ThriftClient {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.call("simple_switch:set_all_egress_queue_depths", &[Argument::I32(packets)], |input| {
             input.read_i32().map(drop)
+        })
+    }
+
+    /// Returns the switch's device id.
+    pub fn device_id(&mut self) -> Result<u64, ThriftError> {
+        self.call("standard:bm_mgmt_get_info", &[], |input| {
+            let mut device_id = 0;
+            fields(input, |id, input| {
+                let is_it = id == 1;
+                if is_it {
+                    device_id = input.read_i64()?;
+                }
+                Ok(is_it)
+            })?;
+            Ok(u64::try_from(device_id).unwrap_or_default())
+        })
+    }
+
+    /// Returns the switch's ports, and whether each is up.
+    pub fn ports(&mut self) -> Result<Vec<(u16, bool)>, ThriftError> {
+        self.call("standard:bm_dev_mgr_show_ports", &[], |input| {
+            let list = input.read_list_begin()?;
+            let mut ports = Vec::new();
+            for _ in 0..list.size {
+                let (mut number, mut is_up) = (0, false);
+                fields(input, |id, input| {
+                    match id {
+                        1 => number = input.read_i32()?,
+                        3 => is_up = input.read_bool()?,
+                        _ => return Ok(false),
+                    }
+                    Ok(true)
+                })?;
+                ports.extend(u16::try_from(number).map(|number| (number, is_up)));
+            }
+            input.read_list_end()?;
+            Ok(ports)
         })
     }
 
@@ -159,19 +211,38 @@ impl ThriftClient {
             )?));
         }
         let mut answer = None;
-        input.read_struct_begin()?;
-        loop {
-            let field = input.read_field_begin()?;
-            match field.id {
-                _ if field.field_type == TType::Stop => break,
-                Some(RESULT) => answer = Some(result(input)?),
-                _ => input.skip(field.field_type)?,
+        fields(input, |id, input| {
+            let is_result = id == RESULT;
+            if is_result {
+                answer = Some(result(input)?);
             }
-        }
-        input.read_struct_end()?;
+            Ok(is_result)
+        })?;
         input.read_message_end()?;
         answer.ok_or_else(|| {
             thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
         })
     }
+}
+
+/// Reads a struct field by field. `take` reads the value of a field by its number, or returns `false` to skip it.
+fn fields(
+    input: &mut dyn TInputProtocol,
+    mut take: impl FnMut(i16, &mut dyn TInputProtocol) -> thrift::Result<bool>,
+) -> thrift::Result<()> {
+    input.read_struct_begin()?;
+    loop {
+        let field = input.read_field_begin()?;
+        if field.field_type == TType::Stop {
+            break;
+        }
+        let is_taken = match field.id {
+            Some(id) => take(id, input)?,
+            None => false,
+        };
+        if !is_taken {
+            input.skip(field.field_type)?;
+        }
+    }
+    input.read_struct_end()
 }
