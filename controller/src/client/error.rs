@@ -18,6 +18,8 @@ pub enum ClientError {
         address: String,
         /// The system's words.
         why: String,
+        /// The host refused the connection: it is there, and no process listens.
+        is_refused: bool,
     },
     /// No answer in time.
     #[error("no answer to {call} within {} s", limit.as_secs_f64())]

@@ -41,14 +41,17 @@ pub struct Session {
 impl Session {
     /// Connects, to read. To write, one has to be the primary on a [`Stream`].
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
-        let unreachable = |why: String| ClientError::Unreachable { address: target.address.clone(), why };
+        let unreachable = |error: tonic::transport::Error| {
+            let (address, (why, is_refused)) = (target.address.clone(), root(&error));
+            ClientError::Unreachable { address, why, is_refused }
+        };
         let endpoint = Endpoint::from_shared(format!("http://{}", target.address))
-            .map_err(|error| unreachable(error.to_string()))?
+            .map_err(unreachable)?
             .connect_timeout(options.timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE);
-        let channel = endpoint.connect().await.map_err(|error| unreachable(root(&error)))?;
+        let channel = endpoint.connect().await.map_err(unreachable)?;
         let client = P4RuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         Ok(Session { client, device_id: target.device_id, options })
     }
@@ -135,6 +138,24 @@ impl Session {
         }
     }
 
+    /// Returns when the switch has answered a small request that changes nothing. What it answers does not matter.
+    /// `weir switch` executes packet-outs and reads in their order of arrival on its data plane.
+    ///
+    /// # Errors
+    ///
+    /// No answer came in time, or the connection broke.
+    pub async fn echo(&self) -> Result<(), ClientError> {
+        match self.read(vec![replication(Pre::CloneSessionEntry(CloneSessionEntry::default()))]).await {
+            Ok(_) | Err(ClientError::NoProgram) => Ok(()),
+            Err(ClientError::Call { status, .. })
+                if matches!(status.code(), Code::Unimplemented | Code::NotFound | Code::InvalidArgument) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Everything that [`crate::reconcile`] compares.
     pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
         // Servers tell of an entry's meter only if asked.
@@ -164,8 +185,7 @@ impl Session {
             Pre::MulticastGroupEntry(MulticastGroupEntry::default()),
             Pre::CloneSessionEntry(CloneSessionEntry::default()),
         ] {
-            let all = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
-            match self.read(vec![entity(all)]).await {
+            match self.read(vec![replication(kind)]).await {
                 Ok(more) => found.extend(more),
                 // What cannot be read cannot be compared.
                 Err(ClientError::Call { status, .. })
@@ -237,15 +257,20 @@ fn entity(kind: Kind) -> Entity {
     Entity { entity: Some(kind) }
 }
 
+fn replication(kind: Pre) -> Entity {
+    entity(Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) }))
+}
+
 fn table(entry: TableEntry) -> Entity {
     entity(Kind::TableEntry(entry))
 }
 
-/// The innermost cause, which says what happened.
-fn root(error: &dyn std::error::Error) -> String {
+/// Returns the innermost cause, and whether it is a refused connection.
+fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;
     }
-    last.to_string()
+    let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
 }

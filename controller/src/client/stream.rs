@@ -5,9 +5,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
+use weir_proto::p4::v1::stream_error::Details;
 use weir_proto::p4::v1::stream_message_request::Update as Ask;
 use weir_proto::p4::v1::stream_message_response::Update as Answer;
-use weir_proto::p4::v1::{PacketIn, PacketOut, StreamMessageRequest, StreamMessageResponse, Uint128};
+use weir_proto::p4::v1::{
+    PacketIn, PacketOut, StreamError, StreamMessageRequest, StreamMessageResponse, Uint128,
+};
 
 /// Whether this controller may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +31,9 @@ pub enum StreamEvent {
     Standing(Standing),
     /// A packet for the CPU port.
     Packet(PacketIn),
-    /// Something else: digests, errors of packet-outs.
+    /// A packet-out was refused.
+    PacketRefused,
+    /// Something else, such as digests.
     Other,
 }
 
@@ -98,6 +103,9 @@ fn event(message: StreamMessageResponse) -> StreamEvent {
             StreamEvent::Standing(if is_primary { Standing::Primary } else { Standing::Backup { primary } })
         }
         Some(Answer::Packet(packet)) => StreamEvent::Packet(packet),
+        Some(Answer::Error(StreamError { details: Some(Details::PacketOut(_)), .. })) => {
+            StreamEvent::PacketRefused
+        }
         _ => StreamEvent::Other,
     }
 }

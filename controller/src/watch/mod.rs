@@ -5,8 +5,10 @@
 //! packet-in (`p4src/controls/packet_io.p4`). So every direction of every link between switches is tried, data
 //! plane to data plane, several times a second.
 
+mod contact;
 mod monitor;
 mod probe;
 
-pub use monitor::{LinkMonitor, MonitorConfig, Received};
+pub use contact::Loss;
+pub use monitor::{LinkMonitor, MonitorConfig, Received, Round};
 pub use probe::{ETHERTYPE, Probe};

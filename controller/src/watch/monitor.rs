@@ -1,33 +1,45 @@
-use super::Probe;
+use super::contact::Contact;
+use super::{Loss, Probe};
 use crate::topology::{Endpoint, LinkIx, Node, SwitchIx, Topology};
 use std::collections::BTreeSet;
+use std::mem::take;
 use weir_units::Time;
+
+#[cfg(test)]
+mod tests;
 
 /// How links are probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorConfig {
-    /// From one probe of a link to the next.
+    /// Time from one probe of a link to the next.
     pub interval: Time,
-    /// After so many intervals in a row without a probe a link is down.
+    /// A link is down after this number of lost probes in a row.
     pub lost: u32,
-    /// After so many in a row with one it is up again.
+    /// A link is up again after this number of intervals in a row with a probe.
     pub good: u32,
 }
 
+impl MonitorConfig {
+    /// Time within which a switch has to answer a request for what it returned before to be complete.
+    pub fn patience(&self) -> Time {
+        self.interval * u64::from(self.lost)
+    }
+}
+
 impl Default for MonitorConfig {
-    /// A cut is seen within 400 ms.
+    /// A cut is found within 400 ms.
     fn default() -> Self {
         MonitorConfig { interval: Time::from_ms(100), lost: 3, good: 3 }
     }
 }
 
-/// What a packet-in was.
+/// Classification of a packet-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A probe that came where it should.
+    /// A probe that arrived where it should.
     Probe,
-    /// A probe of this run that came by a port where its link does not end: two cables are swapped, or somebody plays
-    /// back what he saw.
+    /// A probe of this run that came by a port where its link does not end, or that was never sent: two cables are
+    /// swapped, or recorded packets are played back.
     Astray,
     /// A probe of another controller, or of an earlier run.
     Foreign,
@@ -35,24 +47,53 @@ pub enum Received {
     Garbage,
 }
 
-/// Which links between switches are up.
+/// What to send at the start of an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Probes, each with the switch and the port it leaves by.
+    pub probes: Vec<(SwitchIx, u16, Probe)>,
+    /// Switches that get a request which any live server answers, after their probes. The number goes back to
+    /// [`LinkMonitor::answered`].
+    pub echoes: Vec<(SwitchIx, u64)>,
+}
+
+/// Decides which links between switches are up. Reads no clock and opens no socket.
 ///
-/// Call [`tick`](Self::tick) at [`next_tick`](Self::next_tick) and send the probes that it returns; give
-/// [`received`](Self::received) every packet-in before the tick that comes after it. Time must not go backwards.
+/// Call [`tick`](Self::tick) at [`next_tick`](Self::next_tick) and send what it returns. Report what arrives in the
+/// order in which each switch sent it: packet-ins to [`received`](Self::received), answers to
+/// [`answered`](Self::answered). Time must not go backwards.
 ///
-/// A link is down if in either direction nothing was heard for [`MonitorConfig::lost`] intervals. A direction of which
-/// nothing was ever heard counts only if its two switches have shown on other links that they send and return probes:
-/// a switch without a CPU port is not taken for a fabric of broken cables.
+/// Silence of the control plane says nothing about a link. A probe counts as lost only if
+///
+/// 1. the switch at the sending end answered a request that followed the probe, so it took the probe;
+/// 2. the switch at the receiving end answered a request that was sent after that, so whatever it had received by then
+///    has been returned;
+/// 3. and the probe was not among it.
+///
+/// [`MonitorConfig::lost`] such probes in a row in either direction take a link down. The count starts again when a
+/// control connection was replaced, an answer took longer than [`MonitorConfig::patience`], a packet-out was refused,
+/// or `tick` was called late. If every link of a switch falls silent at once, both ends' own port states decide
+/// ([`questions`](Self::questions)): if all are up, the fault is in the switches' packet I/O and the links stay up.
+///
+/// A switch that cannot be reached keeps its links, unless a neighbour reports its port as down, or
+/// [`MonitorConfig::lost`] connections in a row were refused ([`Loss::Refused`]): then its process has died.
+///
+/// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
+/// and return probes: a switch without a CPU port does not make a fabric of broken cables.
 pub struct LinkMonitor {
     config: MonitorConfig,
     run: u64,
-    sequence: u32,
+    /// Number of the current interval, from 1; 0 before the first.
+    round: u64,
     next_tick: Time,
-    /// Two for each link between switches: from `a` to `b`, then back.
+    /// Two for each link between switches, in the order of the links: from `a` to `b`, then back.
     directions: Vec<Direction>,
-    /// By switch: what it has shown.
-    shown: Vec<Shown>,
+    /// For each switch, the directions that start or end there.
+    incident: Vec<Vec<usize>>,
+    contacts: Vec<Contact>,
     down: BTreeSet<LinkIx>,
+    questions: Vec<SwitchIx>,
+    kept: BTreeSet<LinkIx>,
 }
 
 struct Direction {
@@ -60,25 +101,35 @@ struct Direction {
     forward: bool,
     from: (SwitchIx, u16),
     to: (SwitchIx, u16),
-    /// Since the last tick.
-    heard: bool,
-    ever_heard: bool,
-    /// Intervals in a row with or without a probe.
+    /// Whether a probe arrived since the last tick.
+    is_heard: bool,
+    /// Round of the latest probe that arrived; 0 if none did.
+    heard: u64,
+    /// Probes up to this round do not count as lost.
+    base: u64,
+    /// Probes up to this round will have arrived when the receiving switch answers the request in flight.
+    due: u64,
+    /// Intervals in a row with a probe.
     streak: u32,
-    silence: u32,
     is_up: bool,
+    /// Lost, together with all other links of a switch: waits for port states.
+    is_doubtful: bool,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Shown {
-    sends: bool,
-    returns: bool,
+impl Direction {
+    fn set_down(&mut self) {
+        (self.is_up, self.is_doubtful, self.streak) = (false, false, 0);
+    }
+    fn forget(&mut self, round: u64) {
+        (self.base, self.streak, self.is_doubtful) = (round, 0, false);
+    }
 }
 
 impl LinkMonitor {
-    /// All links are taken to be up. `run` is a random number, `now` the time of the first tick.
+    /// Creates a monitor that takes all links to be up. `run` is a random number, `now` the time of the first tick.
     pub fn new(topology: &Topology, config: MonitorConfig, run: u64, now: Time) -> LinkMonitor {
         let mut directions = Vec::new();
+        let mut incident = vec![Vec::new(); topology.switches.len()];
         for (index, link) in topology.links.iter().enumerate() {
             let ends = |end: Endpoint| match end.node {
                 Node::Switch(ix) => Some((ix, end.port)),
@@ -86,58 +137,138 @@ impl LinkMonitor {
             };
             let (Some(a), Some(b)) = (ends(link.a), ends(link.b)) else { continue };
             for (forward, from, to) in [(true, a, b), (false, b, a)] {
+                for end in [from, to] {
+                    incident[place(end.0)].push(directions.len());
+                }
                 directions.push(Direction {
                     link: LinkIx(index as u32),
                     forward,
                     from,
                     to,
-                    heard: false,
-                    ever_heard: false,
+                    is_heard: false,
+                    heard: 0,
+                    base: 0,
+                    due: 0,
                     streak: 0,
-                    silence: 0,
                     is_up: true,
+                    is_doubtful: false,
                 });
             }
         }
-        let shown = vec![Shown::default(); topology.switches.len()];
-        LinkMonitor { config, run, sequence: 0, next_tick: now, directions, shown, down: BTreeSet::new() }
+        let contacts = vec![Contact::new(); topology.switches.len()];
+        LinkMonitor {
+            config,
+            run,
+            round: 0,
+            next_tick: now,
+            directions,
+            incident,
+            contacts,
+            down: BTreeSet::new(),
+            questions: Vec::new(),
+            kept: BTreeSet::new(),
+        }
     }
 
-    /// When to call [`tick`](Self::tick).
+    /// Returns when to call [`tick`](Self::tick).
     pub fn next_tick(&self) -> Time {
         self.next_tick
     }
 
-    /// Links that are down.
+    /// Returns the links that are down.
     pub fn down(&self) -> &BTreeSet<LinkIx> {
         &self.down
     }
 
-    /// Whether probes were heard that say something of the links: so many ticks have passed that a dead link would be
-    /// known.
-    pub fn has_settled(&self) -> bool {
-        self.sequence > self.config.lost.max(self.config.good) + 1
+    /// Whether a switch has answered for so many intervals in a row that a dead link to another such switch is known.
+    pub fn has_settled(&self, at: SwitchIx) -> bool {
+        let contact = &self.contacts[place(at)];
+        contact.is_connected() && contact.answers() > self.config.lost.max(self.config.good)
     }
 
-    /// Ends an interval and begins the next: draws the conclusions and returns the probes to send, each with the switch
-    /// and the port it leaves by.
-    pub fn tick(&mut self, now: Time) -> Vec<(SwitchIx, u16, Probe)> {
-        // Who comes late has not had the time to listen: silence says nothing then.
-        let is_late = now > self.next_tick + self.config.interval;
-        if self.sequence > 0 {
-            self.conclude(is_late);
+    /// Whether a switch is under control and answers in time.
+    pub fn is_answering(&self, at: SwitchIx, now: Time) -> bool {
+        self.contacts[place(at)].is_answering(now, self.config.patience())
+    }
+
+    /// Takes the switches whose port states are wanted: report each to [`port_states`](Self::port_states).
+    pub fn questions(&mut self) -> Vec<SwitchIx> {
+        take(&mut self.questions)
+    }
+
+    /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
+    pub fn kept(&mut self) -> BTreeSet<LinkIx> {
+        take(&mut self.kept)
+    }
+
+    /// Records that a switch has accepted this controller as its primary.
+    pub fn connected(&mut self, at: SwitchIx) {
+        self.contacts[place(at)].connect();
+        self.forget(at);
+    }
+
+    /// Records that a switch is no longer under control, or that another attempt to reach it failed.
+    pub fn disconnected(&mut self, at: SwitchIx, loss: Loss) {
+        let is_dead = self.contacts[place(at)].lose(loss, self.config.lost);
+        self.forget(at);
+        if is_dead {
+            for &index in &self.incident[place(at)] {
+                self.directions[index].set_down();
+            }
+            self.update_down();
         }
-        self.next_tick = if is_late { now } else { self.next_tick } + self.config.interval;
-        self.sequence = self.sequence.wrapping_add(1);
-        let probe = |it: &Direction| {
-            let probe =
-                Probe { run: self.run, link: it.link.0, forward: it.forward, sequence: self.sequence };
-            (it.from.0, it.from.1, probe)
-        };
-        self.directions.iter().map(probe).collect()
     }
 
-    /// Takes a packet-in: who handed it in, by which port it had come, the frame.
+    /// Records that a probe was not taken by the switch that should send it.
+    pub fn refused(&mut self, at: SwitchIx) {
+        for &index in &self.incident[place(at)] {
+            let it = &mut self.directions[index];
+            if it.from.0 == at {
+                it.forget(self.round);
+            }
+        }
+    }
+
+    /// Ends an interval and starts the next.
+    pub fn tick(&mut self, now: Time) -> Round {
+        let is_late = self.round > 0 && now > self.next_tick + self.config.interval;
+        self.next_tick = if is_late { now } else { self.next_tick } + self.config.interval;
+        for it in &mut self.directions {
+            if take(&mut it.is_heard) {
+                it.streak = it.streak.saturating_add(1);
+                it.is_up |= it.streak >= self.config.good;
+            }
+        }
+        self.update_down();
+        if is_late {
+            // Switches drop packet-ins for a controller that does not read.
+            (0..self.contacts.len()).for_each(|index| self.forget(SwitchIx(index as u32)));
+        }
+        self.round += 1;
+        self.ask_neighbours_of_silent_switches(now);
+        let (round, patience) = (self.round, self.config.patience());
+        // A switch that does not answer gets nothing more, so that no old probes wait for it.
+        let can_send: Vec<bool> = self.contacts.iter().map(|it| it.is_answering(now, patience)).collect();
+        let mut out = Round::default();
+        for (index, contact) in self.contacts.iter_mut().enumerate() {
+            if contact.ask_echo(round, now) {
+                out.echoes.push((SwitchIx(index as u32), round));
+            }
+        }
+        for it in &mut self.directions {
+            if out.echoes.binary_search(&(it.to.0, round)).is_ok() {
+                it.due = self.contacts[place(it.from.0)].accepted;
+            }
+            if can_send[place(it.from.0)] && self.contacts[place(it.to.0)].is_connected() {
+                let (link, forward) = (it.link.0, it.forward);
+                let probe = Probe { run: self.run, link, forward, sequence: round as u32 };
+                out.probes.push((it.from.0, it.from.1, probe));
+            }
+        }
+        out
+    }
+
+    /// Takes a packet-in: the switch that returned it, the port it had come by, and the frame.
     pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> Received {
         let Some(probe) = Probe::parse(frame) else { return Received::Garbage };
         if probe.run != self.run {
@@ -145,151 +276,127 @@ impl LinkMonitor {
         }
         // Directions are in the order of their links.
         let key = (LinkIx(probe.link), !probe.forward);
-        let Ok(place) = self.directions.binary_search_by_key(&key, |it| (it.link, !it.forward)) else {
+        let Ok(index) = self.directions.binary_search_by_key(&key, |it| (it.link, !it.forward)) else {
             return Received::Astray;
         };
-        let it = &mut self.directions[place];
-        if it.to != (at, port) {
-            return Received::Astray;
-        }
-        (it.heard, it.ever_heard) = (true, true);
-        self.shown[it.from.0.0 as usize].sends = true;
-        self.shown[it.to.0.0 as usize].returns = true;
+        let it = &mut self.directions[index];
+        // The frame has the lower half of the round.
+        let age = (self.round as u32).wrapping_sub(probe.sequence);
+        let round = self.round.checked_sub(age.into()).filter(|&round| round > 0);
+        let Some(round) = round.filter(|_| it.to == (at, port)) else { return Received::Astray };
+        it.is_heard |= round > it.heard;
+        it.heard = it.heard.max(round);
+        it.base = it.base.max(round);
+        it.is_doubtful = false;
+        self.contacts[place(it.from.0)].sends = true;
+        self.contacts[place(it.to.0)].returns = true;
         Received::Probe
     }
 
-    fn conclude(&mut self, is_late: bool) {
-        for it in &mut self.directions {
-            let (from, to) = (self.shown[it.from.0.0 as usize], self.shown[it.to.0.0 as usize]);
-            if std::mem::take(&mut it.heard) {
-                (it.streak, it.silence) = (it.streak.saturating_add(1), 0);
-                it.is_up |= it.streak >= self.config.good;
-            } else if !is_late && (it.ever_heard || (from.sends && to.returns)) {
-                (it.streak, it.silence) = (0, it.silence.saturating_add(1));
-                it.is_up &= it.silence < self.config.lost;
+    /// Takes a switch's answer to a request of [`Round::echoes`].
+    pub fn answered(&mut self, at: SwitchIx, round: u64, now: Time) {
+        match self.contacts[place(at)].answer(round, now, self.config.patience()) {
+            None => return,
+            // Meanwhile it may have dropped packet-ins.
+            Some(false) => return self.forget(at),
+            Some(true) => {}
+        }
+        let mut lost = Vec::new();
+        for &index in &self.incident[place(at)] {
+            let it = &mut self.directions[index];
+            let (from, to) = (&self.contacts[place(it.from.0)], &self.contacts[place(it.to.0)]);
+            let silence = it.due.saturating_sub(it.base);
+            if it.to.0 != at || silence == 0 || !(it.heard > 0 || (from.sends && to.returns)) {
+                continue;
+            }
+            it.streak = 0;
+            if it.is_up && !it.is_doubtful && silence >= self.config.lost.into() {
+                lost.push(index);
             }
         }
+        for index in lost {
+            self.lose(index);
+        }
+    }
+
+    /// Takes the port states of a switch that was asked for them: each port and whether it is up. `None` if the switch
+    /// has not told.
+    pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
+        self.contacts[place(at)].take_ports(ports);
+        for &index in &self.incident[place(at)] {
+            let it = &mut self.directions[index];
+            let [from, to] = [it.from, it.to].map(|(switch, port)| {
+                let contact = &self.contacts[place(switch)];
+                (contact.port(port), contact.waits_for_ports())
+            });
+            let here = if it.from.0 == at { from.0 } else { to.0 };
+            let is_silent = it.heard + u64::from(self.config.lost) < self.round;
+            if here == Some(false) && is_silent {
+                it.set_down();
+            } else if it.is_doubtful && !from.1 && !to.1 {
+                if (from.0, to.0) == (Some(true), Some(true)) {
+                    it.forget(self.round);
+                    self.kept.insert(it.link);
+                } else {
+                    it.set_down();
+                }
+            }
+        }
+        self.update_down();
+    }
+
+    /// Takes a direction for lost, unless its switches have lost all others too: then their ports are asked first.
+    fn lose(&mut self, index: usize) {
+        let it = &self.directions[index];
+        let ends = [it.from.0, it.to.0];
+        let since = it.base + 1;
+        let is_total = |at: SwitchIx| {
+            self.incident[place(at)].iter().all(|&other| self.directions[other].heard <= since)
+        };
+        if ends.into_iter().any(is_total) {
+            self.directions[index].is_doubtful = true;
+            ends.into_iter().for_each(|at| self.ask_ports(at));
+        } else {
+            self.directions[index].set_down();
+            self.update_down();
+        }
+    }
+
+    fn ask_ports(&mut self, at: SwitchIx) {
+        if self.contacts[place(at)].ask_ports() {
+            self.questions.push(at);
+        }
+    }
+
+    /// Only the neighbours of a switch that does not answer can tell whether its cables are still connected.
+    fn ask_neighbours_of_silent_switches(&mut self, now: Time) {
+        let patience = self.config.patience();
+        if !self.round.is_multiple_of(self.config.lost.into()) {
+            return;
+        }
+        let neighbours: BTreeSet<SwitchIx> = self
+            .directions
+            .iter()
+            .filter(|it| it.is_up && self.contacts[place(it.to.0)].is_silent(now, patience))
+            .map(|it| it.from.0)
+            .filter(|&from| self.is_answering(from, now))
+            .collect();
+        neighbours.into_iter().for_each(|at| self.ask_ports(at));
+    }
+
+    /// Starts counting again for all links of a switch.
+    fn forget(&mut self, at: SwitchIx) {
+        self.contacts[place(at)].forget();
+        for &index in &self.incident[place(at)] {
+            self.directions[index].forget(self.round);
+        }
+    }
+
+    fn update_down(&mut self) {
         self.down = self.directions.iter().filter(|it| !it.is_up).map(|it| it.link).collect();
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::topology::build;
-
-    const RUN: u64 = 7;
-
-    /// Two leaves, two spines, and which links carry what.
-    struct Bench {
-        monitor: LinkMonitor,
-        topology: Topology,
-        now: Time,
-        cut: BTreeSet<(LinkIx, bool)>,
-        /// Switches that return nothing.
-        mute: BTreeSet<SwitchIx>,
-    }
-
-    impl Bench {
-        fn new() -> Bench {
-            let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
-            let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-            let monitor = LinkMonitor::new(&topology, MonitorConfig::default(), RUN, Time::ZERO);
-            Bench { monitor, topology, now: Time::ZERO, cut: BTreeSet::new(), mute: BTreeSet::new() }
-        }
-        fn link(&self, a: &str, b: &str) -> LinkIx {
-            let name = |end: Endpoint| self.topology.node_name(end.node);
-            let links = &self.topology.links;
-            LinkIx(links.iter().position(|link| (name(link.a), name(link.b)) == (a, b)).unwrap() as u32)
-        }
-        fn tick(&mut self) {
-            for (_, _, probe) in self.monitor.tick(self.now) {
-                let link = self.topology.link(LinkIx(probe.link));
-                let end = if probe.forward { link.b } else { link.a };
-                let Node::Switch(at) = end.node else { panic!("a probe to a host") };
-                if !self.cut.contains(&(LinkIx(probe.link), probe.forward)) && !self.mute.contains(&at) {
-                    assert_eq!(self.monitor.received(at, end.port, &probe.frame()), Received::Probe);
-                }
-            }
-            self.now = self.monitor.next_tick();
-        }
-        fn ticks_until(&mut self, done: impl Fn(&LinkMonitor) -> bool) -> u32 {
-            (1..100)
-                .find(|_| {
-                    self.tick();
-                    done(&self.monitor)
-                })
-                .expect("it happens")
-        }
-    }
-
-    #[test]
-    fn a_cut_is_seen_after_three_silent_intervals_and_its_end_after_three_good_ones() {
-        let mut bench = Bench::new();
-        (0..5).for_each(|_| bench.tick());
-        assert!(bench.monitor.down().is_empty() && bench.monitor.has_settled());
-        let cut = bench.link("s1", "s3");
-        // One direction is enough.
-        bench.cut.insert((cut, false));
-        // The tick after the cut still ends an interval in which the link was heard.
-        assert_eq!(bench.ticks_until(|it| !it.down().is_empty()), 4);
-        assert_eq!(bench.monitor.down(), &BTreeSet::from([cut]));
-        bench.cut.clear();
-        assert_eq!(bench.ticks_until(|it| it.down().is_empty()), 4);
-    }
-
-    #[test]
-    fn a_link_that_was_dead_from_the_start_is_found_when_its_switches_are_known_to_answer() {
-        let mut bench = Bench::new();
-        let cut = bench.link("s1", "s4");
-        bench.cut.extend([(cut, true), (cut, false)]);
-        let ticks = bench.ticks_until(LinkMonitor::has_settled);
-        assert_eq!(bench.monitor.down(), &BTreeSet::from([cut]), "after {ticks} ticks");
-    }
-
-    #[test]
-    fn switches_that_never_return_a_probe_have_no_broken_cables() {
-        let mut bench = Bench::new();
-        bench.mute.extend(bench.topology.switch_ixs());
-        (0..20).for_each(|_| bench.tick());
-        assert!(bench.monitor.down().is_empty());
-    }
-
-    #[test]
-    fn a_controller_that_slept_draws_no_conclusions() {
-        let mut bench = Bench::new();
-        (0..5).for_each(|_| bench.tick());
-        for _ in 0..10 {
-            bench.now += Time::from_secs(5);
-            bench.monitor.tick(bench.now);
-        }
-        assert!(bench.monitor.down().is_empty());
-        // And when it is awake again, it does.
-        bench.cut.extend(
-            (0..bench.topology.links.len() as u32).flat_map(|n| [(LinkIx(n), true), (LinkIx(n), false)]),
-        );
-        bench.now = bench.monitor.next_tick();
-        assert_eq!(bench.ticks_until(|it| it.down().len() == 4), 3);
-    }
-
-    #[test]
-    fn what_is_not_a_probe_of_this_run_from_its_own_link_says_nothing() {
-        let mut bench = Bench::new();
-        (0..5).for_each(|_| bench.tick());
-        let (link, (s1, s2)) = (bench.link("s1", "s3"), (SwitchIx(0), SwitchIx(1)));
-        let port = bench.topology.link(link).a.port;
-        bench.cut.insert((link, false));
-        let probe = Probe { run: RUN, link: link.0, forward: false, sequence: 9 };
-        for _ in 0..6 {
-            let other_run = Probe { run: RUN + 1, ..probe };
-            assert_eq!(bench.monitor.received(s1, port, &other_run.frame()), Received::Foreign);
-            assert_eq!(bench.monitor.received(s1, port + 1, &probe.frame()), Received::Astray);
-            assert_eq!(bench.monitor.received(s2, port, &probe.frame()), Received::Astray);
-            let no_link = Probe { link: 1_000_000, ..probe };
-            assert_eq!(bench.monitor.received(s1, port, &no_link.frame()), Received::Astray);
-            assert_eq!(bench.monitor.received(s1, port, b"garbage"), Received::Garbage);
-            bench.tick();
-        }
-        assert_eq!(bench.monitor.down(), &BTreeSet::from([link]));
-    }
+fn place(at: SwitchIx) -> usize {
+    at.0 as usize
 }

@@ -7,6 +7,7 @@ use crate::topology::SwitchIx;
 use crate::watch::Probe;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
@@ -16,18 +17,31 @@ use weir_proto::value;
 /// What a keeper tells.
 pub enum Event {
     /// The switch is ours, runs the program and holds this.
-    Ready { at: SwitchIx, session: Session, packets: PacketSender, pushed: bool, actual: Vec<Entity> },
+    Ready { at: SwitchIx, link: Link, pushed: bool, actual: Vec<Entity> },
     /// Another controller has it.
     Standby { at: SwitchIx },
     /// It cannot be reached, or no more.
     Lost { at: SwitchIx, error: ClientError },
+    /// Its ports and whether each is up; `None` if it does not tell.
+    Ports { at: SwitchIx, ports: Option<Vec<(u16, bool)>> },
 }
 
-/// A packet-in that may be a probe.
-pub struct Heard {
-    pub at: SwitchIx,
-    pub port: u16,
-    pub frame: Vec<u8>,
+/// A switch that is under control.
+pub struct Link {
+    pub session: Session,
+    pub packets: PacketSender,
+    /// Takes the number of a round, to be returned as [`Heard::Echo`] when the switch has answered.
+    pub echoes: mpsc::Sender<u64>,
+}
+
+/// What a switch returned, in the order in which it came.
+pub enum Heard {
+    /// A packet-in that may be a probe.
+    Probe { at: SwitchIx, port: u16, frame: Vec<u8> },
+    /// The answer to a request.
+    Echo { at: SwitchIx, round: u64 },
+    /// A packet-out was not taken.
+    Refused { at: SwitchIx },
 }
 
 /// What a keeper needs.
@@ -69,12 +83,13 @@ impl Keeper {
         let session = Session::connect(&self.target, self.options).await?;
         let (mut standing, mut stream) = session.arbitrate().await?;
         loop {
+            let (echoes, mut asked) = mpsc::channel(1);
             let event = match standing {
                 Standing::Primary => {
                     let pushed = session.push(&self.program).await?;
                     let actual = session.read_all(&self.program.index).await?;
-                    let (session, packets) = (session.clone(), stream.packets());
-                    Event::Ready { at: self.at, session, packets, pushed, actual }
+                    let link = Link { session: session.clone(), packets: stream.packets(), echoes };
+                    Event::Ready { at: self.at, link, pushed, actual }
                 }
                 Standing::Backup { .. } => Event::Standby { at: self.at },
             };
@@ -82,11 +97,30 @@ impl Keeper {
             if self.events.send(event).await.is_err() {
                 return Ok(());
             }
+            let mut echo = None;
             standing = loop {
-                match stream.next().await? {
-                    StreamEvent::Standing(now) if now != standing => break now,
-                    StreamEvent::Standing(_) | StreamEvent::Other => {}
-                    StreamEvent::Packet(packet) => self.hear(packet),
+                tokio::select! {
+                    // What came before an answer is passed on before it.
+                    biased;
+                    event = stream.next() => match event? {
+                        StreamEvent::Standing(now) if now != standing => break now,
+                        StreamEvent::Standing(_) | StreamEvent::Other => {}
+                        StreamEvent::Packet(packet) => self.hear(packet),
+                        StreamEvent::PacketRefused => {
+                            // Packet-outs are refused by the dozen: what finds the queue full adds nothing.
+                            let _ = self.heard.try_send(Heard::Refused { at: self.at });
+                        }
+                    },
+                    answer = answered(&mut echo) => {
+                        let answer = Heard::Echo { at: self.at, round: answer? };
+                        if self.heard.send(answer).await.is_err() {
+                            return Ok(());
+                        }
+                    }
+                    Some(round) = asked.recv(), if echo.is_none() => {
+                        let session = session.clone();
+                        echo = Some(Box::pin(async move { session.echo().await.map(|()| round) }));
+                    }
                 }
             };
         }
@@ -98,10 +132,21 @@ impl Keeper {
             packet.metadata.iter().find(|it| is_port(it.metadata_id)).and_then(|it| value::to_u64(&it.value));
         let ours = Probe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
         let heard = port.filter(|_| ours).and_then(|port| u16::try_from(port).ok());
-        let passed = heard.map(|port| Heard { at: self.at, port, frame: packet.payload });
+        let passed = heard.map(|port| Heard::Probe { at: self.at, port, frame: packet.payload });
         // A full queue: somebody plays probes back faster than they are looked at.
         if passed.is_none_or(|heard| self.heard.try_send(heard).is_err()) {
             self.strange.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// A request of a round that is under way.
+type Echo = Pin<Box<dyn Future<Output = Result<u64, ClientError>> + Send>>;
+
+/// Returns the round whose request was answered; never if none is under way.
+async fn answered(echo: &mut Option<Echo>) -> Result<u64, ClientError> {
+    let Some(asked) = echo else { return std::future::pending().await };
+    let answer = asked.await;
+    *echo = None;
+    answer
 }

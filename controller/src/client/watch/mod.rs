@@ -3,7 +3,7 @@
 //! - A task for each switch (`keeper`) holds its session, comes back when it is lost, and puts the program on a
 //!   switch that lacks it.
 //! - One task (`run`) probes the links, and starts a rollout when a link changed, a switch came back, or the tables
-//!   were to be looked at again.
+//!   were to be looked at again. What silence means is decided by [`crate::watch::LinkMonitor`].
 //! - A rollout (`rollout`) computes routes for the links that are up and writes the difference. There is one at a
 //!   time; what happens meanwhile makes the next one.
 //!
@@ -11,6 +11,7 @@
 
 mod keeper;
 mod notice;
+mod ports;
 mod rollout;
 mod run;
 

@@ -31,6 +31,11 @@ pub enum Notice {
         /// Whether it carries probes now.
         is_up: bool,
     },
+    /// No probe passes a link although its switches answer and its ports are up: its routes stay.
+    Kept {
+        /// `s1:3 - s5:1`
+        link: String,
+    },
     /// Tables were brought in line.
     Written {
         /// What made it necessary.
@@ -58,7 +63,9 @@ pub enum Notice {
 }
 
 /// What made a rollout necessary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Ordered by importance, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The first one.
     Start,
@@ -81,6 +88,9 @@ impl fmt::Display for Notice {
             Notice::Lost { switch, error } => write!(f, "{switch}: lost: {error}"),
             Notice::Link { link, is_up: true } => write!(f, "link {link} is up"),
             Notice::Link { link, is_up: false } => write!(f, "link {link} is down"),
+            Notice::Kept { link } => {
+                write!(f, "link {link} loses all probes, but its ports are up: its routes stay")
+            }
             Notice::Written { why, switches, applied, down, took } => {
                 let Applied { inserted, modified, deleted, unchanged, .. } = applied;
                 let why = match why {

@@ -1,13 +1,14 @@
 //! The task in the middle.
 
-use super::super::{ClientError, ClientOptions, PacketSender, Program, Session, Target};
-use super::keeper::{Event, Heard, Keeper};
+use super::super::{ClientError, ClientOptions, Program, Target};
+use super::keeper::{Event, Heard, Keeper, Link};
 use super::notice::{Notice, Why};
+use super::ports::port_states;
 use super::rollout::{Aim, Member, Outcome, roll_out};
 use crate::plan::{PlanError, PlanOptions};
 use crate::routes::{Method, Routes};
 use crate::topology::{LinkIx, Topology};
-use crate::watch::{LinkMonitor, MonitorConfig, Received};
+use crate::watch::{LinkMonitor, Loss, MonitorConfig, Received};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeSet;
@@ -51,6 +52,8 @@ pub struct WatchOptions {
     pub client: ClientOptions,
     /// How to probe; `None`: links are taken to be up.
     pub monitor: Option<MonitorConfig>,
+    /// Thrift port of the first switch, the others follow, each at the host of its P4Runtime server.
+    pub thrift_base_port: u16,
     /// How often all tables are read.
     pub check: Duration,
     /// Seed of the run's number and of waits.
@@ -76,9 +79,11 @@ pub async fn watch(
 
 /// A switch as the watcher sees it.
 struct Known {
-    name: String,
-    link: Option<(Session, PacketSender)>,
+    target: Target,
+    link: Option<Link>,
     held: Option<Arc<Vec<Entity>>>,
+    /// Its tables are left alone until its links are known, at the latest until then.
+    waits_until: Option<Instant>,
     /// Its loss was told.
     told: bool,
 }
@@ -88,19 +93,18 @@ struct Watcher<T> {
     program: Arc<Program>,
     switches: Vec<Known>,
     monitor: LinkMonitor,
-    is_probing: bool,
+    /// P4Runtime ids of the packet-out's egress port and padding; `None` if links are not probed.
     probe_ports: Option<(u32, Option<u32>)>,
     aim: Aim,
     /// What the next rollout is for.
     pending: Option<Why>,
     rollout: Option<(JoinHandle<Outcome>, Why, Instant)>,
     began: Instant,
-    /// When the links have been probed long enough for a first rollout.
-    settled_at: Option<Instant>,
     has_started: bool,
     retry_at: Option<Instant>,
     options: WatchOptions,
     events: mpsc::Receiver<Event>,
+    event_sender: mpsc::Sender<Event>,
     heard: mpsc::Receiver<Heard>,
     strange: Arc<AtomicU64>,
     tell: T,
@@ -143,28 +147,31 @@ impl<T: FnMut(Notice)> Watcher<T> {
             };
             keepers.spawn(keeper.keep());
         }
-        let known =
-            |target: &Target| Known { name: target.name.clone(), link: None, held: None, told: false };
+        let known = |target: &Target| {
+            let target = target.clone();
+            Known { target, link: None, held: None, waits_until: None, told: false }
+        };
         let monitor =
             LinkMonitor::new(&fabric.topology, options.monitor.unwrap_or_default(), run, Time::ZERO);
         let goals = crate::plan::goals(&fabric.topology, &fabric.routes, &fabric.options, &program.index)?;
         let routes = Arc::new(fabric.routes.clone());
+        let egress_port = header("packet_out", "egress_port");
+        let can_probe = options.monitor.is_some() && ingress_port.is_some();
         Ok(Watcher {
             switches: targets.iter().map(known).collect(),
             aim: Aim { down: BTreeSet::new(), routes, goals: Arc::new(goals) },
             monitor,
-            is_probing: options.monitor.is_some() && ingress_port.is_some(),
-            probe_ports: header("packet_out", "egress_port").map(|port| (port, header("packet_out", "pad"))),
+            probe_ports: egress_port.filter(|_| can_probe).map(|port| (port, header("packet_out", "pad"))),
             fabric: Arc::new(fabric),
             program,
             pending: None,
             rollout: None,
             began,
-            settled_at: None,
             has_started: false,
             retry_at: None,
             options,
             events,
+            event_sender,
             heard,
             strange,
             tell,
@@ -177,6 +184,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut strange = tokio::time::interval(STRANGE_EVERY);
         loop {
+            self.ask_ports();
             self.begin_rollout();
             let next_tick = self.began + Duration::from_nanos(self.monitor.next_tick().as_ns());
             tokio::select! {
@@ -185,7 +193,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 Some(event) = self.events.recv() => self.take(event),
                 outcome = finished(&mut self.rollout) => self.end_rollout(outcome),
-                () = tokio::time::sleep_until(next_tick.into()) => self.tick(),
+                () = tokio::time::sleep_until(next_tick.into()), if self.probe_ports.is_some() => self.tick(),
                 _ = check.tick() => self.check_tables(),
                 _ = strange.tick() => {
                     match self.strange.swap(0, Ordering::Relaxed) {
@@ -202,61 +210,110 @@ impl<T: FnMut(Notice)> Watcher<T> {
     }
 
     fn hear(&mut self, heard: Heard) {
-        if self.monitor.received(heard.at, heard.port, &heard.frame) != Received::Probe {
-            self.strange.fetch_add(1, Ordering::Relaxed);
+        match heard {
+            Heard::Probe { at, port, frame } => {
+                if self.monitor.received(at, port, &frame) != Received::Probe {
+                    self.strange.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Heard::Echo { at, round } => {
+                self.monitor.answered(at, round, self.now());
+                self.settle();
+            }
+            Heard::Refused { at } => self.monitor.refused(at),
         }
     }
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Ready { at, session, packets, pushed, actual } => {
+            Event::Ready { at, link, pushed, actual } => {
+                self.monitor.connected(at);
                 let it = &mut self.switches[at.0 as usize];
-                it.link = Some((session, packets));
+                it.link = Some(link);
                 it.held = Some(Arc::new(actual));
                 it.told = false;
-                (self.tell)(Notice::Connected { switch: it.name.clone(), pushed });
-                self.pend(if self.has_started { Why::Returned } else { Why::Start });
-                if self.settled_at.is_none() && self.switches.iter().all(|it| it.link.is_some()) {
-                    self.settled_at = Some(Instant::now() + self.settling());
+                (self.tell)(Notice::Connected { switch: it.target.name.clone(), pushed });
+                // A switch that holds entries forwards. It is written when the links are known again: they may have
+                // changed while another controller led.
+                let is_urgent = (pushed && self.has_started) || self.probe_ports.is_none();
+                it.waits_until = (!is_urgent).then(|| Instant::now() + PATIENCE);
+                if is_urgent {
+                    self.pend(Why::Returned);
                 }
             }
             Event::Standby { at } => {
+                self.monitor.disconnected(at, Loss::Standby);
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
-                (self.tell)(Notice::Standby { switch: it.name.clone() });
+                (self.tell)(Notice::Standby { switch: it.target.name.clone() });
             }
             Event::Lost { at, error } => {
+                let is_refused = matches!(error, ClientError::Unreachable { is_refused: true, .. });
+                self.monitor.disconnected(at, if is_refused { Loss::Refused } else { Loss::Silent });
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
                 if !std::mem::replace(&mut it.told, true) {
-                    (self.tell)(Notice::Lost { switch: it.name.clone(), error });
+                    (self.tell)(Notice::Lost { switch: it.target.name.clone(), error });
                 }
             }
+            Event::Ports { at, ports } => self.monitor.port_states(at, ports),
         }
     }
 
-    /// How long probing takes to find a link dead.
-    fn settling(&self) -> Duration {
-        match self.options.monitor.filter(|_| self.is_probing) {
-            Some(it) => Duration::from_nanos(it.interval.as_ns()) * (it.lost.max(it.good) + 2),
-            None => Duration::ZERO,
+    /// Lets switches take part in rollouts whose links are known.
+    fn settle(&mut self) {
+        let now = Instant::now();
+        let mut has_settled = false;
+        for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
+            if it.link.is_some()
+                && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
+            {
+                it.waits_until = None;
+                has_settled = true;
+            }
+        }
+        if has_settled {
+            self.pend(Why::Returned);
         }
     }
 
     fn tick(&mut self) {
-        let probes = self.monitor.tick(self.now());
-        if !self.is_probing {
-            return;
+        let round = self.monitor.tick(self.now());
+        self.settle();
+        for link in self.monitor.kept() {
+            (self.tell)(Notice::Kept { link: link_name(&self.fabric.topology, link) });
         }
         let Some((egress_port, pad)) = self.probe_ports else { return };
-        for (at, port, probe) in probes {
-            let Some((_, packets)) = &self.switches[at.0 as usize].link else { continue };
+        for (at, port, probe) in round.probes {
+            let Some(link) = &self.switches[at.0 as usize].link else { continue };
             let port = PacketMetadata { metadata_id: egress_port, value: value::from_uint(port.into()) };
             let pad = pad.map(|id| PacketMetadata { metadata_id: id, value: value::from_uint(0) });
-            // What finds the queue full is lost like any other probe.
-            packets.send(PacketOut {
-                payload: probe.frame(),
-                metadata: [port].into_iter().chain(pad).collect(),
+            let packet =
+                PacketOut { payload: probe.frame(), metadata: [port].into_iter().chain(pad).collect() };
+            if !link.packets.send(packet) {
+                self.monitor.refused(at);
+            }
+        }
+        for (at, round) in round.echoes {
+            // There is one request at a time. If the session has ended, its loss is on its way here.
+            let Some(link) = &self.switches[at.0 as usize].link else { continue };
+            let _ = link.echoes.try_send(round);
+        }
+    }
+
+    /// Asks switches for their port states if the monitor needs them.
+    fn ask_ports(&mut self) {
+        for at in self.monitor.questions() {
+            let (target, events) = (self.switches[at.0 as usize].target.clone(), self.event_sender.clone());
+            let thrift_port =
+                u16::try_from(at.0).ok().and_then(|n| self.options.thrift_base_port.checked_add(n));
+            tokio::spawn(async move {
+                let ports = match thrift_port {
+                    Some(thrift_port) => port_states(&target, thrift_port).await,
+                    None => None,
+                };
+                // Nobody listens any more when the watcher has ended.
+                let _ = events.send(Event::Ports { at, ports }).await;
             });
         }
     }
@@ -268,21 +325,33 @@ impl<T: FnMut(Notice)> Watcher<T> {
         }
     }
 
-    /// The first reason stays: it is the one that matters.
+    /// The most important reason stays.
     fn pend(&mut self, why: Why) {
-        self.pending.get_or_insert(why);
+        self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
     }
 
-    /// Links that a rollout has to know of: none before probing can have found them.
-    fn down(&self) -> BTreeSet<LinkIx> {
-        self.monitor.down().clone()
-    }
-
+    /// Whether all switches can take part in the first rollout, or have had the time.
     fn is_ready(&self) -> bool {
-        let now = Instant::now();
         self.has_started
-            || self.settled_at.is_some_and(|at| now >= at)
-            || now >= self.began + PATIENCE + self.settling()
+            || self.switches.iter().all(|it| it.link.is_some() && it.waits_until.is_none())
+            || self.began.elapsed() >= PATIENCE
+    }
+
+    /// Switches that are under control, whose links are known, and that answer.
+    fn members(&mut self) -> Vec<Member> {
+        let (now, is_probing) = (self.now(), self.probe_ports.is_some());
+        let mut members = Vec::new();
+        for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
+            let Some(link) = it.link.as_ref().filter(|_| it.waits_until.is_none()) else { continue };
+            if is_probing && !self.monitor.is_answering(at, now) {
+                // The others do not wait for it.
+                self.retry_at = Some(Instant::now() + RETRY);
+                continue;
+            }
+            let (name, session, held) = (it.target.name.clone(), link.session.clone(), it.held.clone());
+            members.push(Member { name, session, held });
+        }
+        members
     }
 
     fn begin_rollout(&mut self) {
@@ -293,23 +362,19 @@ impl<T: FnMut(Notice)> Watcher<T> {
             self.retry_at = None;
             self.pend(Why::Drift);
         }
-        let down = self.down();
-        if down != self.aim.down {
-            self.pending = Some(if self.has_started { Why::Links } else { Why::Start });
+        if *self.monitor.down() != self.aim.down {
+            self.pend(Why::Links);
         }
-        let members: Vec<Member> = self
-            .switches
-            .iter()
-            .filter_map(|it| {
-                let (session, _) = it.link.as_ref()?;
-                Some(Member { name: it.name.clone(), session: session.clone(), held: it.held.clone() })
-            })
-            .collect();
+        if self.pending.is_none() {
+            return;
+        }
+        let members = self.members();
         if members.is_empty() {
             return;
         }
+        let down = self.monitor.down().clone();
         let Some(why) = self.pending.take() else { return };
-        self.has_started = true;
+        let why = if std::mem::replace(&mut self.has_started, true) { why } else { Why::Start };
         for &link in down.symmetric_difference(&self.aim.down) {
             let is_up = !down.contains(&link);
             (self.tell)(Notice::Link { link: link_name(&self.fabric.topology, link), is_up });
@@ -324,12 +389,12 @@ impl<T: FnMut(Notice)> Watcher<T> {
             Ok(aim) => self.aim = aim,
             Err(error) => {
                 // Said once: these links are dealt with until others change.
-                self.aim.down = self.down();
+                self.aim.down = self.monitor.down().clone();
                 (self.tell)(Notice::NoRoutes(error));
             }
         }
         for it in &mut self.switches {
-            match outcome.held.get(&it.name) {
+            match outcome.held.get(&it.target.name) {
                 Some(Ok(held)) => it.held = Some(Arc::clone(held)),
                 Some(Err(_)) => it.held = None,
                 None => {}

@@ -42,6 +42,11 @@ pub struct Args {
     #[arg(long)]
     no_probes: bool,
 
+    /// Thrift port of the first switch, the others follow; asked whether ports are up when all links of a switch are
+    /// silent, or the switch itself
+    #[arg(long, value_name = "PORT", default_value_t = 9090)]
+    thrift_base_port: u16,
+
     /// How often the tables are read and compared
     #[arg(long, value_name = "TIME", default_value = "5s")]
     check_interval: Time,
@@ -68,6 +73,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let options = WatchOptions {
         client: args.switches.options(),
         monitor: (!args.no_probes).then_some(config),
+        thrift_base_port: args.thrift_base_port,
         check: duration(args.check_interval),
         random: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
     };

@@ -1,0 +1,144 @@
+use weir_units::Time;
+
+/// Why a switch is not under control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Another controller is the primary.
+    Standby,
+    /// The connection broke or could not be made. The switch may forward on.
+    Silent,
+    /// The switch's host refused the connection: no process listens any more.
+    Refused,
+}
+
+/// The control connection of one switch, as far as it bears on the links.
+#[derive(Clone, Debug)]
+pub(super) struct Contact {
+    control: Result<(), Loss>,
+    /// Refused connections in a row.
+    refusals: u32,
+    /// The request in flight.
+    echo: Option<Echo>,
+    /// Latest round whose probes the switch has taken.
+    pub accepted: u64,
+    /// Timely answers in a row.
+    answers: u32,
+    /// Whether a probe of this switch arrived, and whether it returned one.
+    pub sends: bool,
+    pub returns: bool,
+    /// Whether its port states were asked for and the answer is outstanding.
+    is_asked: bool,
+    /// The latest port states, if it gave any.
+    ports: Option<Vec<(u16, bool)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Echo {
+    round: u64,
+    sent: Time,
+}
+
+impl Contact {
+    /// A switch of which nothing is known yet.
+    pub fn new() -> Contact {
+        Contact {
+            control: Err(Loss::Silent),
+            refusals: 0,
+            echo: None,
+            accepted: 0,
+            answers: 0,
+            sends: false,
+            returns: false,
+            is_asked: false,
+            ports: None,
+        }
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.control.is_ok()
+    }
+
+    /// Whether it answers on its control connection within `patience`.
+    pub fn is_answering(&self, now: Time, patience: Time) -> bool {
+        self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + patience)
+    }
+
+    /// Whether it should be under control and does not answer.
+    pub fn is_silent(&self, now: Time, patience: Time) -> bool {
+        match self.control {
+            Ok(()) => !self.is_answering(now, patience),
+            Err(loss) => loss == Loss::Silent,
+        }
+    }
+
+    /// Returns the number of timely answers in a row.
+    pub fn answers(&self) -> u32 {
+        self.answers
+    }
+
+    pub fn connect(&mut self) {
+        (self.control, self.refusals) = (Ok(()), 0);
+        self.restart();
+    }
+
+    /// Records a loss. Returns whether there is proof that the switch is dead: `limit` refusals in a row.
+    pub fn lose(&mut self, loss: Loss, limit: u32) -> bool {
+        self.control = Err(loss);
+        self.restart();
+        self.refusals = match loss {
+            Loss::Refused => self.refusals.saturating_add(1),
+            Loss::Silent | Loss::Standby => 0,
+        };
+        self.refusals >= limit
+    }
+
+    fn restart(&mut self) {
+        self.echo = None;
+        self.forget();
+    }
+
+    /// Starts counting answers again.
+    pub fn forget(&mut self) {
+        self.answers = 0;
+    }
+
+    /// Starts a request, unless one is in flight or the switch is not under control.
+    pub fn ask_echo(&mut self, round: u64, now: Time) -> bool {
+        let is_free = self.is_connected() && self.echo.is_none();
+        if is_free {
+            self.echo = Some(Echo { round, sent: now });
+        }
+        is_free
+    }
+
+    /// Takes the answer to the request of a round. Returns whether it came within `patience`; `None` if there was no
+    /// such request.
+    pub fn answer(&mut self, round: u64, now: Time, patience: Time) -> Option<bool> {
+        let is_timely = self.is_answering(now, patience);
+        self.echo.take_if(|echo| echo.round == round)?;
+        self.accepted = round;
+        self.answers = self.answers.saturating_add(1);
+        Some(is_timely)
+    }
+
+    /// Returns whether its port states have to be asked for now.
+    pub fn ask_ports(&mut self) -> bool {
+        if !self.is_asked {
+            self.ports = None;
+        }
+        !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    pub fn take_ports(&mut self, ports: Option<Vec<(u16, bool)>>) {
+        (self.is_asked, self.ports) = (false, ports);
+    }
+
+    pub fn waits_for_ports(&self) -> bool {
+        self.is_asked
+    }
+
+    /// Whether a port is up, if that is known.
+    pub fn port(&self, number: u16) -> Option<bool> {
+        self.ports.iter().flatten().find(|(port, _)| *port == number).map(|(_, is_up)| *is_up)
+    }
+}
