@@ -1,0 +1,184 @@
+//! A fabric of `weir switch` processes in namespaces, and the processes that are run beside it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+pub const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
+/// Of the switches s1 to s4.
+const PORTS: [usize; 4] = [3, 3, 2, 2];
+
+pub fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/fncc.json")
+}
+
+pub fn weir(arguments: &[&str]) -> Output {
+    Command::new(WEIR).arg("controller").args(arguments).output().expect("weir runs")
+}
+
+pub fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Namespaces with two hosts and one for all switches, and what runs in them.
+pub struct Lab {
+    id: String,
+    dir: tempfile::TempDir,
+    pub switches: Vec<Child>,
+}
+
+impl Lab {
+    pub fn new() -> Lab {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("fabric.yaml"), FABRIC).expect("written");
+        let mut lab = Lab { id: format!("wctl{}", std::process::id()), dir, switches: Vec::new() };
+        for part in ["s", "h1", "h2"] {
+            ip(&["netns", "add", &lab.name(part)]);
+            lab.ip(part, "link set lo up");
+        }
+        for (a, b) in
+            [("s1-eth2", "s3-eth1"), ("s1-eth3", "s4-eth1"), ("s2-eth2", "s3-eth2"), ("s2-eth3", "s4-eth2")]
+        {
+            lab.ip("s", &format!("link add {a} type veth peer name {b}"));
+            lab.up("s", a);
+            lab.up("s", b);
+        }
+        for (n, other) in [(1, 2), (2, 1)] {
+            let host = format!("h{n}");
+            lab.ip("s", &format!("link add s{n}-eth1 type veth peer name eth0 netns {}", lab.name(&host)));
+            lab.ip(&host, &format!("link set eth0 address 02:00:0a:00:0{n}:01"));
+            lab.up(&host, "eth0");
+            lab.up("s", &format!("s{n}-eth1"));
+            lab.ip(&host, &format!("addr add 10.0.{n}.1/8 dev eth0"));
+            lab.ip(&host, &format!("neigh replace 10.0.{other}.1 lladdr 02:00:0a:00:0{other}:01 dev eth0"));
+        }
+        lab.switches = (0..PORTS.len()).map(|index| lab.start(index)).collect();
+        lab
+    }
+
+    fn name(&self, part: &str) -> String {
+        format!("{}-{part}", self.id)
+    }
+
+    pub fn ip(&self, part: &str, arguments: &str) {
+        let namespace = self.name(part);
+        ip(&["-n", &namespace].into_iter().chain(arguments.split_whitespace()).collect::<Vec<_>>());
+    }
+
+    fn up(&self, part: &str, interface: &str) {
+        self.ip(part, &format!("link set {interface} addrgenmode none"));
+        self.ip(part, &format!("link set {interface} up"));
+    }
+
+    pub fn command(&self, part: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(part), program]).current_dir(self.dir.path());
+        command
+    }
+
+    pub fn start(&self, index: usize) -> Child {
+        let mut command = self.command("s", WEIR);
+        command.args(["switch", "--no-p4", "--device-id", &index.to_string()]);
+        for port in 1..=PORTS[index] {
+            command.args(["-i", &format!("{port}@s{}-eth{port}", index + 1)]);
+        }
+        command.args(["--thrift-port", &format!("{}", 9090 + index)]);
+        let address = format!("127.0.0.1:{}", 50_051 + index);
+        command.args(["--", "--grpc-server-addr", &address, "--cpu-port", "255"]);
+        let log = File::create(self.dir.path().join(format!("s{}.log", index + 1))).expect("a log");
+        command.stdout(log.try_clone().expect("a log")).stderr(log).spawn().expect("a switch starts")
+    }
+
+    pub fn controller(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("s", WEIR);
+        command.arg("controller").args(arguments).args(["-t", "fabric.yaml", "-p"]).arg(program());
+        command
+    }
+
+    pub fn thrift(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command("s", WEIR);
+        command.arg("controller").args(arguments).args(["-t", "fabric.yaml"]).output().expect("weir runs")
+    }
+
+    pub fn watch(&self) -> Lines {
+        Lines::of(self.controller(&["watch", "--check-interval", "2s"]))
+    }
+
+    /// Pings the second host from the first, 100 times a second.
+    pub fn ping(&self) -> Lines {
+        let mut command = self.command("h1", "ping");
+        command.args(["-n", "-i", "0.01", "10.0.2.1"]);
+        Lines::of(command)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for switch in &mut self.switches {
+            let _ = switch.kill();
+            let _ = switch.wait();
+        }
+        for part in ["s", "h1", "h2"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(part)]).output();
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
+    assert!(done.status.success(), "ip {}: {}", arguments.join(" "), said(&done));
+}
+
+/// A process and the lines that it has printed, each with its time.
+pub struct Lines {
+    pub child: Child,
+    lines: Arc<Mutex<Vec<(Instant, String)>>>,
+}
+
+impl Lines {
+    pub fn of(mut command: Command) -> Lines {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (out, into) = (child.stdout.take().expect("piped"), Arc::clone(&lines));
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                into.lock().expect("no panic").push((Instant::now(), line));
+            }
+        });
+        Lines { child, lines }
+    }
+
+    pub fn all(&self) -> Vec<(Instant, String)> {
+        self.lines.lock().expect("no panic").clone()
+    }
+
+    /// Waits for a line that was printed after `since`; returns it and how long after.
+    pub fn expect(&self, since: Instant, word: &str, patience: Duration) -> (String, Duration) {
+        loop {
+            let found = self.all().into_iter().find(|(at, line)| *at >= since && line.contains(word));
+            if let Some((at, line)) = found {
+                return (line, at - since);
+            }
+            assert!(since.elapsed() < patience, "no \"{word}\" within {patience:?}: {:#?}", self.all());
+            sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal(child: &Child, signal: &str) {
+    let done = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(done.is_ok_and(|status| status.success()));
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
