@@ -7,7 +7,7 @@ use super::ports::port_states;
 use super::rollout::{Aim, Member, Outcome, roll_out};
 use crate::plan::{PlanError, PlanOptions};
 use crate::routes::{Method, Routes};
-use crate::topology::{LinkIx, Topology};
+use crate::topology::{LinkIx, SwitchIx, Topology};
 use crate::watch::{LinkMonitor, Loss, MonitorConfig, Received};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -88,6 +88,16 @@ struct Known {
     told: bool,
 }
 
+/// A rollout under way.
+struct Rollout {
+    task: JoinHandle<Outcome>,
+    why: Why,
+    began: Instant,
+    /// Links that were down when it began.
+    down: BTreeSet<LinkIx>,
+    members: Vec<SwitchIx>,
+}
+
 struct Watcher<T> {
     fabric: Arc<Fabric>,
     program: Arc<Program>,
@@ -98,7 +108,7 @@ struct Watcher<T> {
     aim: Aim,
     /// What the next rollout is for.
     pending: Option<Why>,
-    rollout: Option<(JoinHandle<Outcome>, Why, Instant)>,
+    rollout: Option<Rollout>,
     began: Instant,
     has_started: bool,
     retry_at: Option<Instant>,
@@ -185,6 +195,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
         let mut strange = tokio::time::interval(STRANGE_EVERY);
         loop {
             self.ask_ports();
+            self.abandon_rollout();
             self.begin_rollout();
             let next_tick = self.began + Duration::from_nanos(self.monitor.next_tick().as_ns());
             tokio::select! {
@@ -338,7 +349,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
     }
 
     /// Switches that are under control, whose links are known, and that answer.
-    fn members(&mut self) -> Vec<Member> {
+    fn members(&mut self) -> Vec<(SwitchIx, Member)> {
         let (now, is_probing) = (self.now(), self.probe_ports.is_some());
         let mut members = Vec::new();
         for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
@@ -349,7 +360,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
                 continue;
             }
             let (name, session, held) = (it.target.name.clone(), link.session.clone(), it.held.clone());
-            members.push(Member { name, session, held });
+            members.push((at, Member { name, session, held }));
         }
         members
     }
@@ -368,7 +379,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
         if self.pending.is_none() {
             return;
         }
-        let members = self.members();
+        let (ixs, members): (Vec<SwitchIx>, Vec<Member>) = self.members().into_iter().unzip();
         if members.is_empty() {
             return;
         }
@@ -379,12 +390,27 @@ impl<T: FnMut(Notice)> Watcher<T> {
             let is_up = !down.contains(&link);
             (self.tell)(Notice::Link { link: link_name(&self.fabric.topology, link), is_up });
         }
-        let work =
-            roll_out(Arc::clone(&self.fabric), Arc::clone(&self.program), self.aim.clone(), down, members);
-        self.rollout = Some((tokio::spawn(work), why, Instant::now()));
+        let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
+        let task = tokio::spawn(roll_out(fabric, program, self.aim.clone(), down.clone(), members));
+        self.rollout = Some(Rollout { task, why, began: Instant::now(), down, members: ixs });
     }
 
-    fn end_rollout(&mut self, (outcome, why, began): (Outcome, Why, Instant)) {
+    /// Gives a rollout up that waits for a switch which does not answer while links have changed: the others cannot
+    /// wait. What it has written is compared again.
+    fn abandon_rollout(&mut self) {
+        let now = self.now();
+        let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
+        let is_stuck = |it: &mut Rollout| it.down != *self.monitor.down() && it.members.iter().any(is_silent);
+        let Some(rollout) = self.rollout.take_if(is_stuck) else { return };
+        rollout.task.abort();
+        for at in rollout.members {
+            self.switches[at.0 as usize].held = None;
+        }
+        self.pend(rollout.why);
+    }
+
+    fn end_rollout(&mut self, outcome: Outcome) {
+        let Some(rollout) = self.rollout.take() else { return };
         match outcome.aim {
             Ok(aim) => self.aim = aim,
             Err(error) => {
@@ -406,21 +432,18 @@ impl<T: FnMut(Notice)> Watcher<T> {
             }
             self.retry_at = Some(Instant::now() + RETRY);
         }
-        if outcome.written > 0 || why != Why::Drift {
-            let (applied, switches) = (outcome.applied, outcome.written);
-            let (down, took) = (self.aim.down.len(), began.elapsed());
+        if outcome.written > 0 || rollout.why != Why::Drift {
+            let (why, applied, switches) = (rollout.why, outcome.applied, outcome.written);
+            let (down, took) = (self.aim.down.len(), rollout.began.elapsed());
             (self.tell)(Notice::Written { why, switches, applied, down, took });
         }
     }
 }
 
-/// When the rollout is done; never if there is none.
-async fn finished(rollout: &mut Option<(JoinHandle<Outcome>, Why, Instant)>) -> (Outcome, Why, Instant) {
-    let Some((task, why, began)) = rollout else { return std::future::pending().await };
-    let (why, began) = (*why, *began);
-    let outcome = task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-    *rollout = None;
-    (outcome, why, began)
+/// Returns the outcome of the rollout when it is done; never if there is none.
+async fn finished(rollout: &mut Option<Rollout>) -> Outcome {
+    let Some(rollout) = rollout else { return std::future::pending().await };
+    (&mut rollout.task).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// `s1:3 - s5:1`
