@@ -72,8 +72,9 @@ pub struct Round {
 ///
 /// [`MonitorConfig::lost`] such probes in a row in either direction take a link down. The count starts again when a
 /// control connection was replaced, an answer took longer than [`MonitorConfig::patience`], a packet-out was refused,
-/// or `tick` was called late. If every link of a switch falls silent at once, both ends' own port states decide
-/// ([`questions`](Self::questions)): if all are up, the fault is in the switches' packet I/O and the links stay up.
+/// or `tick` was called late. If every link of a switch falls silent at once, port states decide
+/// ([`questions`](Self::questions)): if all its ports and those at the other ends are up, the fault is in the switches'
+/// packet I/O and the links stay up.
 ///
 /// A switch that cannot be reached keeps its links, unless a neighbour reports its port as down, or
 /// [`MonitorConfig::lost`] connections in a row were refused ([`Loss::Refused`]): then its process has died.
@@ -323,37 +324,53 @@ impl LinkMonitor {
     /// has not told.
     pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
         self.contacts[place(at)].take_ports(ports);
-        for &index in &self.incident[place(at)] {
-            let it = &mut self.directions[index];
-            let [from, to] = [it.from, it.to].map(|(switch, port)| {
-                let contact = &self.contacts[place(switch)];
-                (contact.port(port), contact.waits_for_ports())
-            });
-            let here = if it.from.0 == at { from.0 } else { to.0 };
-            let is_silent = it.heard + u64::from(self.config.lost) < self.round;
-            if here == Some(false) && is_silent {
-                it.set_down();
-            } else if it.is_doubtful && !from.1 && !to.1 {
-                if (from.0, to.0) == (Some(true), Some(true)) {
-                    it.forget(self.round);
-                    self.kept.insert(it.link);
-                } else {
-                    it.set_down();
+        for index in self.incident[place(at)].clone() {
+            match self.is_down(index, at) {
+                Some(true) => self.directions[index].set_down(),
+                Some(false) => {
+                    self.directions[index].forget(self.round);
+                    self.kept.insert(self.directions[index].link);
                 }
+                None => {}
             }
         }
         self.update_down();
+    }
+
+    /// Judges a direction by the port states of a switch that has just told them. `None` if they change nothing.
+    fn is_down(&self, index: usize, at: SwitchIx) -> Option<bool> {
+        let it = &self.directions[index];
+        let ends = [it.from, it.to];
+        let state = |(switch, port): (SwitchIx, u16)| self.contacts[place(switch)].port(port);
+        let is_silent = it.heard + u64::from(self.config.lost) < self.round;
+        if is_silent && ends.into_iter().any(|end| end.0 == at && state(end) == Some(false)) {
+            return Some(true);
+        }
+        if !it.is_doubtful || ends.iter().any(|end| self.contacts[place(end.0)].waits_for_ports()) {
+            return None;
+        }
+        // A port of the switch that is down explains the silence: BMv2 then forwards on none.
+        let are_up = |switch: SwitchIx| {
+            let ends = self.incident[place(switch)].iter().map(|&other| &self.directions[other]);
+            ends.flat_map(|it| [it.from, it.to]).all(|end| end.0 != switch || state(end) == Some(true))
+        };
+        let mut total = ends.into_iter().map(|end| end.0).filter(|&end| self.is_total(end, it)).peekable();
+        let is_kept = total.peek().is_some()
+            && total.all(are_up)
+            && ends.into_iter().all(|end| state(end) == Some(true));
+        Some(!is_kept)
+    }
+
+    /// Whether all links of a switch fell silent no later than a lost direction did.
+    fn is_total(&self, at: SwitchIx, lost: &Direction) -> bool {
+        self.incident[place(at)].iter().all(|&other| self.directions[other].heard <= lost.base + 1)
     }
 
     /// Takes a direction for lost, unless its switches have lost all others too: then their ports are asked first.
     fn lose(&mut self, index: usize) {
         let it = &self.directions[index];
         let ends = [it.from.0, it.to.0];
-        let since = it.base + 1;
-        let is_total = |at: SwitchIx| {
-            self.incident[place(at)].iter().all(|&other| self.directions[other].heard <= since)
-        };
-        if ends.into_iter().any(is_total) {
+        if ends.into_iter().any(|at| self.is_total(at, it)) {
             self.directions[index].is_doubtful = true;
             ends.into_iter().for_each(|at| self.ask_ports(at));
         } else {

@@ -318,18 +318,15 @@ fn packet_outs_that_are_not_taken_say_nothing_about_links() {
 
 #[test]
 fn port_states_decide_when_all_links_of_a_switch_fall_silent() {
-    for (ports_down, is_down) in [
-        // Their carriers are gone, they are fine, the switches do not tell.
-        (Some(true), true),
-        (Some(false), false),
-        (None, true),
-    ] {
+    // How many of its two ports are down, if it tells.
+    for (ports_down, is_down) in [(Some(2), true), (Some(1), true), (Some(0), false), (None, true)] {
         let mut bench = Bench::settled();
         let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
         links.into_iter().for_each(|link| bench.cut(link));
-        let ports = bench.monitor.incident[2].iter().map(|&it| bench.monitor.directions[it].from);
-        let ports = ports.filter(|(at, _)| *at == SwitchIx(2)).collect::<BTreeSet<_>>();
-        bench.ports_down = ports_down.map(|are_down| if are_down { ports } else { BTreeSet::new() });
+        let s3 = |port| (SwitchIx(2), port);
+        bench.ports_down = ports_down.map(|count| {
+            links.map(|link| s3(bench.topology.link(link).b.port)).into_iter().take(count).collect()
+        });
         bench.ticks(4);
         let expected = if is_down { BTreeSet::from(links) } else { BTreeSet::new() };
         assert_eq!(bench.monitor.down(), &expected, "{ports_down:?}");
