@@ -5,6 +5,7 @@
 
 pub mod commands;
 pub mod console;
+pub mod files;
 pub mod mininet;
 pub mod report;
 pub mod results;

@@ -1,8 +1,8 @@
 //! `weir report`
 
 use crate::console::{Console, Failure};
+use crate::files::{PUBLIC, write_whole};
 use crate::report::{compare, load, table};
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -44,13 +44,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         )));
     }
     let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
-    // Whole or not there.
-    let mut draft = args.out.clone().into_os_string();
-    draft.push(format!(".{}", std::process::id()));
-    fs::write(&draft, compare::page(&runs))
-        .and_then(|()| fs::rename(&draft, &args.out))
-        .inspect_err(|_| drop(fs::remove_file(&draft)))
-        .map_err(failed)?;
+    write_whole(&args.out, compare::page(&runs).as_bytes(), PUBLIC).map_err(failed)?;
     if !args.quiet {
         for run in &runs {
             let partial = if run.results.summary.partial { " (not complete)" } else { "" };

@@ -2,14 +2,14 @@
 
 use super::progress;
 use crate::console::{Console, Failure};
+use crate::files::{PUBLIC, write_whole};
 use crate::results::claims;
 use crate::results::list::{self, Planned, Section};
 use crate::results::markdown::{self, Known, Old};
 use crate::sweep::pool::{self, Outcome, Task};
 use comfy_table::CellAlignment;
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Run the papers' experiments and write their numbers beside ours into a document
 ///
@@ -98,7 +98,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
     // Read again: what was written into it meanwhile stays.
     let document = written(super::read(&args.docs)?, &plan, &outcomes, console).map_err(in_docs)?;
-    replace(&args.docs, &document)?;
+    write_whole(&args.docs, document.as_bytes(), PUBLIC)
+        .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
     let before = outcomes.iter().filter(|outcome| outcome.kept).count();
     writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
@@ -158,11 +159,4 @@ fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Fail
         )?;
     }
     Ok(())
-}
-
-/// Whole or as it was.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let draft = path.with_extension(format!("{}.md", std::process::id()));
-    let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", path.display()));
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).map_err(failed)
 }

@@ -2,6 +2,7 @@
 
 use super::progress;
 use crate::console::{Console, Failure};
+use crate::files::{PUBLIC, write_whole};
 use crate::report::dir::{RUNS, file_name};
 use crate::sweep::grid::Grid;
 use crate::sweep::measure::Measure;
@@ -173,11 +174,7 @@ fn command(args: &Args, over: &[String]) -> String {
 /// Every file is whole at any moment.
 fn write(dir: &Path, about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    let put = |name: &str, content: &[u8]| {
-        let draft = dir.join(format!(".{name}.{}", std::process::id()));
-        fs::write(&draft, content)?;
-        fs::rename(&draft, dir.join(name))
-    };
+    let put = |name: &str, content: &[u8]| write_whole(&dir.join(name), content, PUBLIC);
     put("sweep.csv", &findings.csv()?)?;
     put("runs.csv", &findings.runs_csv()?)?;
     for (name, svg) in page::svgs(findings) {

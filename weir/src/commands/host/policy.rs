@@ -2,6 +2,7 @@
 
 use crate::commands::policy::{place, talk};
 use crate::console::Failure;
+use crate::files::{PRIVATE, write_whole};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
@@ -144,22 +145,12 @@ fn keep_states(path: &Path, states: &Receiver<Vec<u8>>) {
         while let Ok(newer) = states.try_recv() {
             state = newer;
         }
-        if let Err(error) = write_whole(path, &state)
+        if let Err(error) = write_whole(path, &state, PRIVATE)
             && !std::mem::replace(&mut told, true)
         {
             let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
         }
     }
-}
-
-/// Beside it first, then in its place. A crash leaves the old one or the new one.
-fn write_whole(path: &Path, state: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(state)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// The threads beside an agent. Dropped when it has ended: the socket is gone then, the last state written.
@@ -312,7 +303,7 @@ mod tests {
         let path = folder.path().join("state");
         assert!(read_state(&path).unwrap().is_none());
         for state in [&b"one"[..], b"another"] {
-            write_whole(&path, state).unwrap();
+            write_whole(&path, state, PRIVATE).unwrap();
             let (read, asleep) = read_state(&path).unwrap().unwrap();
             assert_eq!(read, state);
             assert!(asleep < Time::from_secs(60));
