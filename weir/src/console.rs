@@ -1,5 +1,6 @@
 //! Where a command prints, and how it ends.
 
+use crate::report::DirError;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use weir_sim::RunError;
@@ -36,6 +37,17 @@ impl Failure {
         match error {
             RunError::Artifact(_) | RunError::Switch { .. } => Failure::work(error),
             _ => Failure::input(error),
+        }
+    }
+}
+
+impl From<DirError> for Failure {
+    fn from(error: DirError) -> Failure {
+        match error {
+            DirError::Io { .. } => Failure::work(error),
+            DirError::Foreign { .. } | DirError::NotADirectory { .. } | DirError::InUse { .. } => {
+                Failure::input(error)
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Run directories when the disk is full.
+//! Run directories when several processes want one, and when the disk is full.
 
 use assert_cmd::cargo::cargo_bin;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use weir_sim::results::Summary;
 
 /// A small experiment with every table.
 const TINY: &str = "\
@@ -46,6 +48,155 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+fn summary(run: &Path) -> Summary {
+    serde_json::from_str(&fs::read_to_string(run.join("summary.json")).unwrap()).unwrap()
+}
+
+/// Locks a directory as a run with process number 4242 does.
+fn hold(dir: &Path) -> File {
+    fs::create_dir_all(dir).unwrap();
+    let text = r#"{"pid": 4242, "command": "weir run other.yaml", "started_unix_s": 0}"#;
+    fs::write(dir.join(".lock"), text).unwrap();
+    let file = File::open(dir.join(".lock")).unwrap();
+    file.try_lock().unwrap();
+    file
+}
+
+/// Asserts that a command was refused because of the process that [`hold`] plays.
+fn assert_refused(output: &Output, place: &str) {
+    let told = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for word in [place, "4242", "weir run other.yaml"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(told.lines().count(), 1, "{told}");
+}
+
+#[test]
+fn a_run_into_a_directory_in_use_names_the_holder() {
+    let dir = folder();
+    let lock = hold(&dir.path().join("out.partial"));
+    let run = || weir(dir.path(), &["run", "tiny.yaml", "--out", "out"]);
+    assert_refused(&run(), "--out out");
+    assert_eq!(names(&dir.path().join("out.partial")), [".lock"]);
+    drop(lock);
+    // The lock file is still there, as if its process had been killed.
+    let output = run();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(names(dir.path()), ["out", "tiny.yaml"]);
+    let out = dir.path().join("out");
+    assert!(!names(&out).contains(&".lock".to_owned()), "{:?}", names(&out));
+}
+
+#[test]
+fn a_run_without_a_directory_of_its_own_takes_the_next_name() {
+    let dir = folder();
+    let _lock = hold(&dir.path().join("runs/tiny-1.partial"));
+    let output = weir(dir.path(), &["run", "tiny.yaml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(names(&dir.path().join("runs")), ["tiny-1-2", "tiny-1.partial"]);
+}
+
+#[test]
+fn a_sweep_into_a_directory_in_use_names_the_holder() {
+    let dir = folder();
+    let sweep = || weir(dir.path(), &["sweep", "tiny.yaml", "--over", "seed=1..2", "--out", "s"]);
+    let lock = hold(&dir.path().join("s"));
+    assert_refused(&sweep(), "--out s");
+    assert_eq!(names(&dir.path().join("s")), [".lock"]);
+    drop(lock);
+
+    // A run into the directory of one cell: the others are done.
+    let lock = hold(&dir.path().join("s/seed=1.partial"));
+    assert_refused(&sweep(), "s/seed=1");
+    drop(lock);
+    let output = sweep();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 of them before"), "{told}{}", stderr(&output));
+    let left = names(&dir.path().join("s"));
+    assert!(!left.iter().any(|name| name.starts_with('.') || name.ends_with(".partial")), "{left:?}");
+}
+
+#[test]
+fn results_into_a_directory_in_use_name_the_holder() {
+    let dir = folder();
+    fs::write(dir.path().join("list"), "- {id: a, title: A, runs: [{file: tiny.yaml}]}\n").unwrap();
+    fs::write(dir.path().join("doc.md"), "").unwrap();
+    let results = || {
+        let list = ["results", "--list", "list", "--experiments", ".", "--docs", "doc.md", "--out", "r"];
+        weir(dir.path(), &list)
+    };
+    let lock = hold(&dir.path().join("r"));
+    assert_refused(&results(), "--out r");
+    assert_eq!(names(&dir.path().join("r")), [".lock"]);
+    drop(lock);
+    let output = results();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(names(&dir.path().join("r")), ["tiny"]);
+}
+
+#[test]
+fn runs_into_one_directory_at_a_time_never_mix() {
+    for round in 0..6 {
+        let dir = folder();
+        let start = |seed: &str| -> Child {
+            command(dir.path(), &["run", "tiny.yaml", "--quiet", "--out", "out", "--seed", seed])
+                .spawn()
+                .unwrap()
+        };
+        let children = ["1", "2", "3"].map(start);
+        let outputs = children.map(|child| child.wait_with_output().unwrap());
+        for output in &outputs {
+            let told = stderr(output);
+            match output.status.code() {
+                Some(0) => {}
+                Some(2) => assert!(told.contains("writes there"), "round {round}: {told}"),
+                other => panic!("round {round}: {other:?} {told}"),
+            }
+        }
+        assert!(outputs.iter().any(|output| output.status.success()), "round {round}");
+        let out = dir.path().join("out");
+        let yaml = fs::read_to_string(out.join("run.yaml")).unwrap();
+        let seed = summary(&out).seed;
+        assert!(yaml.contains(&format!("seed: {seed}\n")), "round {round}: {seed} {yaml}");
+        assert_eq!(names(dir.path()), ["out", "tiny.yaml"], "round {round}");
+    }
+}
+
+/// Waits until a file is there, up to a minute.
+fn wait_for(file: &Path) {
+    let began = Instant::now();
+    while !file.exists() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_process_blocks_nobody() {
+    for (mut arguments, begun) in [
+        (vec!["run", "tiny.yaml", "--out", "o"], "o.partial/summary.json"),
+        (vec!["sweep", "tiny.yaml", "--over", "seed=1..2", "--out", "o"], "o/seed=1.partial/summary.json"),
+    ] {
+        let dir = folder();
+        let mut child =
+            command(dir.path(), &[&arguments[..], &["--set", "duration=10s"]].concat()).spawn().unwrap();
+        wait_for(&dir.path().join(begun));
+        let second = weir(dir.path(), &arguments);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let told = stderr(&second);
+        assert_eq!(second.status.code(), Some(2), "{told}");
+        for word in [format!("process {} (", child.id()), "--set duration=10s".to_owned(), " ago".to_owned()]
+        {
+            assert!(told.contains(&word), "{word}: {told}");
+        }
+        arguments.push("--quiet");
+        let third = weir(dir.path(), &arguments);
+        assert!(third.status.success(), "{}", stderr(&third));
+        assert!(!names(&dir.path().join("o")).contains(&".lock".to_owned()));
+    }
+}
+
 #[test]
 fn a_sweep_on_a_full_disk_leaves_no_draft() {
     let dir = folder();
@@ -62,4 +213,17 @@ fn a_sweep_on_a_full_disk_leaves_no_draft() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.starts_with("error: s: "), "{told}");
     assert_eq!(names(&s), before);
+}
+
+#[test]
+fn a_sweep_leaves_a_foreign_directory_alone() {
+    let dir = folder();
+    let home = dir.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("thesis.tex"), "years of work").unwrap();
+    let output = weir(dir.path(), &["sweep", "tiny.yaml", "--over", "seed=1..2", "--out", "home"]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("thesis.tex") && told.contains("no sweep wrote"), "{told}");
+    assert_eq!(names(&home), ["thesis.tex"]);
 }

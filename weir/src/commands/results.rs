@@ -3,6 +3,7 @@
 use super::progress;
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
+use crate::report::dir;
 use crate::results::claims;
 use crate::results::list::{self, Planned, Section};
 use crate::results::markdown::{self, Known, Old};
@@ -92,9 +93,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(in_docs)?;
     }
     let tasks: Vec<Task> = plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
+    let outcomes = pool::check(&tasks)?;
+    let _lock = dir::lock(&args.out, &args.out)?;
     progress::catch_ctrl_c()?;
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
-    let outcomes = pool::run(&tasks, jobs, args.fresh, console.watched)?;
+    let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 
     // Read again: what was written into it meanwhile stays.
     let document = written(super::read(&args.docs)?, &plan, &outcomes, console).map_err(in_docs)?;

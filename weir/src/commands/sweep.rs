@@ -4,12 +4,13 @@ use super::progress;
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
 use crate::report::dir::{RUNS, file_name};
+use crate::sweep::dir::{PAGE, RUNS_TABLE, TABLE};
 use crate::sweep::grid::Grid;
 use crate::sweep::measure::Measure;
 use crate::sweep::page::{self, About};
 use crate::sweep::pool::{self, Outcome, Task};
 use crate::sweep::table::Findings;
-use std::fs;
+use crate::{report, sweep};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_sim::experiment::Experiment;
@@ -108,9 +109,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Some(dir) => dir.clone(),
         None => Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name))),
     };
-    if dir.exists() && !dir.is_dir() {
-        return Err(Failure::input(format!("--out {}: this is not a directory", dir.display())));
-    }
+    sweep::dir::check(&dir).map_err(Failure::input)?;
     let cells = grid.cells();
     let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
     let tasks: Vec<Task> = cells
@@ -124,15 +123,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             dir: dir.join(name),
         })
         .collect();
+    let outcomes = pool::check(&tasks)?;
+    let _lock = report::dir::lock(&dir, &dir)?;
     progress::catch_ctrl_c()?;
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
-    let outcomes = pool::run(&tasks, jobs, args.fresh, console.watched && !args.quiet)?;
+    console.watched &= !args.quiet;
+    let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 
     let measures = measures(&asked, &outcomes)?;
     let findings = Findings::new(&grid, &outcomes, measures);
     let command = command(args, &over);
     let about = About { name: &base.spec.name, title: &base.spec.title, command: &command };
-    let page = dir.join("report.html");
+    let page = dir.join(PAGE);
     write(&dir, &about, &findings, &dirs)
         .map_err(|error| Failure::work(format!("{}: {error}", dir.display())))?;
     if args.quiet {
@@ -173,14 +175,13 @@ fn command(args: &Args, over: &[String]) -> String {
 
 /// Every file is whole at any moment.
 fn write(dir: &Path, about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
     let put = |name: &str, content: &[u8]| write_whole(&dir.join(name), content, PUBLIC);
-    put("sweep.csv", &findings.csv()?)?;
-    put("runs.csv", &findings.runs_csv()?)?;
+    put(TABLE, &findings.csv()?)?;
+    put(RUNS_TABLE, &findings.runs_csv()?)?;
     for (name, svg) in page::svgs(findings) {
         put(&name, svg.as_bytes())?;
     }
-    put("report.html", page::page(about, findings, dirs).as_bytes())
+    put(PAGE, page::page(about, findings, dirs).as_bytes())
 }
 
 fn print(

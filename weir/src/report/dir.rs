@@ -1,5 +1,6 @@
 //! The run directory `x`: complete or not there. While the run goes, `x.partial` holds what it has come to.
 
+use super::lock::{DirLock, Holder, LOCK, LockError};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -9,13 +10,23 @@ use thiserror::Error;
 /// Why there is no run directory.
 #[derive(Debug, Error)]
 pub enum DirError {
-    /// The directory has something in it that is not a run's.
-    #[error("--out {}: the directory holds {entry:?}, which no run wrote; name an empty or a new directory", .dir.display())]
+    /// The directory has something in it that is not a run's, or a sweep's.
+    #[error("--out {}: the directory holds {entry:?}, which no {what} wrote; name an empty or a new directory", .dir.display())]
     Foreign {
         /// As asked for.
         dir: PathBuf,
         /// What is in it.
         entry: String,
+        /// Whose directory it should be: `run` or `sweep`.
+        what: &'static str,
+    },
+    /// Another process writes there.
+    #[error("--out {}: {holder} writes there; wait until it ends, or name another directory", .dir.display())]
+    InUse {
+        /// As asked for.
+        dir: PathBuf,
+        /// Which process.
+        holder: Holder,
     },
     /// There is a file of that name.
     #[error("--out {}: this is not a directory", .dir.display())]
@@ -43,13 +54,15 @@ pub const SUMMARY: &str = "summary.json";
 const OURS: [&str; 8] =
     ["run.yaml", SUMMARY, "fabric.json", "report.html", "flows.csv", "queues.csv", "rates.csv", "pauses.csv"];
 
-/// Files of which a run has as many as it has charts or schemes.
-fn is_numbered(name: &str) -> bool {
-    name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"))
+/// Whether a run writes files of this name.
+fn is_of_a_run(name: &str) -> bool {
+    // As many as there are charts, and schemes.
+    let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
+    is_numbered || OURS.contains(&name)
 }
 
 /// What a directory is called in which a run is not at its end. One that stays was killed.
-const PARTIAL: &str = ".partial";
+pub const PARTIAL: &str = ".partial";
 /// Where a partial directory holds what is being written.
 const NEXT: &str = ".next";
 
@@ -80,27 +93,48 @@ impl RunDir {
 
     /// Exactly `dir`, which must be new, empty or the directory of an earlier run.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
-        check(dir)?;
-        check(&partial_of(dir))?;
+        check(dir, false)?;
+        check(&partial_of(dir), true)?;
         Ok(RunDir { target: Target::Exactly(dir.to_owned()) })
     }
 
-    /// Takes the name: `<dir>.partial` is there from now on.
+    /// Takes the name: `<dir>.partial` is there from now on, locked until the run has ended.
     pub fn open(self) -> Result<OpenRun, DirError> {
-        let (dir, partial) = match self.target {
+        match self.target {
             Target::Exactly(dir) => {
                 let partial = partial_of(&dir);
-                // That of a run that was killed; this one repeats it.
-                match fs::remove_dir_all(&partial) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&partial)(error)),
-                    _ => fs::create_dir_all(&partial).map_err(at(&partial))?,
-                }
-                (dir, partial)
+                let lock = lock(&partial, &dir)?;
+                // What is there is of a run that was killed; this one repeats it.
+                clear(&partial).map_err(at(&partial))?;
+                Ok(OpenRun { dir, partial, kept: false, lock: Some(lock) })
             }
-            Target::Next { parent, stem } => first_free(&parent, &stem).map_err(at(&parent))?,
-        };
-        Ok(OpenRun { dir, partial, kept: false })
+            Target::Next { parent, stem } => first_free(&parent, &stem),
+        }
     }
+}
+
+/// Locks `within`; an error names `dir`.
+pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
+    DirLock::take(within).map_err(|error| match error {
+        LockError::Held(holder) => DirError::InUse { dir: dir.to_owned(), holder },
+        LockError::Io(error) => at(within)(error),
+    })
+}
+
+/// Removes what is in a directory but for its lock.
+fn clear(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())
+        } else {
+            fs::remove_file(entry.path())
+        }?;
+    }
+    Ok(())
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
@@ -121,20 +155,29 @@ fn partial_of(dir: &Path) -> PathBuf {
 }
 
 /// Takes the first of `stem`, `stem-2`, `stem-3`... that no run has, done or on its way.
-fn first_free(parent: &Path, stem: &str) -> io::Result<(PathBuf, PathBuf)> {
-    fs::create_dir_all(parent)?;
+fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
+    fs::create_dir_all(parent).map_err(at(parent))?;
     for n in 1u64.. {
         let dir = parent.join(if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         let partial = partial_of(&dir);
         // Creating it takes the name.
         match fs::create_dir(&partial) {
-            Ok(()) if dir.exists() => fs::remove_dir(&partial)?,
-            Ok(()) => return Ok((dir, partial)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(at(&partial)(error)),
+        }
+        let open = match lock(&partial, &dir) {
+            Ok(lock) => OpenRun { dir, partial, kept: false, lock: Some(lock) },
+            // A run that was told this name came between the two calls.
+            Err(DirError::InUse { .. }) => continue,
             Err(error) => return Err(error),
+        };
+        // Dropped otherwise, which gives the partial name back.
+        if !open.dir.exists() {
+            return Ok(open);
         }
     }
-    Err(io::Error::other("no free name"))
+    Err(at(parent)(io::Error::other("no free name")))
 }
 
 /// A run on its way. Where it ends without results nothing stays; what was kept of it before does.
@@ -143,6 +186,8 @@ pub struct OpenRun {
     dir: PathBuf,
     partial: PathBuf,
     kept: bool,
+    /// Of the partial directory, until this is dropped.
+    lock: Option<DirLock>,
 }
 
 impl OpenRun {
@@ -168,7 +213,7 @@ impl OpenRun {
     /// Has `fill` write the results and gives them their name. If that fails an earlier run there stays.
     pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
         let next = self.filled(fill)?;
-        check(&self.dir)?;
+        check(&self.dir, false)?;
         replace(&next, &self.dir).map_err(at(&self.dir))?;
         self.kept = false;
         Ok(self.dir.clone())
@@ -200,9 +245,14 @@ impl OpenRun {
 
 impl Drop for OpenRun {
     fn drop(&mut self) {
+        // If removal fails there is nobody left to tell.
         if !self.kept {
-            // If removal fails there is nobody left to tell.
-            let _ = fs::remove_dir_all(&self.partial);
+            let _ = clear(&self.partial);
+        }
+        drop(self.lock.take());
+        if !self.kept {
+            // Not empty if another run has taken the name just now.
+            let _ = fs::remove_dir(&self.partial);
         }
     }
 }
@@ -226,28 +276,29 @@ fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Refuses a directory with anything in it that is not a run's.
-fn check(dir: &Path) -> Result<(), DirError> {
-    let io = |source| DirError::Io { path: dir.to_owned(), source };
+/// Refuses a directory with anything in it that is not a run's; a `partial` one has working files too.
+fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
+    let is_working = |name: &str| partial && (name.starts_with(NEXT) || name == LOCK);
+    let names = names(dir)?;
+    let a_run = names.iter().any(|name| name == SUMMARY || is_working(name));
+    match names.into_iter().find(|name| !a_run || !(is_of_a_run(name) || is_working(name))) {
+        Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry, what: "run" }),
+        None => Ok(()),
+    }
+}
+
+/// Lists what is in the directory `dir`: nothing if it does not exist.
+pub fn names(dir: &Path) -> Result<Vec<String>, DirError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(DirError::NotADirectory { dir: dir.to_owned() });
         }
-        Err(error) => return Err(io(error)),
+        Err(error) => return Err(at(dir)(error)),
     };
-    let names: Vec<String> = entries
-        .map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned()))
-        .collect::<Result<_, _>>()
-        .map_err(io)?;
-    let is_ours =
-        |name: &String| OURS.contains(&name.as_str()) || is_numbered(name) || name.starts_with(NEXT);
-    let a_run = names.iter().any(|name| name == SUMMARY || name.starts_with(NEXT));
-    match names.iter().find(|name| !a_run || !is_ours(name)) {
-        Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry: entry.clone() }),
-        None => Ok(()),
-    }
+    let names = entries.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
+    names.collect::<io::Result<_>>().map_err(at(dir))
 }
 
 #[cfg(test)]
@@ -324,6 +375,28 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("logo.svg"), "").unwrap();
         assert!(matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })));
+    }
+
+    #[test]
+    fn a_place_belongs_to_one_run_until_its_results_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        let place = || RunDir::at(&out).unwrap();
+        let mut first = place().open().unwrap();
+        first.keep(fill).unwrap();
+        let refused = || matches!(place().open(), Err(DirError::InUse { dir, .. }) if dir == out);
+        assert!(refused());
+        first
+            .finish(|next| {
+                assert!(refused(), "while it is written");
+                fill(next)
+            })
+            .unwrap();
+        assert_eq!(entries(root.path()), ["out"]);
+        let left = place().open().unwrap().leave();
+        assert!(!left.join(LOCK).exists());
+        place().open().unwrap().discard();
+        assert_eq!(entries(root.path()), ["out"]);
     }
 
     #[test]

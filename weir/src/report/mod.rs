@@ -1,7 +1,7 @@
 //! What a run leaves behind: a directory with numbers, series, charts and one page that shows them.
 //!
-//! [`RunDir`] finds the place before a run, [`Keeper`] fills it: beside its place while it goes, completely or not
-//! at all at its end.
+//! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`Keeper`] fills it: beside its place while it goes,
+//! completely or not at all at its end.
 //! [`table`](table::table) is the page's summary for the terminal.
 
 pub mod chart;
@@ -13,6 +13,7 @@ pub mod figures;
 pub mod format;
 pub mod keeper;
 pub mod load;
+pub mod lock;
 pub mod metrics;
 pub mod page;
 pub mod paper;

@@ -1,6 +1,7 @@
 //! Many runs of one experiment: keys and seeds varied ([`grid`]), run on all cores and continued where it was
-//! broken off ([`pool`]), means and their confidence ([`stats`], [`measure`], [`table`], [`page`]).
+//! broken off ([`pool`]), in one directory ([`dir`](mod@dir)); means and their confidence ([`stats`], [`measure`], [`table`], [`page`]).
 
+pub mod dir;
 pub mod grid;
 pub mod measure;
 pub mod page;

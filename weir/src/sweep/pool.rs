@@ -1,7 +1,7 @@
 //! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
 
 use crate::commands::interrupted;
-use crate::console::Failure;
+use crate::console::{Console, Failure};
 use crate::report::dir::SUMMARY;
 use crate::report::{self, Keeper, Run, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -95,20 +95,34 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Does all tasks that are not done, `jobs` at a time, and gives what came of each, in their order. With
-/// `fresh` what was done before is done again. Wrong input is told before anything runs.
-pub fn run(tasks: &[Task], jobs: usize, fresh: bool, watched: bool) -> Result<Vec<Outcome>, Failure> {
-    let mut outcomes = Vec::new();
-    for task in tasks {
+/// Reads and checks all tasks: wrong input is told before anything runs. Gives an outcome for each in which nothing
+/// has been done.
+pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Failure> {
+    let outcome = |task: &Task| {
         let experiment = task.load()?;
-        let run = report::describe(&experiment);
         RunDir::at(&task.dir).map_err(Failure::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
-        let summary = if fresh { None } else { task.done(&run) };
-        outcomes.push(Outcome { order, kept: summary.is_some(), summary, failure: None, run });
+        let run = report::describe(&experiment);
+        Ok(Outcome { order, summary: None, failure: None, kept: false, run })
+    };
+    tasks.iter().map(outcome).collect()
+}
+
+/// Does all tasks that are not done, `jobs` at a time, and gives what came of each, in their order. With
+/// `fresh` what was done before is done again. `outcomes` are those of [`check`].
+pub fn run(
+    tasks: &[Task],
+    mut outcomes: Vec<Outcome>,
+    jobs: usize,
+    fresh: bool,
+    console: &Console,
+) -> Vec<Outcome> {
+    for (task, outcome) in tasks.iter().zip(&mut outcomes).filter(|_| !fresh) {
+        outcome.summary = task.done(&outcome.run);
+        outcome.kept = outcome.summary.is_some();
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
-    let bar = Bar::new(open.len(), watched);
+    let bar = Bar::new(open.len(), console.watched);
     // Fewer runs than cores: each has several for its schemes.
     let workers = jobs.clamp(1, open.len().max(1));
     let threads = (jobs / workers).max(1);
@@ -133,7 +147,7 @@ pub fn run(tasks: &[Task], jobs: usize, fresh: bool, watched: bool) -> Result<Ve
             Err(failure) => outcomes[task].failure = Some(failure),
         }
     }
-    Ok(outcomes)
+    outcomes
 }
 
 /// One run; no summary if it was broken off.
@@ -141,7 +155,7 @@ fn one(task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Su
     let experiment = task.load()?;
     let run = report::describe(&experiment);
     let place = RunDir::at(&task.dir).map_err(Failure::input)?;
-    let keeper = Keeper::new(place, &run, &experiment).map_err(Failure::work)?;
+    let keeper = Keeper::new(place, &run, &experiment)?;
     let mut eye = Eye { keeper, bar, index, shares: Vec::new() };
     let threads = at_a_time(experiment.schemes.len(), threads);
     let outcome = weir_sim::run_on(&experiment, threads, &mut eye);

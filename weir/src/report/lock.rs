@@ -1,0 +1,190 @@
+//! Gives a directory to one process at a time.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thiserror::Error;
+
+/// The file in a directory that its writer has locked. It says who that is.
+pub const LOCK: &str = ".lock";
+
+/// Why a directory was not locked.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another process writes there.
+    #[error("{0} writes there")]
+    Held(Holder),
+    /// The lock file cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The process that holds a lock, as its lock file tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// When it took the lock, in seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+}
+
+/// A [`Process`]; `None` if the lock file does not tell: it is written just after it is locked, as far as the disk has room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder(Option<Process>);
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Process { pid, command, started_unix_s }) = &self.0 else {
+            return f.write_str("another run");
+        };
+        let seconds = since_epoch().as_secs().saturating_sub(*started_unix_s);
+        write!(f, "process {pid} (`{command}`, started {} ago)", age(seconds))
+    }
+}
+
+/// `90 s`, `15 min`, `3 h`.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3_600),
+    }
+}
+
+fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A locked directory. The lock ends with this value or with the process, however it ends: a lock file that a killed
+/// process left locks nothing.
+#[derive(Debug)]
+pub struct DirLock {
+    path: PathBuf,
+    /// The lock is on the open file.
+    _file: File,
+}
+
+impl DirLock {
+    /// Locks `dir`, which is created if it is missing.
+    pub fn take(dir: &Path) -> Result<DirLock, LockError> {
+        let path = dir.join(LOCK);
+        loop {
+            fs::create_dir_all(dir)?;
+            let mut options = File::options();
+            let mut file = match options.read(true).write(true).create(true).truncate(false).open(&path) {
+                // The last holder removed the directory just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(LockError::Held(read(&mut file))),
+                // A file system without locks: there are none.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+            // The last holder may have removed the file between the two calls: then this lock excludes nobody.
+            if is_at(&file, &path)? {
+                // A full disk takes no text; the lock holds all the same.
+                let _ = write(&mut file);
+                return Ok(DirLock { path, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // While it is locked, so that nobody can have taken it. If removal fails, what stays locks nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (open, there) = (file.metadata()?, fs::metadata(path));
+    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino())))
+}
+
+fn write(file: &mut File) -> io::Result<()> {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let holder =
+        Process { pid: process::id(), command: words.join(" "), started_unix_s: since_epoch().as_secs() };
+    let text = serde_json::to_string(&holder)?;
+    file.set_len(0)?;
+    writeln!(file, "{text}")
+}
+
+fn read(file: &mut File) -> Holder {
+    let mut text = String::new();
+    let process = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
+    Holder(process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_process_learns_of_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("new/x");
+        let first = DirLock::take(&dir).unwrap();
+        let Err(LockError::Held(holder)) = DirLock::take(&dir) else { panic!("there are two") };
+        assert_eq!(holder.0.as_ref().unwrap().pid, process::id());
+        let told = holder.to_string();
+        assert!(told.contains(" s ago") && told.contains(&process::id().to_string()), "{told}");
+        drop(first);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "no lock file stays");
+        DirLock::take(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_a_killed_process_left_locks_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(
+            dir.path().join(LOCK),
+            "{\"pid\": 1, \"command\": \"weir run x.yaml\", \"started_unix_s\": 0}",
+        )
+        .unwrap();
+        let _mine = DirLock::take(dir.path()).unwrap();
+        let Err(LockError::Held(holder)) = DirLock::take(dir.path()) else { panic!("there are two") };
+        assert_eq!(holder.0.unwrap().pid, process::id(), "not the one that was killed");
+    }
+
+    #[test]
+    fn at_most_one_of_many_threads_holds_a_lock_whose_file_comes_and_goes() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("x");
+        let holders = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut taken = 0;
+                    while taken < 60 {
+                        let Ok(lock) = DirLock::take(&dir) else { continue };
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                        taken += 1;
+                        // As long as it takes another to lock the file that this one removed.
+                        std::thread::sleep(Duration::from_micros(50));
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        drop(lock);
+                        let _ = fs::remove_dir(&dir);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn ages_are_short() {
+        assert_eq!([5, 119, 120, 7_199, 7_200].map(age), ["5 s", "119 s", "2 min", "119 min", "2 h"]);
+    }
+}
