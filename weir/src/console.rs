@@ -82,6 +82,12 @@ impl Console {
         }
     }
 
+    /// Says something on standard error that is no failure.
+    pub fn warn(&self, what: &str) {
+        // If standard error is gone there is nobody to tell.
+        let _ = writeln!(io::stderr(), "warning: {what}");
+    }
+
     /// Says on standard error why a command failed, and turns its outcome into an exit status.
     pub fn close(mut self, outcome: Result<(), Failure>) -> ExitCode {
         let outcome = outcome.and_then(|()| Ok(self.out.flush()?));

@@ -1,6 +1,6 @@
-//! Writes files that are complete at any moment.
+//! Writes files that are complete at any moment, and on the disk before anything refers to them.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -24,8 +24,20 @@ pub fn write_whole(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// Returns the directory that holds `path`.
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes the entries of a directory to the disk: files that were created in it, renamed or removed.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    match File::open(dir)?.sync_all() {
+        // Some file systems in user space and on the network cannot synchronise directories.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]

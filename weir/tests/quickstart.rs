@@ -72,6 +72,7 @@ fn the_run_directory_has_everything_and_the_terminal_says_where() {
     for name in [
         "run.yaml",
         "summary.json",
+        "SHA256SUMS",
         "report.html",
         "flows.csv",
         "queues.csv",

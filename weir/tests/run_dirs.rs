@@ -1,6 +1,7 @@
-//! Run directories when several processes want one, and when the disk is full.
+//! Run directories when several processes want one, when files are damaged, and when the disk is full.
 
 use assert_cmd::cargo::cargo_bin;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -48,6 +49,18 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// Whether a run's files are those of its manifest, by coreutils.
+fn is_whole(run: &Path) -> bool {
+    let mut check = Command::new("sha256sum");
+    check
+        .args(["--check", "--strict", "--quiet", "SHA256SUMS"])
+        .current_dir(run)
+        .output()
+        .unwrap()
+        .status
+        .success()
+}
+
 fn summary(run: &Path) -> Summary {
     serde_json::from_str(&fs::read_to_string(run.join("summary.json")).unwrap()).unwrap()
 }
@@ -85,7 +98,7 @@ fn a_run_into_a_directory_in_use_names_the_holder() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(names(dir.path()), ["out", "tiny.yaml"]);
     let out = dir.path().join("out");
-    assert!(!names(&out).contains(&".lock".to_owned()), "{:?}", names(&out));
+    assert!(is_whole(&out) && !names(&out).contains(&".lock".to_owned()), "{:?}", names(&out));
 }
 
 #[test]
@@ -159,6 +172,7 @@ fn runs_into_one_directory_at_a_time_never_mix() {
         let yaml = fs::read_to_string(out.join("run.yaml")).unwrap();
         let seed = summary(&out).seed;
         assert!(yaml.contains(&format!("seed: {seed}\n")), "round {round}: {seed} {yaml}");
+        assert!(is_whole(&out), "round {round}");
         assert_eq!(names(dir.path()), ["out", "tiny.yaml"], "round {round}");
     }
 }
@@ -195,6 +209,90 @@ fn a_killed_process_blocks_nobody() {
         assert!(third.status.success(), "{}", stderr(&third));
         assert!(!names(&dir.path().join("o")).contains(&".lock".to_owned()));
     }
+}
+
+/// What may happen to a run: the file that the message names, the reason it gives, the damage.
+type Harm = (&'static str, &'static str, fn(&Path));
+
+const HARMS: [Harm; 7] = [
+    ("queues.csv", "is missing", |run| fs::remove_file(run.join("queues.csv")).unwrap()),
+    ("rates.csv", "does not match", |run| {
+        let whole = fs::read(run.join("rates.csv")).unwrap();
+        fs::write(run.join("rates.csv"), &whole[..whole.len() / 2]).unwrap();
+    }),
+    ("summary.json", "does not match", |run| {
+        let text = fs::read_to_string(run.join("summary.json")).unwrap();
+        let edited = text.replacen("\"peak_bytes\": ", "\"peak_bytes\": 1", 1);
+        assert_ne!(text, edited);
+        fs::write(run.join("summary.json"), edited).unwrap();
+    }),
+    ("summary.json", "is missing", |run| fs::remove_file(run.join("summary.json")).unwrap()),
+    ("run.yaml", "does not match", |run| {
+        let text = fs::read_to_string(run.join("run.yaml")).unwrap();
+        fs::write(run.join("run.yaml"), text.replace("duration:", "duration: ")).unwrap();
+    }),
+    ("fct-old.txt", "is not in", |run| fs::write(run.join("fct-old.txt"), "").unwrap()),
+    ("SHA256SUMS", "is damaged", |run| {
+        let whole = fs::read(run.join("SHA256SUMS")).unwrap();
+        fs::write(run.join("SHA256SUMS"), &whole[..whole.len() - 30]).unwrap();
+    }),
+];
+
+#[test]
+fn a_resumed_sweep_does_damaged_runs_again_and_says_so() {
+    let dir = folder();
+    let sweep = || weir(dir.path(), &["sweep", "tiny.yaml", "--over", "seed=1..3", "--out", "s"]);
+    assert!(sweep().status.success());
+    let run = dir.path().join("s/seed=2");
+    let files = || -> BTreeMap<String, Vec<u8>> {
+        // Both tell how long the run took.
+        let stable = names(&run)
+            .into_iter()
+            .filter(|name| !["summary.json", "report.html", "SHA256SUMS"].contains(&name.as_str()));
+        stable.map(|name| (name.clone(), fs::read(run.join(name)).unwrap())).collect()
+    };
+    let tables = || ["sweep.csv", "runs.csv"].map(|name| fs::read(dir.path().join("s").join(name)).unwrap());
+    let (files_before, tables_before) = (files(), tables());
+    // An earlier version wrote no manifest.
+    let unsigned: Harm = ("SHA256SUMS", "is missing", |run| fs::remove_file(run.join("SHA256SUMS")).unwrap());
+    for (file, why, harm) in HARMS.into_iter().chain([unsigned]) {
+        harm(&run);
+        let output = sweep();
+        let (told, warned) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
+        assert!(output.status.success() && told.contains("2 of them before"), "{file}: {told}{warned}");
+        let message = format!("s/seed=2/{file} {why}");
+        assert!(warned.contains(&message) && warned.contains("done again"), "{file}: {warned}");
+        assert_eq!(warned.lines().count(), 1, "{warned}");
+        assert!(is_whole(&run), "{file}");
+        assert!(files() == files_before && tables() == tables_before, "{file}: the same bytes");
+    }
+    let output = sweep();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("3 of them before") && output.stderr.is_empty());
+}
+
+#[test]
+fn a_report_refuses_damaged_runs_and_warns_of_those_without_a_manifest() {
+    let dir = folder();
+    let report = || weir(dir.path(), &["report", "out", "--quiet", "--out", "page.html"]);
+    let page = dir.path().join("page.html");
+    let out = dir.path().join("out");
+    for (file, why, harm) in HARMS {
+        assert!(weir(dir.path(), &["run", "tiny.yaml", "--out", "out"]).status.success());
+        harm(&out);
+        let output = report();
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{file}: {told}");
+        let message = format!("out/{file}: {why}");
+        assert!(told.contains(&message) && told.contains("again"), "{message}: {told}");
+        assert!(told.lines().count() == 1 && !page.exists(), "{told}");
+    }
+    assert!(weir(dir.path(), &["run", "tiny.yaml", "--out", "out"]).status.success());
+    let output = report();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
+    fs::remove_file(out.join("SHA256SUMS")).unwrap();
+    let output = report();
+    let told = stderr(&output);
+    assert!(output.status.success() && told.starts_with("warning: out: there is no SHA256SUMS"), "{told}");
 }
 
 #[test]

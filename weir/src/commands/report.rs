@@ -2,6 +2,7 @@
 
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
+use crate::report::manifest::{Integrity, MANIFEST};
 use crate::report::{compare, load, table};
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,7 +32,10 @@ const HELP: &str = "\
 Examples:
   weir report runs/quickstart-1 runs/quickstart-2 --out both.html
   weir report runs/x-sweep/load=0.2,seed=1 runs/x-sweep/load=0.6,seed=1
-  weir report runs/long-1.partial    what a run that was killed had come to";
+  weir report runs/long-1.partial    what a run that was killed had come to
+
+Each file is compared with its SHA-256 in the run's SHA256SUMS. A damaged run is
+an error; one without SHA256SUMS, of an earlier version, is read with a warning.";
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
@@ -44,6 +48,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         )));
     }
     let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
+    for (run, dir) in runs.iter().zip(&args.dirs) {
+        // A run that is not complete has no manifest yet.
+        if run.integrity == Integrity::Unknown && !run.results.summary.partial {
+            console.warn(&format!(
+                "{}: there is no {MANIFEST}, so nothing tells whether its files are those that the run wrote",
+                dir.display()
+            ));
+        }
+    }
     write_whole(&args.out, compare::page(&runs).as_bytes(), PUBLIC).map_err(failed)?;
     if !args.quiet {
         for run in &runs {

@@ -86,8 +86,8 @@ What a sweep leaves in its directory:
 
 A run that is done is not done again: the same command goes on after Ctrl-C or
 `kill`, and a longer list of values runs what is new. A run whose experiment has
-changed is done again. The same runs give the same bytes in sweep.csv and
-runs.csv, however many ran at a time.
+changed is done again, and one whose files do not match its SHA256SUMS. The same
+runs give the same bytes in sweep.csv and runs.csv, however many ran at a time.
 
 Exit status: as of `weir run`.";
 

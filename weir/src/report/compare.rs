@@ -289,6 +289,7 @@ fn published(runs: &[Loaded], names: &[String]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::manifest::Integrity;
     use crate::report::sample;
 
     fn run(name: &str, queue: u64, seed: u64) -> Loaded {
@@ -301,6 +302,7 @@ mod tests {
             name: name.into(),
             run: Run { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..sample::run() },
             results,
+            integrity: Integrity::Verified,
         }
     }
 

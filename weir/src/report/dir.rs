@@ -1,6 +1,8 @@
 //! The run directory `x`: complete or not there. While the run goes, `x.partial` holds what it has come to.
 
 use super::lock::{DirLock, Holder, LOCK, LockError};
+use super::manifest::{self, MANIFEST};
+use crate::files::{folder_of, sync_dir};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -51,11 +53,20 @@ pub const RUNS: &str = "runs";
 pub const SUMMARY: &str = "summary.json";
 
 /// The files of a run; `*.svg` besides.
-const OURS: [&str; 8] =
-    ["run.yaml", SUMMARY, "fabric.json", "report.html", "flows.csv", "queues.csv", "rates.csv", "pauses.csv"];
+const OURS: [&str; 9] = [
+    "run.yaml",
+    SUMMARY,
+    MANIFEST,
+    "fabric.json",
+    "report.html",
+    "flows.csv",
+    "queues.csv",
+    "rates.csv",
+    "pauses.csv",
+];
 
 /// Whether a run writes files of this name.
-fn is_of_a_run(name: &str) -> bool {
+pub fn is_of_a_run(name: &str) -> bool {
     // As many as there are charts, and schemes.
     let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
     is_numbered || OURS.contains(&name)
@@ -210,11 +221,15 @@ impl OpenRun {
         Ok(())
     }
 
-    /// Has `fill` write the results and gives them their name. If that fails an earlier run there stays.
+    /// Has `fill` write the results and gives them their name, with a manifest and once they are on the disk: not even a
+    /// power failure leaves a directory of that name that is not complete. If that fails an earlier run there stays.
     pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
-        let next = self.filled(fill)?;
+        let next = self.filled(|next| {
+            fill(next)?;
+            manifest::write(next)
+        })?;
         check(&self.dir, false)?;
-        replace(&next, &self.dir).map_err(at(&self.dir))?;
+        replace(&next, &self.dir).and_then(|()| sync_dir(folder_of(&self.dir))).map_err(at(&self.dir))?;
         self.kept = false;
         Ok(self.dir.clone())
     }
@@ -280,7 +295,8 @@ fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
 fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
     let is_working = |name: &str| partial && (name.starts_with(NEXT) || name == LOCK);
     let names = names(dir)?;
-    let a_run = names.iter().any(|name| name == SUMMARY || is_working(name));
+    // One that has lost its summary is damaged, not foreign.
+    let a_run = names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
     match names.into_iter().find(|name| !a_run || !(is_of_a_run(name) || is_working(name))) {
         Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry, what: "run" }),
         None => Ok(()),
@@ -351,7 +367,11 @@ mod tests {
         });
         assert!(failed.unwrap_err().to_string().ends_with("disk full"));
         assert_eq!(entries(root.path()), ["out"]);
-        assert_eq!(entries(&out), ["queue-s1-3.svg", "summary.json"], "the earlier run is still there");
+        assert_eq!(
+            entries(&out),
+            [MANIFEST, "queue-s1-3.svg", "summary.json"],
+            "the earlier run is still there"
+        );
     }
 
     #[test]
@@ -361,7 +381,7 @@ mod tests {
         write(RunDir::at(&out).unwrap()).unwrap();
         let again = RunDir::at(&out).unwrap().open().unwrap();
         again.finish(|dir| fs::write(dir.join("summary.json"), "new")).unwrap();
-        assert_eq!(entries(&out), ["summary.json"]);
+        assert_eq!(entries(&out), [MANIFEST, "summary.json"]);
         assert_eq!(entries(root.path()), ["out"]);
 
         fs::write(out.join("thesis.tex"), "years of work").unwrap();
@@ -375,6 +395,21 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("logo.svg"), "").unwrap();
         assert!(matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })));
+        fs::write(root.path().join(MANIFEST), format!("{}  logo.svg\n", "0".repeat(64))).unwrap();
+        assert!(
+            matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })),
+            "sums of somebody's pictures"
+        );
+    }
+
+    #[test]
+    fn a_run_that_has_lost_its_summary_can_be_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        write(RunDir::at(&out).unwrap()).unwrap();
+        fs::remove_file(out.join(SUMMARY)).unwrap();
+        write(RunDir::at(&out).unwrap()).unwrap();
+        assert!(out.join(SUMMARY).exists());
     }
 
     #[test]

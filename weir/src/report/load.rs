@@ -1,6 +1,7 @@
 //! Reads a run directory back: what [`write`](super::write) wrote, or Mininet did.
 
 use super::dir::SUMMARY;
+use super::manifest::{self, Damage, Integrity, MANIFEST};
 use super::{Run, describe};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -30,6 +31,12 @@ pub enum LoadError {
         /// Place and problem.
         why: String,
     },
+    /// A file is not what the run wrote.
+    #[error(
+        "{}: {}; the run is damaged or was edited: run the experiment again, or remove {MANIFEST} to read it unverified",
+        .0.file.display(), .0.why
+    )]
+    Damaged(Damage),
 }
 
 /// A run as its directory tells it.
@@ -40,6 +47,8 @@ pub struct Loaded {
     pub run: Run,
     /// Its numbers and as much of its series as was written.
     pub results: Results,
+    /// Whether its files are those that the run wrote.
+    pub integrity: Integrity,
 }
 
 /// Reads `dir`.
@@ -48,6 +57,7 @@ pub fn load(dir: &Path) -> Result<Loaded, LoadError> {
     if dir.join("sweep.csv").exists() {
         return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
     }
+    let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
     let file = dir.join(SUMMARY);
     let text = fs::read_to_string(&file).map_err(|error| none(format!("{SUMMARY}: {error}")))?;
     let summary: Summary = serde_json::from_str(&text)
@@ -84,7 +94,7 @@ pub fn load(dir: &Path) -> Result<Loaded, LoadError> {
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name =
         whole.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-    Ok(Loaded { name, run, results: Results { summary, traces, order } })
+    Ok(Loaded { name, run, results: Results { summary, traces, order }, integrity })
 }
 
 /// Reads one of the tables, if it was written, row by row.

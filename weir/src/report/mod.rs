@@ -1,7 +1,7 @@
 //! What a run leaves behind: a directory with numbers, series, charts and one page that shows them.
 //!
 //! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`Keeper`] fills it: beside its place while it goes,
-//! completely or not at all at its end.
+//! completely or not at all at its end, with a [`manifest`] of its files.
 //! [`table`](table::table) is the page's summary for the terminal.
 
 pub mod chart;
@@ -14,6 +14,7 @@ pub mod format;
 pub mod keeper;
 pub mod load;
 pub mod lock;
+pub mod manifest;
 pub mod metrics;
 pub mod page;
 pub mod paper;

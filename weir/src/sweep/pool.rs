@@ -3,6 +3,7 @@
 use crate::commands::interrupted;
 use crate::console::{Console, Failure};
 use crate::report::dir::SUMMARY;
+use crate::report::manifest::{self, Damage, Integrity, MANIFEST};
 use crate::report::{self, Keeper, Run, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_yaml::Mapping;
@@ -51,8 +52,20 @@ impl Task {
         Ok(experiment)
     }
 
+    /// The results of exactly this run, if they are there, complete and as they were written.
+    fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
+        let integrity = manifest::verify(&self.dir)?;
+        let summary = self.written(run);
+        match integrity {
+            Integrity::Unknown if summary.is_some() => {
+                Err(Damage { file: self.dir.join(MANIFEST), why: "is missing".to_owned() })
+            }
+            Integrity::Unknown | Integrity::Verified => Ok(summary),
+        }
+    }
+
     /// The results of exactly this run, if they are there and complete.
-    fn done(&self, run: &Run) -> Option<Summary> {
+    fn written(&self, run: &Run) -> Option<Summary> {
         let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
         let same = decisive(&there)? == decisive(&run.file())?;
         let summary: Summary =
@@ -118,7 +131,10 @@ pub fn run(
     console: &Console,
 ) -> Vec<Outcome> {
     for (task, outcome) in tasks.iter().zip(&mut outcomes).filter(|_| !fresh) {
-        outcome.summary = task.done(&outcome.run);
+        outcome.summary = task.done(&outcome.run).unwrap_or_else(|Damage { file, why }| {
+            console.warn(&format!("{} {why}; this run is done again", file.display()));
+            None
+        });
         outcome.kept = outcome.summary.is_some();
     }
     let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
