@@ -31,6 +31,16 @@ impl Failure {
 }
 
 impl Failure {
+    /// Names the place of wrong input or failed work before the message.
+    #[must_use]
+    pub fn at(self, place: impl std::fmt::Display) -> Failure {
+        match self {
+            Failure::Input(why) => Failure::Input(format!("{place}: {why}")),
+            Failure::Work(why) => Failure::Work(format!("{place}: {why}")),
+            other => other,
+        }
+    }
+
     /// Of a checked experiment that cannot run: routes, tables and hosts follow from it; programs and switches
     /// are ours.
     pub fn of_run(error: RunError) -> Failure {

@@ -320,6 +320,7 @@ fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
         (&[], &["--over", "sweep block"]),
         (&["--over", "seed=1..2", "--over", "seed=3"], &["seed", "twice"]),
         (&["--over", "seed=1..2", "--schemes", "dcqcn"], &["dcqcn", "fncc"]),
+        (&["--over", "seed=1..2", "--metric", "peak queu"], &["--metric", "peak queu:", "peak queue"]),
     ] {
         let dir = tempfile::tempdir().unwrap();
         tiny(&dir);
@@ -448,8 +449,12 @@ fn results_write_the_tables_of_a_document_and_nothing_else() {
     let (status, told, _) = results(&["--only", "b"]);
     assert!(status == Some(2) && told.contains("there are a, others"), "{told}");
 
-    // What cannot be written is not run for hours.
+    // What cannot be shown or written is not run for hours.
     fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    put("list.yaml", "- {id: a, title: A, runs: [{file: tiny.yaml, columns: [peak queu]}]}\n");
+    let (status, told, _) = results(&[]);
+    assert!(status == Some(2) && told.contains("list.yaml: tiny.yaml: peak queu:"), "{told}");
+    assert!(!dir.path().join("runs").exists());
     put("doc.md", "<!-- results:begin a -->\n");
     let (status, told, _) = results(&[]);
     assert!(status == Some(2) && told.contains("doc.md"), "{told}");

@@ -7,6 +7,7 @@ use crate::report::dir;
 use crate::results::claims;
 use crate::results::list::{self, Planned, Section};
 use crate::results::markdown::{self, Known, Old};
+use crate::sweep::plausible;
 use crate::sweep::pool::{self, Outcome, Task};
 use comfy_table::CellAlignment;
 use std::io::Write;
@@ -94,6 +95,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let tasks: Vec<Task> = plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
     let outcomes = pool::check(&tasks)?;
+    for planned in plan.iter().flat_map(|(_, all)| all) {
+        let place = format!("{}: {}", args.list.display(), planned.entry.file);
+        plausible::check(&planned.entry.columns, &planned.tasks).map_err(|failure| failure.at(&place))?;
+    }
     let _lock = dir::lock(&args.out, &args.out)?;
     progress::catch_ctrl_c()?;
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);

@@ -8,6 +8,7 @@ use crate::sweep::dir::{PAGE, RUNS_TABLE, TABLE};
 use crate::sweep::grid::Grid;
 use crate::sweep::measure::Measure;
 use crate::sweep::page::{self, About};
+use crate::sweep::plausible;
 use crate::sweep::pool::{self, Outcome, Task};
 use crate::sweep::table::Findings;
 use crate::{report, sweep};
@@ -124,6 +125,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         })
         .collect();
     let outcomes = pool::check(&tasks)?;
+    plausible::check(&asked, &tasks).map_err(|failure| failure.at("--metric"))?;
     let _lock = report::dir::lock(&dir, &dir)?;
     progress::catch_ctrl_c()?;
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);

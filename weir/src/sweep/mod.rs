@@ -5,6 +5,7 @@ pub mod dir;
 pub mod grid;
 pub mod measure;
 pub mod page;
+pub mod plausible;
 pub mod pool;
 pub mod stats;
 pub mod table;

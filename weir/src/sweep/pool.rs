@@ -181,11 +181,7 @@ fn one(task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Su
         Err(error) => {
             keeper.discard();
             let dir = task.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Err(match Failure::of_run(error) {
-                Failure::Input(why) => Failure::Input(format!("{dir}: {why}")),
-                Failure::Work(why) => Failure::Work(format!("{dir}: {why}")),
-                other => other,
-            });
+            return Err(Failure::of_run(error).at(dir));
         }
     };
     if results.summary.partial {
