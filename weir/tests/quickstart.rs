@@ -178,6 +178,30 @@ fn an_interrupted_run_keeps_what_it_has() {
     assert!(fs::read_to_string(dir.path().join("out/report.html")).unwrap().contains("Not complete."));
 }
 
+/// `timeout` signals its child and then the process group of the child: two signals, one request.
+#[cfg(unix)]
+#[test]
+fn a_signal_sent_twice_is_one_request_and_the_results_are_kept() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(cargo_bin("weir"));
+    command.current_dir(&dir).arg("run").arg(quickstart()).args(["--out", "out", "--set", "duration=10s"]);
+    let child =
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // Two of one kind may arrive as one.
+    for signal in [Signal::TERM, Signal::INT] {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert_eq!(told, "interrupted: out has what was done until then\n");
+    let summary = summary(dir.path());
+    assert!(summary.partial && summary.packet_hops > 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "out.partial is gone");
+}
+
 /// `kill -9`, at once and later: what is there is whole, and says that it is not complete.
 #[cfg(unix)]
 #[test]

@@ -101,6 +101,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let _lock = dir::lock(&args.out, &args.out)?;
     progress::catch_ctrl_c()?;
+    progress::results_are_in(&args.out);
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 

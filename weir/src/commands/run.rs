@@ -166,6 +166,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let mut described = report::describe(experiment);
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment)?;
+    progress::results_are_in(keeper.partial());
     let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
     let outcome = match args.on {
         Backend::Sim => {

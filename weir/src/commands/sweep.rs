@@ -128,6 +128,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     plausible::check(&asked, &tasks).map_err(|failure| failure.at("--metric"))?;
     let _lock = report::dir::lock(&dir, &dir)?;
     progress::catch_ctrl_c()?;
+    progress::results_are_in(&dir);
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
     console.watched &= !args.quiet;
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);

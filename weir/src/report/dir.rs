@@ -202,6 +202,11 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
+    /// Returns the directory that holds what was kept until now.
+    pub fn partial(&self) -> &Path {
+        &self.partial
+    }
+
     /// Has `fill` write what there is by now. Who reads meanwhile, or after the run was killed, finds
     /// whole files, none of them older than the summary.
     pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {

@@ -40,6 +40,11 @@ impl<'a> Keeper<'a> {
         Ok(keeper)
     }
 
+    /// Returns the directory that holds what was kept until now.
+    pub fn partial(&self) -> &Path {
+        self.open.partial()
+    }
+
     /// Whether it is time to look at scheme number `index` again.
     pub fn is_due(&self, index: usize) -> bool {
         let now = Instant::now();
