@@ -282,6 +282,36 @@ fn who_is_announced_and_does_not_come_is_forgotten() {
     assert_eq!(n(&mut host, t + us(500), &data(9, 1, 3000, Flags::NONE)), 3);
 }
 
+/// A packet of a message that has ended says nothing of the message that a list announces: the announcement ends in its
+/// own time.
+#[test]
+fn a_repetition_does_not_prolong_an_announcement() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(9, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2)]), 3);
+    let again = data(2, 1, 0, Flags::START | Flags::END | Flags::RETRANSMIT);
+    assert_eq!(n(&mut host, t + us(10), &again), 3);
+    assert_eq!(n(&mut host, t + us(20), &data(1, 1, 1000, Flags::END)), 2);
+    assert_eq!(n(&mut host, t + us(201), &data(9, 1, 1000, Flags::NONE)), 1);
+}
+
+/// A sender that was removed for its silence, is announced and ends the message that it was silent in.
+#[test]
+fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    let t = t + Time::from_ms(2_400);
+    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2)]), 3);
+    assert_eq!(n(&mut host, t, &data(2, 1, 1000, Flags::NONE)), 3, "it is active, not announced any more");
+    assert_eq!(n(&mut host, t, &data(2, 1, 2000, Flags::END)), 2);
+    assert_eq!(n(&mut host, t + us(1), &data(1, 1, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t + us(2), &data(9, 1, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t + us(3), &data(9, 2, 0, Flags::START)), 1);
+    assert_eq!(n(&mut host, t + us(3), &data(3, 1, 0, Flags::START)), 2, "others still count");
+}
+
 /// A tenant that announces thousands leaves room for who really sends.
 #[test]
 fn announcements_are_bounded_and_leave_room() {

@@ -1,148 +1,201 @@
+//! Dart's active unique senders' set, AUSS (section III-B), with the senders that look-ahead announces (section III-D).
+//!
+//! ```text
+//!             announced                 packet of an unfinished message
+//!   (absent) -----------> Announced --------------------------------------> Active
+//!      ^                      |                                               |  ^
+//!      |                      | silent for `announced_for`                    |  | first packet of
+//!      +----------------------+                                               |  | another message
+//!      +----------------------------------------------------------------------+--+
+//!        last packet of the last message, or silent for `soft_state`
+//! ```
+//!
+//! A packet of an unfinished message makes an absent sender active too. How many senders count follows from their states
+//! alone: [`Census::set`] is the only place that changes a state, and it keeps the totals.
+
+#[cfg(test)]
+mod tests;
+
 use crate::scheme::DataEvent;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// AUSS, the active unique senders' set (Dart §III-B), and those that are announced (§III-D).
+/// The active-sender set of one receiver.
 #[derive(Debug)]
 pub(super) struct Senders {
-    /// Leading bits of an address that name its tenant; `None` if no announcement counts.
-    tenant_bits: Option<u32>,
     soft_state: Time,
     announced_for: Time,
-    known: BTreeMap<Ipv4Addr, Sender>,
-    /// Those of `known` that have sent, whatever their tenant.
-    active: u16,
-    /// Those that have not, by tenant: they count for their own tenant only.
-    expected: BTreeMap<u32, u16>,
-    /// When each was announced, oldest first.
+    census: Census,
+    /// When senders were announced, oldest first. An entry is void if its sender's state is not [`State::Announced`] since
+    /// that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
     swept: Time,
 }
 
-#[derive(Debug)]
-struct Sender {
-    messages: u32,
-    last: Time,
-    /// It was announced and has not sent yet: its first message is counted already.
-    expected: bool,
+/// What the receiver knows of one sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A list named it at this time, and no packet has come since. It counts for its tenant only.
+    Announced { at: Time },
+    /// It has this many unfinished messages, at least one. It counts for every tenant.
+    Active { messages: u32, last: Time },
 }
 
-/// Senders that are counted, at most: what Dart's simulations have hosts. Forged ones cannot slow the others
-/// down further than that. As many may be announced.
+/// The largest number of active senders counted: that of the hosts in Dart's simulations. Forged senders cannot slow
+/// down the others any further. As many may be announced besides.
 const MAX_SENDERS: u16 = 1_024;
-/// Looks for dead senders in each soft-state time.
+/// Searches for silent senders in each soft-state time.
 const SWEEPS: u64 = 8;
-/// A list has two bytes of each address: the others are those of who sends it.
+/// A list has two bytes of each address; the others are those of its own sender.
 const LISTED_BITS: u32 = 0xffff;
 
 impl Senders {
     pub fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> Senders {
         Senders {
-            tenant_bits,
             soft_state,
             announced_for,
+            census: Census { tenant_bits, ..Census::default() },
             announced: VecDeque::new(),
-            known: BTreeMap::new(),
-            active: 0,
-            expected: BTreeMap::new(),
             swept: Time::ZERO,
         }
     }
 
-    /// Takes note of a packet and returns n for who sent it.
+    /// Takes note of a packet and returns n for its sender, at least 1.
     pub fn count(&mut self, data: &DataEvent<'_>) -> u16 {
         self.sweep(data.now);
-        self.stop_expecting(data.now);
-        if let Some(sender) = self.known.get_mut(&data.source) {
-            sender.last = data.now;
-            let arrives = data.first && std::mem::take(&mut sender.expected);
-            sender.messages = sender.messages.saturating_add(u32::from(data.first && !arrives));
-            if arrives {
-                self.active += 1;
-                self.no_longer_expected(data.source);
-            }
-        } else if data.slot.is_some() && self.active < MAX_SENDERS {
-            // Also one that was taken for dead and goes on with its message.
-            self.known.insert(data.source, Sender { messages: 1, last: data.now, expected: false });
-            self.active += 1;
+        self.expire(data.now);
+        self.receive(data);
+        self.announce(data);
+        if data.last {
+            self.end(data.source);
         }
-        self.expect(data);
-        if data.last
-            && let Some(sender) = self.known.get_mut(&data.source)
-        {
-            sender.messages -= 1;
-            if sender.messages == 0 {
-                self.known.remove(&data.source);
-                self.active -= 1;
-            }
-        }
-        let expected = self.tenant(data.source).and_then(|tenant| self.expected.get(&tenant));
-        // At least the one that reads it.
-        (self.active + expected.copied().unwrap_or(0)).max(1)
+        self.census.counted_for(data.source)
     }
 
-    /// §III-D: a flow begins when it is announced. Who is counted already stays counted once; a list of
-    /// another tenant's senders says nothing.
-    fn expect(&mut self, data: &DataEvent<'_>) {
-        let Some(tenant) = self.tenant(data.source) else { return };
+    /// A packet of an unfinished message makes its sender active. A repetition of a finished one shows only that an
+    /// active sender is still there.
+    fn receive(&mut self, data: &DataEvent<'_>) {
+        let (is_unfinished, last) = (data.slot.is_some(), data.now);
+        match self.census.get(data.source) {
+            Some(State::Active { messages, .. }) => {
+                let messages = messages.saturating_add(u32::from(data.first));
+                self.census.set(data.source, Some(State::Active { messages, last }));
+            }
+            // Among the latter is a sender that was removed for its silence and goes on with its message.
+            Some(State::Announced { .. }) | None => {
+                if is_unfinished && self.census.active < MAX_SENDERS {
+                    self.census.set(data.source, Some(State::Active { messages: 1, last }));
+                }
+            }
+        }
+    }
+
+    /// Counts the senders that a packet announces, unless they are counted already. Those of another tenant are ignored.
+    fn announce(&mut self, data: &DataEvent<'_>) {
+        let Some(tenant) = self.census.tenant(data.source) else { return };
         for id in data.announced {
             let low = u32::from(u16::from_be_bytes(*id));
             let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_BITS | low);
-            let expected = self.expected.values().sum::<u16>();
-            if self.tenant(sender) == Some(tenant)
-                && expected < MAX_SENDERS
-                && !self.known.contains_key(&sender)
+            if self.census.tenant(sender) == Some(tenant)
+                && self.census.announced < MAX_SENDERS
+                && self.census.get(sender).is_none()
             {
-                self.known.insert(sender, Sender { messages: 1, last: data.now, expected: true });
-                *self.expected.entry(tenant).or_default() += 1;
+                self.census.set(sender, Some(State::Announced { at: data.now }));
                 self.announced.push_back((data.now, sender));
             }
         }
     }
 
-    /// Drops who was announced and has not come: a message of one packet can be over when the list that names its sender
-    /// arrives.
-    fn stop_expecting(&mut self, now: Time) {
+    /// One message of this sender is complete.
+    fn end(&mut self, sender: Ipv4Addr) {
+        if let Some(State::Active { messages, last }) = self.census.get(sender) {
+            let left = (messages > 1).then(|| State::Active { messages: messages - 1, last });
+            self.census.set(sender, left);
+        }
+    }
+
+    /// Removes announced senders that have not come: a message of one packet can be complete before the list that names
+    /// its sender arrives.
+    fn expire(&mut self, now: Time) {
         while let Some(&(at, sender)) = self.announced.front()
             && now.saturating_sub(at) > self.announced_for
         {
             self.announced.pop_front();
-            // It may have come, gone and been announced again since.
-            if self.known.get(&sender).is_some_and(|it| it.expected && it.last == at) {
-                self.known.remove(&sender);
-                self.no_longer_expected(sender);
+            if self.census.get(sender) == Some(State::Announced { at }) {
+                self.census.set(sender, None);
             }
         }
     }
 
-    /// Drops who was silent for longer than the soft-state time.
+    /// Removes active senders that were silent for longer than the soft-state time.
     fn sweep(&mut self, now: Time) {
         if now.saturating_sub(self.swept) < self.soft_state / SWEEPS {
             return;
         }
         self.swept = now;
-        let is_dead = |sender: &Sender| !sender.expected && now.saturating_sub(sender.last) > self.soft_state;
-        let dead: Vec<_> =
-            self.known.iter().filter(|(_, sender)| is_dead(sender)).map(|(&at, _)| at).collect();
-        for address in dead {
-            self.known.remove(&address);
-            self.active -= 1;
-        }
+        let soft_state = self.soft_state;
+        let is_silent = |state: &State| match *state {
+            State::Active { last, .. } => now.saturating_sub(last) > soft_state,
+            State::Announced { .. } => false,
+        };
+        let states = self.census.states.iter();
+        let silent: Vec<_> =
+            states.filter(|(_, state)| is_silent(state)).map(|(&sender, _)| sender).collect();
+        silent.into_iter().for_each(|sender| self.census.set(sender, None));
+    }
+}
+
+/// The states of all senders, with totals.
+#[derive(Debug, Default)]
+struct Census {
+    /// Leading bits of an address that name its tenant; `None` if no announcement counts.
+    tenant_bits: Option<u32>,
+    states: BTreeMap<Ipv4Addr, State>,
+    /// Senders that are active.
+    active: u16,
+    /// Senders that are announced.
+    announced: u16,
+    /// The latter by tenant; no zeros.
+    announced_of: BTreeMap<u32, u16>,
+}
+
+impl Census {
+    fn get(&self, sender: Ipv4Addr) -> Option<State> {
+        self.states.get(&sender).copied()
     }
 
-    fn no_longer_expected(&mut self, address: Ipv4Addr) {
-        let Some(tenant) = self.tenant(address) else { return };
-        if let Some(expected) = self.expected.get_mut(&tenant) {
-            *expected -= 1;
-            if *expected == 0 {
-                self.expected.remove(&tenant);
+    /// Gives a sender another state, `None` to forget it.
+    fn set(&mut self, sender: Ipv4Addr, state: Option<State>) {
+        let before = match state {
+            Some(state) => self.states.insert(sender, state),
+            None => self.states.remove(&sender),
+        };
+        let count = |it: Option<State>, active: bool| {
+            u16::from(it.is_some_and(|it| matches!(it, State::Active { .. }) == active))
+        };
+        self.active = self.active + count(state, true) - count(before, true);
+        let (more, fewer) = (count(state, false), count(before, false));
+        self.announced = self.announced + more - fewer;
+        if more != fewer
+            && let Some(tenant) = self.tenant(sender)
+        {
+            let of = self.announced_of.entry(tenant).or_default();
+            *of = *of + more - fewer;
+            if *of == 0 {
+                self.announced_of.remove(&tenant);
             }
         }
     }
 
-    /// Whose sender it is; `None` if no list counts anyway.
-    fn tenant(&self, address: Ipv4Addr) -> Option<u32> {
-        Some(u32::from(address).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
+    /// n for this sender.
+    fn counted_for(&self, sender: Ipv4Addr) -> u16 {
+        let announced = self.tenant(sender).and_then(|tenant| self.announced_of.get(&tenant));
+        (self.active + announced.copied().unwrap_or(0)).max(1)
+    }
+
+    /// The tenant that a host belongs to; `None` if no announcement counts.
+    fn tenant(&self, host: Ipv4Addr) -> Option<u32> {
+        Some(u32::from(host).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
     }
 }

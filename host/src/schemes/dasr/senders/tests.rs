@@ -1,0 +1,160 @@
+//! The set against a model that keeps no totals, on random histories.
+
+use super::*;
+use crate::telemetry::Telemetry;
+use weir_units::Bytes;
+
+const SOFT_STATE: Time = Time::from_us(800);
+const ANNOUNCED_FOR: Time = Time::from_us(90);
+/// Tenants are /24s here: two of them, with three hosts each.
+const TENANT_BITS: u32 = 24;
+const HOSTS: [Ipv4Addr; 6] = [host(1, 1), host(1, 2), host(1, 3), host(2, 1), host(2, 2), host(2, 3)];
+
+const fn host(tenant: u8, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, tenant, number)
+}
+
+/// What one packet tells the receiver.
+#[derive(Clone, Debug)]
+struct Packet {
+    now: Time,
+    source: Ipv4Addr,
+    unfinished: bool,
+    first: bool,
+    last: bool,
+    announced: Vec<[u8; 2]>,
+}
+
+impl Packet {
+    fn event(&self) -> DataEvent<'_> {
+        DataEvent {
+            now: self.now,
+            source: self.source,
+            payload: Bytes::new(1_000),
+            frame: Bytes::new(1_066),
+            marked: false,
+            slot: self.unfinished.then_some(0),
+            first: self.first,
+            last: self.last,
+            active_flows: 1,
+            announced: &self.announced,
+            credit: 0,
+            path_id: 0,
+            telemetry: const { &Telemetry::EMPTY },
+        }
+    }
+}
+
+/// One sender of the model: unfinished messages and the last packet if it has any, else when it was announced.
+#[derive(Clone, Copy, Debug)]
+struct Modelled {
+    host: Ipv4Addr,
+    messages: u32,
+    heard: Time,
+}
+
+/// The definition of section III-B to III-D, without totals: n is counted anew for each packet.
+#[derive(Debug, Default)]
+struct Model {
+    senders: Vec<Modelled>,
+    swept: Time,
+}
+
+impl Model {
+    fn at(&self, host: Ipv4Addr) -> Option<usize> {
+        self.senders.iter().position(|it| it.host == host)
+    }
+
+    fn count(&mut self, packet: &Packet) -> u16 {
+        let now = packet.now;
+        if now - self.swept >= SOFT_STATE / SWEEPS {
+            self.swept = now;
+            self.senders.retain(|it| it.messages == 0 || now - it.heard <= SOFT_STATE);
+        }
+        self.senders.retain(|it| it.messages > 0 || now - it.heard <= ANNOUNCED_FOR);
+        match self.at(packet.source) {
+            Some(at) if self.senders[at].messages > 0 => {
+                self.senders[at].heard = now;
+                self.senders[at].messages += u32::from(packet.first);
+            }
+            known if packet.unfinished => {
+                known.map(|at| self.senders.remove(at));
+                self.senders.push(Modelled { host: packet.source, messages: 1, heard: now });
+            }
+            _ => {}
+        }
+        let tenant = |host: Ipv4Addr| host.octets()[2];
+        for [high, low] in packet.announced.iter().copied() {
+            let host = Ipv4Addr::new(10, 0, high, low);
+            if tenant(host) == tenant(packet.source) && self.at(host).is_none() {
+                self.senders.push(Modelled { host, messages: 0, heard: now });
+            }
+        }
+        if packet.last
+            && let Some(at) = self.at(packet.source)
+            && self.senders[at].messages > 0
+        {
+            self.senders[at].messages -= 1;
+            if self.senders[at].messages == 0 {
+                self.senders.remove(at);
+            }
+        }
+        let counts = |it: &&Modelled| it.messages > 0 || tenant(it.host) == tenant(packet.source);
+        (self.senders.iter().filter(counts).count() as u16).max(1)
+    }
+}
+
+/// A multiplicative generator: enough disorder, no dependency.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    /// A packet after a pause that is mostly short, sometimes longer than an announcement lasts, or than the soft state.
+    fn packet(&mut self, after: Time) -> Packet {
+        let pause = match self.below(8) {
+            0 => self.below(3) * SOFT_STATE.as_ps() / 2,
+            1 | 2 => self.below(3) * ANNOUNCED_FOR.as_ps(),
+            _ => self.below(20) * Time::from_us(1).as_ps(),
+        };
+        let unfinished = self.below(4) > 0;
+        let first = unfinished && self.below(2) == 0;
+        let listed = if first && self.below(3) == 0 { self.below(4) } else { 0 };
+        let list = (0..listed).map(|_| HOSTS[self.below(6) as usize].octets());
+        let announced = list.map(|[_, _, high, low]| [high, low]).collect();
+        Packet {
+            now: after + Time::from_ps(pause),
+            source: HOSTS[self.below(6) as usize],
+            unfinished,
+            first,
+            last: unfinished && self.below(3) == 0,
+            announced,
+        }
+    }
+}
+
+fn set() -> Senders {
+    Senders::new(SOFT_STATE, Some(TENANT_BITS), ANNOUNCED_FOR)
+}
+
+#[test]
+fn a_million_random_histories_count_as_the_model_does() {
+    let mut chance = Chance(1);
+    for history in 0..1_000_000 {
+        let (mut senders, mut model) = (set(), Model::default());
+        let mut packets: Vec<Packet> = Vec::with_capacity(12);
+        for _ in 0..4 + chance.below(8) {
+            let packet = chance.packet(packets.last().map_or(Time::from_ms(1), |packet| packet.now));
+            let (counted, expected) = (senders.count(&packet.event()), model.count(&packet));
+            packets.push(packet);
+            assert_eq!(counted, expected, "history {history}: {packets:#?}");
+        }
+        let silence = packets.last().map_or(Time::ZERO, |packet| packet.now) + SOFT_STATE * 2;
+        let late =
+            Packet { now: silence, first: false, last: false, announced: Vec::new(), ..packets[0].clone() };
+        assert_eq!(senders.count(&late.event()), 1, "history {history}, after a silence: {packets:#?}");
+    }
+}
