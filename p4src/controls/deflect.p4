@@ -46,12 +46,21 @@ CELLS(48, DFT_ENTRIES, dft_seen);
 #define DFT_IS_FREE(i) (out##i == 0)
 #define DFT_IS_STALE(i) (now - seen##i > lifetime)
 
+// One of each for every entry. What begins with FIND is a chain of if and else, whose last else follows it.
+#define EACH_ENTRY(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
+#define DFT_FLOW(i) bit<64> flow##i;
+#define DFT_OUT(i) bit<16> out##i;
+#define DFT_SEEN(i) bit<48> seen##i;
+#define DFT_READ(i) dft_flow.read(flow##i, i); dft_out.read(out##i, i);
+#define DFT_READ_SEEN(i) dft_seen.read(seen##i, i);
+#define DFT_FIND(i) if (DFT_IS(i)) { entry = i; out_by = out##i; } else
+#define DFT_FIND_FREE(i) if (DFT_IS_FREE(i)) { entry = i; } else
+#define DFT_FIND_STALE(i) if (DFT_IS_STALE(i)) { entry = i; } else
+
 control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     bit<64> flow;
     bit<48> now;
-    bit<64> flow0; bit<64> flow1; bit<64> flow2; bit<64> flow3; bit<64> flow4; bit<64> flow5; bit<64> flow6; bit<64> flow7;
-    bit<16> out0; bit<16> out1; bit<16> out2; bit<16> out3; bit<16> out4; bit<16> out5; bit<16> out6; bit<16> out7;
-    bit<48> seen0; bit<48> seen1; bit<48> seen2; bit<48> seen3; bit<48> seen4; bit<48> seen5; bit<48> seen6; bit<48> seen7;
+    EACH_ENTRY(DFT_FLOW) EACH_ENTRY(DFT_OUT) EACH_ENTRY(DFT_SEEN)
     bit<32> entry;                   // DFT_ENTRIES: none
     bit<16> out_by;
     bit<32> waiting;
@@ -116,22 +125,8 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
                 entry = DFT_ENTRIES;
                 out_by = 0;
                 flow = hdr.ipv4.src_addr ++ hdr.weir.message;
-                dft_flow.read(flow0, 0); dft_out.read(out0, 0);
-                dft_flow.read(flow1, 1); dft_out.read(out1, 1);
-                dft_flow.read(flow2, 2); dft_out.read(out2, 2);
-                dft_flow.read(flow3, 3); dft_out.read(out3, 3);
-                dft_flow.read(flow4, 4); dft_out.read(out4, 4);
-                dft_flow.read(flow5, 5); dft_out.read(out5, 5);
-                dft_flow.read(flow6, 6); dft_out.read(out6, 6);
-                dft_flow.read(flow7, 7); dft_out.read(out7, 7);
-                if      (DFT_IS(0)) { entry = 0; out_by = out0; }
-                else if (DFT_IS(1)) { entry = 1; out_by = out1; }
-                else if (DFT_IS(2)) { entry = 2; out_by = out2; }
-                else if (DFT_IS(3)) { entry = 3; out_by = out3; }
-                else if (DFT_IS(4)) { entry = 4; out_by = out4; }
-                else if (DFT_IS(5)) { entry = 5; out_by = out5; }
-                else if (DFT_IS(6)) { entry = 6; out_by = out6; }
-                else if (DFT_IS(7)) { entry = 7; out_by = out7; }
+                EACH_ENTRY(DFT_READ)
+                EACH_ENTRY(DFT_FIND) {}
 
                 if (entry != DFT_ENTRIES) {
                     target.egress_spec = DFT_PORT(out_by);
@@ -161,31 +156,9 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
                             target.egress_spec = chosen;
                             misroute();
                         } else {
-                            if      (DFT_IS_FREE(0)) { entry = 0; }
-                            else if (DFT_IS_FREE(1)) { entry = 1; }
-                            else if (DFT_IS_FREE(2)) { entry = 2; }
-                            else if (DFT_IS_FREE(3)) { entry = 3; }
-                            else if (DFT_IS_FREE(4)) { entry = 4; }
-                            else if (DFT_IS_FREE(5)) { entry = 5; }
-                            else if (DFT_IS_FREE(6)) { entry = 6; }
-                            else if (DFT_IS_FREE(7)) { entry = 7; }
-                            else if (lifetime != 0) {
-                                dft_seen.read(seen0, 0);
-                                dft_seen.read(seen1, 1);
-                                dft_seen.read(seen2, 2);
-                                dft_seen.read(seen3, 3);
-                                dft_seen.read(seen4, 4);
-                                dft_seen.read(seen5, 5);
-                                dft_seen.read(seen6, 6);
-                                dft_seen.read(seen7, 7);
-                                if      (DFT_IS_STALE(0)) { entry = 0; }
-                                else if (DFT_IS_STALE(1)) { entry = 1; }
-                                else if (DFT_IS_STALE(2)) { entry = 2; }
-                                else if (DFT_IS_STALE(3)) { entry = 3; }
-                                else if (DFT_IS_STALE(4)) { entry = 4; }
-                                else if (DFT_IS_STALE(5)) { entry = 5; }
-                                else if (DFT_IS_STALE(6)) { entry = 6; }
-                                else if (DFT_IS_STALE(7)) { entry = 7; }
+                            EACH_ENTRY(DFT_FIND_FREE) if (lifetime != 0) {
+                                EACH_ENTRY(DFT_READ_SEEN)
+                                EACH_ENTRY(DFT_FIND_STALE) {}
                                 if (entry != DFT_ENTRIES) {
                                     events.count(EVENT_DFT_RECLAIMED);
                                 }
