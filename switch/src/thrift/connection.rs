@@ -190,17 +190,27 @@ pub(super) fn serve(stream: TcpStream, slot: &Slot, service: &Mutex<Service>) {
     let mut peer = Bounded { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
     while let Ok(true) = peer.next_call() {
         slot.set_idle(None);
-        if let Err(error) = serve_call(&mut peer, service) {
+        let served = answer(&mut peer, service).and_then(|answer| Ok(send_answer(&mut peer, slot, &answer)?));
+        if let Err(error) = served {
             tracing::debug!(%error, "a Thrift client is turned away");
             break;
         }
-        slot.set_idle(Some(Instant::now()));
     }
     let _ = peer.stream.shutdown(Shutdown::Both);
 }
 
-/// Reads a call and answers it. What cannot be read ends the connection: there is no telling where the next call begins.
-fn serve_call(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<()> {
+/// Sends an answer. The client is idle before the last part goes out: once it has read its whole answer, it counts as
+/// idle since then, however late this thread runs again.
+fn send_answer(peer: &mut Bounded, slot: &Slot, answer: &[u8]) -> io::Result<()> {
+    let (first, last) = answer.split_at(answer.len().saturating_sub(BUFFER));
+    peer.send(first)?;
+    slot.set_idle(Some(Instant::now()));
+    peer.send(last)
+}
+
+/// Reads a call and returns its encoded answer. What cannot be read ends the connection: there is no telling where the
+/// next call begins.
+fn answer(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
     let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
     let message = protocol.read_message_begin()?;
     let args = Fields::read(&mut protocol, 0)?;
@@ -216,7 +226,7 @@ fn serve_call(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<()
         let too_long = Err(Fault::internal("the answer is too long; ask for less"));
         bytes = encode(method, message.sequence_number, &too_long)?;
     }
-    Ok(peer.send(&bytes)?)
+    Ok(bytes)
 }
 
 /// The bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
