@@ -6,7 +6,7 @@ use crate::files::{PRIVATE, write_whole};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub struct PolicyOptions {
 const LONGEST_KEY: u64 = 4096;
 /// A state has the stamps of at most 16,384 senders.
 const LONGEST_STATE: u64 = 1 << 19;
+/// Connections that wait until they are accepted.
+const BACKLOG: i32 = 128;
 
 impl PolicyOptions {
     /// What the host needs; `None` if it takes no part.
@@ -200,11 +202,8 @@ impl Socket {
             // Its agent was killed.
             fs::remove_file(path).map_err(place)?;
         }
-        let listener = UnixListener::bind(path).map_err(place)?;
-        let socket = Socket { listener, path: path.to_owned() };
-        // Whoever may ask may set: the owner alone.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(place)?;
-        Ok(socket)
+        let listener = bind_private(path).map_err(place)?;
+        Ok(Socket { listener, path: path.to_owned() })
     }
 
     /// Answers, one after the other, in a thread.
@@ -234,6 +233,18 @@ impl Socket {
     }
 }
 
+/// Listens at a path that only the owner can open: whoever may ask may also set. The file takes the mode of the socket
+/// when it is created (Linux), so that no other mode is ever seen.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
 /// A socket that is listened at; its name goes with it.
 struct Serving {
     path: PathBuf,
@@ -256,6 +267,7 @@ impl Drop for Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
     use weir_host::agent::policy::PolicyRequest;
 
     fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
@@ -310,6 +322,22 @@ mod tests {
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn the_socket_has_its_mode_from_the_beginning() {
+        use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+        let folder = tempfile::tempdir().unwrap();
+        let events = inotify::init(CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&events, folder.path(), WatchFlags::CREATE | WatchFlags::ATTRIB).unwrap();
+        let path = folder.path().join("h1.sock");
+        let _socket = Socket::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+        let mut reader = inotify::Reader::new(&events, &mut buffer);
+        let first = reader.next().unwrap().events();
+        assert!(first.contains(ReadFlags::CREATE), "{first:?}");
+        assert!(reader.next().is_err(), "its mode was changed later");
     }
 
     /// Whatever comes by the socket, it is answered or closed, and the next one is served.
