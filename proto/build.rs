@@ -15,7 +15,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = prost_build::Config::new();
     config.enable_type_names();
     #[cfg(feature = "grpc")]
-    config.service_generator(tonic_prost_build::configure().service_generator());
+    {
+        let client = tonic_prost_build::configure().build_server(false);
+        config.service_generator(client.service_generator());
+        server(descriptors.clone(), &Path::new(&out).join("server"))?;
+    }
     config.compile_fds(descriptors)?;
+    Ok(())
+}
+
+/// Writes the server's side of the service, whose requests stay encoded, and what it reads too; the other messages are those of the crate.
+#[cfg(feature = "grpc")]
+fn server(descriptors: prost_types::FileDescriptorSet, out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut config = prost_build::Config::new();
+    for package in ["p4.v1", "p4.config.v1", "google.rpc"] {
+        config.extern_path(format!(".{package}"), format!("crate::{}", package.replace('.', "::")));
+    }
+    let services = descriptors.file.iter().flat_map(|file| &file.service);
+    for method in services.flat_map(|service| &service.method) {
+        let request = method.input_type().replace('.', "::");
+        config.extern_path(method.input_type(), format!("crate::received::Received<crate{request}>"));
+    }
+    config.extern_path(".p4.v1.ReadResponse", "crate::received::EncodedReadResponse");
+    let server = tonic_prost_build::configure().build_client(false);
+    let server = server.codec_path("crate::received::ReceivedCodec");
+    fs::create_dir_all(out)?;
+    config.service_generator(server.service_generator()).out_dir(out).compile_fds(descriptors)?;
     Ok(())
 }

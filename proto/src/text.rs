@@ -23,7 +23,7 @@ pub struct TextError {
     pub reason: String,
 }
 
-static POOL: LazyLock<DescriptorPool> =
+pub(crate) static POOL: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(crate::DESCRIPTORS).expect("build.rs wrote them"));
 
 fn descriptor<M: Name>() -> MessageDescriptor {

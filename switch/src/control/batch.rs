@@ -2,50 +2,79 @@
 
 use super::{Control, ControlError};
 use crate::Switch;
+use prost::Message;
 use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::Update;
 pub use weir_proto::p4::v1::write_request::Atomicity;
+use weir_proto::p4::v1::{Update, WriteRequest};
 
 /// A batch on its way. It is applied in steps, so that packets can move between them; a batch that must be atomic
-/// for packets is applied in one.
+/// for packets has to be applied in one.
 #[derive(Debug)]
 pub struct Batch {
-    updates: Vec<Update>,
+    /// The number of updates.
+    len: usize,
     atomicity: Atomicity,
     results: Vec<Result<(), ControlError>>,
-    /// What takes back the updates so far, in their order; kept if the batch may be rolled back.
-    undo: Vec<Vec<Update>>,
+    /// What takes back the updates so far; kept if the batch may be rolled back.
+    undo: Undo,
     failed: bool,
 }
 
-impl Batch {
-    /// A batch of which nothing is applied yet.
-    pub fn new(updates: Vec<Update>, atomicity: Atomicity) -> Batch {
-        let results = Vec::with_capacity(updates.len());
-        Batch { updates, atomicity, results, undo: Vec::new(), failed: false }
+/// A stack of updates that take something back, encoded: decoded they take ten times the memory.
+#[derive(Debug, Default)]
+struct Undo {
+    /// One `WriteRequest` after the other.
+    bytes: Vec<u8>,
+    /// Where each of them begins.
+    starts: Vec<usize>,
+}
+
+impl Undo {
+    fn push(&mut self, updates: Vec<Update>) {
+        self.starts.push(self.bytes.len());
+        self.bytes.extend(WriteRequest { updates, ..WriteRequest::default() }.encode_to_vec());
     }
 
-    /// Applies up to `most` further updates; all of them if no packet may come between. `true` if that was the end.
-    pub fn step(&mut self, control: &mut Control, switch: &mut Switch, most: usize) -> bool {
-        let first = self.results.len();
-        let last = match self.atomicity {
-            Atomicity::DataplaneAtomic => self.updates.len(),
-            _ => self.updates.len().min(first.saturating_add(most.max(1))),
-        };
-        for at in first..last {
-            let result = self.apply(control, switch, at);
+    /// Removes the updates that were pushed last.
+    fn pop(&mut self) -> Option<Vec<Update>> {
+        let encoded = self.bytes.split_off(self.starts.pop()?);
+        Some(WriteRequest::decode(encoded.as_slice()).unwrap_or_default().updates)
+    }
+}
+
+impl Batch {
+    /// Creates a batch of `len` updates of which none is applied yet.
+    pub fn new(len: usize, atomicity: Atomicity) -> Batch {
+        Batch { len, atomicity, results: Vec::new(), undo: Undo::default(), failed: false }
+    }
+
+    /// Applies the next updates; an error stands for one that cannot be read. Returns `true` if that was the end.
+    pub fn step(
+        &mut self,
+        control: &mut Control,
+        switch: &mut Switch,
+        updates: impl IntoIterator<Item = Result<Update, ControlError>>,
+    ) -> bool {
+        for update in updates {
+            let result = update.and_then(|update| self.apply(control, switch, &update));
             self.failed |= result.is_err();
             self.results.push(result);
             if self.failed && self.atomicity != Atomicity::ContinueOnError {
                 self.roll_back(control, switch);
-                return true;
+            }
+            if self.results.len() >= self.len {
+                break;
             }
         }
-        last == self.updates.len()
+        self.results.len() >= self.len
     }
 
-    fn apply(&mut self, control: &mut Control, switch: &mut Switch, at: usize) -> Result<(), ControlError> {
-        let update = &self.updates[at];
+    fn apply(
+        &mut self,
+        control: &mut Control,
+        switch: &mut Switch,
+        update: &Update,
+    ) -> Result<(), ControlError> {
         if self.atomicity == Atomicity::ContinueOnError {
             return control.apply(switch, update);
         }
@@ -58,9 +87,11 @@ impl Batch {
     /// Takes everything back, the last first. All updates but the one that failed are then reported as aborted.
     fn roll_back(&mut self, control: &mut Control, switch: &mut Switch) {
         let mut broken = None;
-        for update in self.undo.drain(..).rev().flatten() {
-            if let Err(error) = control.apply(switch, &update) {
-                broken.get_or_insert(error);
+        while let Some(updates) = self.undo.pop() {
+            for update in updates {
+                if let Err(error) = control.apply(switch, &update) {
+                    broken.get_or_insert(error);
+                }
             }
         }
         let aborted = || match &broken {
@@ -76,7 +107,7 @@ impl Batch {
         }
         let rest =
             || Err(ControlError::new(Code::Aborted, "not tried, because another update of the batch failed"));
-        self.results.resize_with(self.updates.len(), rest);
+        self.results.resize_with(self.len, rest);
     }
 
     /// What became of each update, in their order.

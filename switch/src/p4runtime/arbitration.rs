@@ -16,6 +16,9 @@ pub type ClientId = u64;
 /// The most clients of a device; BMv2's limit (pi_server.cpp, max_connections).
 pub const MAX_CLIENTS: usize = 16;
 
+/// The most characters of a name that an error repeats.
+const LONGEST_NAME: usize = 100;
+
 /// Why a bid ends its stream, or a write is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -150,7 +153,7 @@ impl Arbitration {
         }
         match role {
             "" => Ok(()),
-            role => Err(Refusal::Role(format!("{role:?}"))),
+            role => Err(Refusal::Role(quoted(role))),
         }
     }
 
@@ -186,7 +189,15 @@ fn check_role(role: Option<&Role>) -> Result<(), Refusal> {
         ("", 0) if role.config.is_some() => Err(Refusal::RoleConfig),
         ("", 0) => Ok(()),
         ("", id) => Err(Refusal::Role(id.to_string())),
-        (name, _) => Err(Refusal::Role(format!("{name:?}"))),
+        (name, _) => Err(Refusal::Role(quoted(name))),
+    }
+}
+
+/// A name as an error repeats it: its first characters, if it is long.
+fn quoted(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{:?}...", &name[..end]),
+        None => format!("{name:?}"),
     }
 }
 

@@ -12,6 +12,10 @@ use weir_proto::p4::v1::ForwardingPipelineConfig;
 use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use weir_proto::p4info::Index;
 
+/// The memory that loading a program may take, bytes: its text, the copies of it, and the JSON in memory. Programs of
+/// p4c-bm2-ss take about 15 times their size by this estimate, so that one of 4 MB is below it.
+const MOST_PROGRAM: usize = 64 << 20;
+
 /// A pipeline that could be put in: its program on a switch of its own, with nothing in its tables.
 pub struct Candidate {
     pub switch: Box<Switch>,
@@ -47,6 +51,13 @@ pub fn load(
     let p4info = config.p4info.clone().ok_or_else(|| invalid("the config has no P4Info".into()))?;
     let index = Index::new(p4info).map_err(|error| invalid(format!("the P4Info is wrong: {error}")))?;
     let program = match program_text(&config.p4_device_config)? {
+        Some(text) if loading_memory(&text) > MOST_PROGRAM => {
+            let what = format!(
+                "to load this p4_device_config of {} bytes would take more than {MOST_PROGRAM} bytes of memory",
+                text.len()
+            );
+            return Err(ControlError::new(Code::ResourceExhausted, what));
+        }
         Some(text) => Program::from_json(&text).map_err(|error| {
             invalid(format!("p4_device_config is not a program for this switch: {error}"))
         })?,
@@ -86,6 +97,37 @@ fn program_text(device_config: &[u8]) -> Result<Option<Cow<'_, str>>, ControlErr
     text.map(Some).ok_or_else(|| invalid("p4_device_config is not text in UTF-8"))
 }
 
+/// Estimates the memory that it takes to load a program, bytes, never too low. Text of a few bytes becomes values and
+/// map nodes of hundreds.
+fn loading_memory(json: &str) -> usize {
+    const VALUE: usize = size_of::<serde_json::Value>();
+    /// A place that the loader keeps beside the value, with its path.
+    const PLACE: usize = 96;
+    /// A list has room for four values at first. A map has nodes for eleven.
+    const LIST: usize = 4 * VALUE + PLACE;
+    const MAP: usize = 11 * (VALUE + size_of::<String>()) + PLACE;
+    /// A list that grows occupies up to three times what is in it; a map's nodes are half full.
+    const ELEMENT: usize = 3 * VALUE + PLACE;
+    const TEXT: usize = 32;
+    let (mut memory, mut in_text, mut escaped) = (3 * json.len(), false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => {
+                in_text = !in_text;
+                memory += TEXT;
+            }
+            b'[' if !in_text => memory += LIST,
+            b'{' if !in_text => memory += MAP,
+            b',' if !in_text => memory += ELEMENT,
+            _ if in_text => memory += 1,
+            _ => {}
+        }
+    }
+    memory
+}
+
 /// What a GetForwardingPipelineConfig asks for of a config.
 pub fn part(config: &ForwardingPipelineConfig, kind: ResponseType) -> ForwardingPipelineConfig {
     let p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
@@ -94,5 +136,20 @@ pub fn part(config: &ForwardingPipelineConfig, kind: ResponseType) -> Forwarding
         p4info: config.p4info.clone().filter(|_| p4info),
         p4_device_config: if device { config.p4_device_config.clone() } else { Vec::new() },
         cookie: config.cookie,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loading_is_estimated_by_what_the_text_becomes() {
+        let each = |text: &str| loading_memory(&text.repeat(1000)) / 1000;
+        assert!(each("[],") > 300, "an element that is a list");
+        assert!(each("{\"a\":0},") > 600, "a node of a map");
+        assert!(each("\"[{,\\\"[{,\"") < 200, "text is text");
+        let program = include_str!("../../tests/programs/p4runtime.json");
+        assert!((8..18).contains(&(loading_memory(program) / program.len())));
     }
 }

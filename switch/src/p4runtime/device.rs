@@ -8,22 +8,34 @@ use super::ServerConfig;
 use super::config::{self, Candidate, Headers};
 use super::digest::Digests;
 use super::reconcile;
-use super::service::MOST_READS;
+use super::service::{MOST_FOUND_BY_ALL, MOST_READS};
 use super::sessions::Sessions;
 use super::status::{from_control, from_dataplane};
 use crate::control::{Atomicity, Batch, Control, ControlError, Part};
 use crate::driver::DataplaneHandle;
+use prost::Message;
+use prost::bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tonic::Status;
+use weir_proto::google::rpc::Code;
 use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use weir_proto::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
+use weir_proto::received::{Parts, Received, Refused};
 use weir_units::Time;
 
 /// Updates applied, or rows read, between two batches of frames: about 0.2 ms, which every receive ring outlasts.
 const STEP: usize = 128;
+
+/// The memory that the updates of a step may take when they are decoded, bytes.
+const STEP_MEMORY: usize = 1 << 20;
+/// The memory that a request, or one of its updates or entities, may take beyond its encoded size when it is
+/// decoded, bytes. The largest that programs and controllers send take a tenth of it.
+pub const ALLOWANCE: usize = 4 << 20;
+/// Requests longer than this are decoded one at a time, on a thread on which nobody else waits, bytes.
+const LARGE: usize = 64 << 10;
 
 /// The pipeline that runs.
 struct Active {
@@ -55,6 +67,10 @@ pub struct Device {
     pub wanted: Arc<Wanted>,
     /// Turns of reads.
     pub reads: Semaphore,
+    /// KiB that reads may find yet.
+    pub found: Semaphore,
+    /// The turn to decode a large request.
+    decoding: Semaphore,
     pub config: ServerConfig,
     started: Instant,
 }
@@ -84,6 +100,8 @@ impl Device {
             timeouts_changed: Notify::new(),
             wanted: Arc::default(),
             reads: Semaphore::new(MOST_READS),
+            found: Semaphore::new(MOST_FOUND_BY_ALL >> 10),
+            decoding: Semaphore::new(1),
             config,
             started: Instant::now(),
         }
@@ -94,6 +112,21 @@ impl Device {
         Time::from_ns(
             u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).min(Time::MAX.as_ns()),
         )
+    }
+
+    /// Decodes a request.
+    pub async fn decode<M: 'static, R: Send + 'static>(
+        &self,
+        request: Received<M>,
+        decode: impl FnOnce(&Received<M>) -> Result<R, Refused> + Send + 'static,
+    ) -> Result<R, Status> {
+        if request.encoded_len() <= LARGE {
+            return Ok(decode(&request)?);
+        }
+        let _turn = self.decoding.acquire().await;
+        let decoded = tokio::task::spawn_blocking(move || decode(&request)).await;
+        Ok(decoded
+            .map_err(|_| Status::internal("the request cannot be decoded, by a bug of this switch"))??)
     }
 
     /// Who is primary may be another now.
@@ -109,27 +142,30 @@ impl Device {
     pub async fn write(
         &self,
         pipelines: &mut Pipelines,
-        updates: Vec<Update>,
+        mut updates: Parts<Update>,
         atomicity: Atomicity,
     ) -> Result<Batch, Status> {
-        let mut batch = Batch::new(updates, atomicity);
+        let mut batch = Batch::new(updates.len(), atomicity);
         if let Some(saved) = &mut pipelines.saved {
-            batch.step(&mut saved.control, &mut saved.switch, usize::MAX);
+            batch.step(&mut saved.control, &mut saved.switch, updates.map(readable));
             return Ok(batch);
         }
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
-        loop {
+        let mut done = updates.len() == 0;
+        while !done {
             let control = Arc::clone(&active.control);
+            // No packet may come between atomic updates: each of them is decoded when its turn comes.
+            let (some, all) = match atomicity {
+                Atomicity::DataplaneAtomic => (Vec::new(), Some(updates.clone())),
+                _ => (updates.decode_some(STEP, STEP_MEMORY), None),
+            };
             let step = self.dataplane.call(move |switch, now| {
                 switch.set_now(now);
-                let done = batch.step(&mut lock(&control), switch, STEP);
+                let updates = some.into_iter().chain(all.into_iter().flatten()).map(readable);
+                let done = batch.step(&mut lock(&control), switch, updates);
                 (batch, done)
             });
-            let (applied, done) = step.await.map_err(from_dataplane)?;
-            batch = applied;
-            if done {
-                break;
-            }
+            (batch, done) = step.await.map_err(from_dataplane)?;
         }
         self.after_write(&active.control);
         Ok(batch)
@@ -146,14 +182,16 @@ impl Device {
         self.timeouts_changed.notify_one();
     }
 
-    /// Reads from the pipeline that was pushed last.
+    /// Reads from the pipeline that was pushed last. The entities are encoded.
     pub async fn read(
         &self,
         pipelines: &Pipelines,
         request: Entity,
-    ) -> Result<Result<Vec<Entity>, ControlError>, Status> {
+    ) -> Result<Result<Vec<Bytes>, ControlError>, Status> {
+        let encoded = |entity: &Entity| Bytes::from(entity.encode_to_vec());
         if let Some(saved) = &pipelines.saved {
-            return Ok(saved.control.read(&saved.switch, &request));
+            let found = saved.control.read(&saved.switch, &request);
+            return Ok(found.map(|found| found.iter().map(encoded).collect()));
         }
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
         let request = Arc::new(request);
@@ -168,7 +206,7 @@ impl Device {
             });
             let (found, next) = read.await.map_err(from_dataplane)?;
             match found {
-                Ok(found) => entities.extend(found),
+                Ok(found) => entities.extend(found.iter().map(encoded)),
                 Err(error) => return Ok(Err(error)),
             }
             from = next;
@@ -273,6 +311,11 @@ impl Pipelines {
         let saved = self.saved.as_ref().map(|saved| &saved.config);
         saved.or(self.active.as_ref().map(|active| &active.config))
     }
+}
+
+/// An update as a batch takes it.
+fn readable(update: Result<Update, Refused>) -> Result<Update, ControlError> {
+    update.map_err(|refused| ControlError::new(Code::InvalidArgument, refused.to_string()))
 }
 
 pub fn no_pipeline() -> Status {

@@ -15,10 +15,10 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
-use weir_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use weir_proto::server::p4_runtime_server::P4RuntimeServer;
 
-/// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is 4 MB;
-/// but a request takes many times its size when it is decoded, and any client can send one.
+/// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
+/// 4 MB; any client can send one.
 const MOST_REQUEST: usize = 16 << 20;
 /// The most calls at once on one connection.
 const MOST_CALLS: u32 = 64;

@@ -1,26 +1,27 @@
 //! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
 
 use super::config;
-use super::device::{Device, lock, no_pipeline};
+use super::device::{ALLOWANCE, Device, lock, no_pipeline};
 use super::sessions::{self, Outbound};
 use super::status::from_batch;
 use super::stream;
 use crate::control::ControlError;
-use prost::Message;
+use prost::bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use weir_proto::p4::v1::p4_runtime_server::P4Runtime;
 use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use weir_proto::p4::v1::write_request::Atomicity;
 use weir_proto::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
     SetForwardingPipelineConfigResponse, StreamMessageRequest, Uint128, WriteRequest, WriteResponse,
 };
+use weir_proto::received::{EncodedReadResponse, Parts, Received};
+use weir_proto::server::p4_runtime_server::P4Runtime;
 
 /// The version of the specification that this server follows.
 const API_VERSION: &str = "1.5.0";
@@ -32,9 +33,16 @@ const READ_PATIENCE: Duration = Duration::from_secs(20);
 const READ_LONGEST: Duration = Duration::from_secs(120);
 /// The most reads whose entities wait for their clients. Others wait for their turn.
 pub const MOST_READS: usize = 32;
-/// The most requests in one read, and the most bytes that they may find in all (as messages).
+/// The most updates in one write: in memory each has a result, and an error's text.
+const MOST_UPDATES: usize = 1 << 17;
+/// The numbers of `updates` in a WriteRequest and of `entities` in a ReadRequest.
+const UPDATES: u32 = 4;
+const ENTITIES: u32 = 2;
+/// The most requests in one read, and the most bytes that they may find together.
 const MOST_REQUESTS: usize = 1 << 14;
-const MOST_FOUND: usize = 256 << 20;
+const MOST_FOUND: usize = 64 << 20;
+/// The most bytes that all reads under way hold until their clients have taken them.
+pub const MOST_FOUND_BY_ALL: usize = 256 << 20;
 
 /// The service of one device.
 #[derive(Clone)]
@@ -57,7 +65,9 @@ impl Service {
         done.map_err(|_| Status::internal("the call failed by a bug of this switch"))?.map(Response::new)
     }
 
-    async fn write_all(self, request: WriteRequest) -> Result<WriteResponse, Status> {
+    async fn write_all(self, request: Received<WriteRequest>) -> Result<WriteResponse, Status> {
+        let split = |it: &Received<WriteRequest>| it.split(UPDATES, MOST_UPDATES, ALLOWANCE);
+        let (request, updates) = self.0.decode(request, split).await?;
         self.check_target(
             request.device_id,
             role(
@@ -71,15 +81,16 @@ impl Service {
         let mut pipelines = self.0.pipelines.write().await;
         // Asked now that the write has its turn: a client that was deposed meanwhile writes no more.
         self.authorise(request.election_id.as_ref())?;
-        let batch = self.0.write(&mut pipelines, request.updates, atomicity).await?;
+        let batch = self.0.write(&mut pipelines, updates, atomicity).await?;
         from_batch("update", batch.results())?;
         Ok(WriteResponse {})
     }
 
     async fn set_config(
         self,
-        request: SetForwardingPipelineConfigRequest,
+        request: Received<SetForwardingPipelineConfigRequest>,
     ) -> Result<SetForwardingPipelineConfigResponse, Status> {
+        let request = self.0.decode(request, |it| it.decode(ALLOWANCE)).await?;
         self.check_target(
             request.device_id,
             role(
@@ -99,44 +110,38 @@ impl Service {
     /// Reads all that is asked for, then sends it as fast as it is taken.
     async fn read_all(
         self,
-        request: ReadRequest,
-        queue: mpsc::Sender<Result<ReadResponse, Status>>,
+        requests: Parts<Entity>,
+        queue: mpsc::Sender<Result<EncodedReadResponse, Status>>,
     ) -> Result<(), Status> {
-        let too_much = |what: String| Status::resource_exhausted(what + "; read less at once");
-        if request.entities.len() > MOST_REQUESTS {
-            return Err(too_much(format!(
-                "a read of {} requests, of {MOST_REQUESTS}",
-                request.entities.len()
-            )));
-        }
         let _turn = self.0.reads.acquire().await;
-        let mut found = Vec::with_capacity(request.entities.len());
+        let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
+        let (mut entities, mut bytes) = (Vec::new(), 0);
+        let mut held = self.0.found.try_acquire_many(0).map_err(|_| too_much(MOST_FOUND_BY_ALL))?;
         {
             let pipelines = self.0.pipelines.read().await;
-            let mut bytes = 0;
-            for entity in request.entities {
-                let part = self.0.read(&pipelines, entity).await?;
-                bytes += part.iter().flatten().map(Entity::encoded_len).sum::<usize>();
+            for request in requests {
+                let part = match self.0.read(&pipelines, request?).await? {
+                    Ok(part) => part,
+                    Err(error) => {
+                        results.push(Err(error));
+                        continue;
+                    }
+                };
+                let before = bytes;
+                bytes += part.iter().map(Bytes::len).sum::<usize>();
                 if bytes > MOST_FOUND {
-                    return Err(too_much(format!("more than {MOST_FOUND} bytes were found")));
+                    return Err(too_much(MOST_FOUND));
                 }
-                found.push(part);
-            }
-        }
-        let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(found.len());
-        let mut entities = Vec::new();
-        for part in found {
-            match part {
-                Ok(part) => {
-                    entities.extend(part);
-                    results.push(Ok(()));
-                }
-                Err(error) => results.push(Err(error)),
+                let more = u32::try_from((bytes >> 10) - (before >> 10)).unwrap_or(u32::MAX);
+                let more = self.0.found.try_acquire_many(more);
+                held.merge(more.map_err(|_| too_much(MOST_FOUND_BY_ALL))?);
+                entities.extend(part);
+                results.push(Ok(()));
             }
         }
         let slow = |_| Status::deadline_exceeded("the client reads too slowly");
         for entities in messages(entities) {
-            queue.send_timeout(Ok(ReadResponse { entities }), READ_PATIENCE).await.map_err(slow)?;
+            queue.send_timeout(Ok(EncodedReadResponse { entities }), READ_PATIENCE).await.map_err(slow)?;
         }
         from_batch("request", &results)
     }
@@ -151,12 +156,16 @@ fn role(name: &str, id: u64) -> &str {
     }
 }
 
+fn too_much(most: usize) -> Status {
+    Status::resource_exhausted(format!("more than {most} bytes were found; read less at once"))
+}
+
 /// Entities cut into messages; one empty message if there are none, as BMv2 sends it.
-fn messages(entities: Vec<Entity>) -> Vec<Vec<Entity>> {
+fn messages(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages = vec![Vec::new()];
     let mut bytes = 0;
     for entity in entities {
-        let len = entity.encoded_len();
+        let len = entity.len();
         if bytes > 0 && bytes + len > MOST_READ {
             messages.push(Vec::new());
             bytes = 0;
@@ -171,7 +180,7 @@ fn messages(entities: Vec<Entity>) -> Vec<Vec<Entity>> {
 impl P4Runtime for Service {
     async fn capabilities(
         &self,
-        _: Request<CapabilitiesRequest>,
+        _: Request<Received<CapabilitiesRequest>>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
         Ok(Response::new(CapabilitiesResponse {
             p4runtime_api_version: API_VERSION.into(),
@@ -183,7 +192,7 @@ impl P4Runtime for Service {
 
     async fn stream_channel(
         &self,
-        request: Request<Streaming<StreamMessageRequest>>,
+        request: Request<Streaming<Received<StreamMessageRequest>>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
         let (queue, outbound) = mpsc::channel(sessions::QUEUE);
         tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue));
@@ -192,16 +201,16 @@ impl P4Runtime for Service {
 
     async fn set_forwarding_pipeline_config(
         &self,
-        request: Request<SetForwardingPipelineConfigRequest>,
+        request: Request<Received<SetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         Self::to_the_end(self.clone().set_config(request.into_inner())).await
     }
 
     async fn get_forwarding_pipeline_config(
         &self,
-        request: Request<GetForwardingPipelineConfigRequest>,
+        request: Request<Received<GetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
-        let request = request.into_inner();
+        let request = self.0.decode(request.into_inner(), |it| it.decode(ALLOWANCE)).await?;
         self.check_target(request.device_id, "")?;
         let kind = ResponseType::try_from(request.response_type).map_err(|_| {
             Status::invalid_argument(format!("there is no response type {}", request.response_type))
@@ -211,14 +220,21 @@ impl P4Runtime for Service {
         Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 
-    async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
+    async fn write(
+        &self,
+        request: Request<Received<WriteRequest>>,
+    ) -> Result<Response<WriteResponse>, Status> {
         Self::to_the_end(self.clone().write_all(request.into_inner())).await
     }
 
-    type ReadStream = ReceiverStream<Result<ReadResponse, Status>>;
+    type ReadStream = ReceiverStream<Result<EncodedReadResponse, Status>>;
 
-    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
-        let request = request.into_inner();
+    async fn read(
+        &self,
+        request: Request<Received<ReadRequest>>,
+    ) -> Result<Response<Self::ReadStream>, Status> {
+        let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
+        let (request, entities) = self.0.decode(request.into_inner(), split).await?;
         self.check_target(request.device_id, &request.role)?;
         if self.0.pipelines.read().await.config().is_none() {
             return Err(no_pipeline());
@@ -226,7 +242,7 @@ impl P4Runtime for Service {
         let (queue, messages) = mpsc::channel(1);
         let service = self.clone();
         tokio::spawn(async move {
-            let read = tokio::time::timeout(READ_LONGEST, service.read_all(request, queue.clone())).await;
+            let read = tokio::time::timeout(READ_LONGEST, service.read_all(entities, queue.clone())).await;
             let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
             if let Err(status) = read {
                 // A client that does not take it has its stream ended.

@@ -68,8 +68,10 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
     let whole = || results.iter().map(|result| of_one(result.as_ref().err(), true));
     let codes =
         || results.iter().enumerate().map(|(at, result)| of_one(result.as_ref().err(), at + 1 == number));
-    let details = [packed(&message, whole()), packed(&message, codes())];
-    let fitting = details.into_iter().find(|details| details.len() <= MOST_DETAILS);
+    // Even without messages each error takes its type's name: a long batch is not tried.
+    let fitting = (results.len() <= MOST_DETAILS / Error::NAME.len())
+        .then(|| [packed(&message, whole()), packed(&message, codes())])
+        .and_then(|details| details.into_iter().find(|details| details.len() <= MOST_DETAILS));
     Err(match fitting {
         Some(details) => Status::with_details(Code::Unknown, message, details.into()),
         None => Status::unknown(message + "; too many to name each, send smaller batches"),

@@ -1,7 +1,7 @@
 //! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
 
 use super::arbitration::ClientId;
-use super::device::{Device, lock};
+use super::device::{ALLOWANCE, Device, lock};
 use super::sessions::Outbound;
 use super::status::SPACE;
 use crate::control::ControlError;
@@ -18,6 +18,7 @@ use weir_proto::p4::v1::{
     DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError,
     StreamMessageRequest, StreamOtherError,
 };
+use weir_proto::received::Received;
 
 /// How long the reason of its end may wait for a client that reads slowly.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Serves a stream until it ends.
 pub async fn serve(
     device: Arc<Device>,
-    mut inbound: Streaming<StreamMessageRequest>,
+    mut inbound: Streaming<Received<StreamMessageRequest>>,
     queue: mpsc::Sender<Outbound>,
 ) {
     let (client, ended) = lock(&device.sessions).open(queue.clone());
@@ -54,7 +55,7 @@ pub async fn serve(
 async fn run(
     device: &Device,
     client: ClientId,
-    inbound: &mut Streaming<StreamMessageRequest>,
+    inbound: &mut Streaming<Received<StreamMessageRequest>>,
     mut ended: oneshot::Receiver<Status>,
     queue: &mpsc::Sender<Outbound>,
 ) -> Option<Status> {
@@ -66,6 +67,10 @@ async fn run(
             message = inbound.message() => message,
         };
         let Ok(Some(message)) = message else { return None };
+        let message = match device.decode(message, |it| it.decode(ALLOWANCE)).await {
+            Ok(message) => message,
+            Err(status) => return Some(status),
+        };
         let outcome = match message.update {
             Some(Request::Arbitration(bid)) => {
                 if let Err(status) = self::bid(device, client, &bid) {

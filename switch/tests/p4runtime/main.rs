@@ -5,6 +5,7 @@ mod batches;
 mod bed;
 mod entities;
 mod hostile;
+mod memory;
 mod pipelines;
 mod sessions;
 mod streams;

@@ -1,0 +1,46 @@
+//! The codec of a gRPC server whose requests stay encoded.
+
+use super::Received;
+use prost::Message;
+use prost::bytes::Buf;
+use std::marker::PhantomData;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::ProstEncoder;
+
+/// Hands requests on as they were received, without copying them, and encodes responses.
+#[derive(Debug)]
+pub struct ReceivedCodec<T, U>(PhantomData<fn() -> (T, U)>);
+
+impl<T, U> Default for ReceivedCodec<T, U> {
+    fn default() -> ReceivedCodec<T, U> {
+        ReceivedCodec(PhantomData)
+    }
+}
+
+impl<T: Message + 'static, M: 'static> Codec for ReceivedCodec<T, Received<M>> {
+    type Encode = T;
+    type Decode = Received<M>;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = ReceivedDecoder<M>;
+
+    fn encoder(&mut self) -> ProstEncoder<T> {
+        ProstEncoder::default()
+    }
+    fn decoder(&mut self) -> ReceivedDecoder<M> {
+        ReceivedDecoder(PhantomData)
+    }
+}
+
+/// The half of the codec that takes requests.
+#[derive(Debug)]
+pub struct ReceivedDecoder<M>(PhantomData<fn() -> M>);
+
+impl<M> Decoder for ReceivedDecoder<M> {
+    type Item = Received<M>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Received<M>>, Status> {
+        Ok(Some(Received::new(buffer.copy_to_bytes(buffer.remaining()))))
+    }
+}

@@ -1,0 +1,204 @@
+//! How much memory an encoded message takes once it is decoded, found without decoding it.
+//!
+//! A message of a few bytes may take hundreds in memory: two bytes are an empty `Update`, which has room for every kind
+//! of entity. The estimate goes by the descriptors and is never too low: structs are taken at the sum of their
+//! fields, repeated fields at the most that a growing `Vec` or `HashMap` occupies.
+
+use super::wire::{Malformed, Value, next_field};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What the allocator adds to a block, at most, bytes.
+const BLOCK: usize = 32;
+/// A `Vec` begins with room for four elements, and holds half as many again while it grows to twice its size.
+const GROWTH: usize = 4;
+/// Nesting that prost refuses to decode.
+const DEPTH: usize = 100;
+
+/// Why a message has no cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncounted {
+    /// It costs more than the limit.
+    TooMuch,
+    /// It is no message.
+    Malformed(Malformed),
+}
+
+/// The type of a message, as far as memory goes.
+pub struct Shape {
+    /// The size of the struct, bytes.
+    size: usize,
+    /// By number, in ascending order.
+    fields: Vec<(u32, Field)>,
+}
+
+#[derive(Clone, Copy)]
+struct Field {
+    kind: Heap,
+    repeated: bool,
+}
+
+/// What a value of a field takes beside its message's struct.
+#[derive(Clone, Copy)]
+enum Heap {
+    Number,
+    Bytes,
+    /// A message of the shape with this index.
+    Message(usize),
+}
+
+struct Shapes {
+    all: Vec<Shape>,
+    by_name: HashMap<String, usize>,
+}
+
+static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::of(&crate::text::POOL));
+
+/// Returns the shape of a message of this crate.
+pub fn shape(full_name: &str) -> &'static Shape {
+    &SHAPES.all[SHAPES.by_name[full_name]]
+}
+
+impl Shape {
+    fn field(&self, number: u32) -> Option<Field> {
+        let at = self.fields.binary_search_by_key(&number, |&(number, _)| number).ok()?;
+        Some(self.fields[at].1)
+    }
+
+    /// Returns the memory that a message of this shape takes when it is decoded, bytes, up to a limit.
+    pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, Uncounted> {
+        let mut cost = self.size;
+        let mut open = vec![(message, self)];
+        while let Some((rest, shape)) = open.last_mut() {
+            let Some(field) = next_field(rest).map_err(Uncounted::Malformed)? else {
+                open.pop();
+                continue;
+            };
+            // What is not known is skipped when it is decoded.
+            let Some(Field { kind, repeated }) = shape.field(field.number) else { continue };
+            let copies = if repeated { GROWTH } else { 1 };
+            cost += match (kind, field.value) {
+                (Heap::Number, Value::Number) if repeated => GROWTH * size_of::<u64>() + BLOCK,
+                (Heap::Number, Value::Number) => 0,
+                // Packed: each byte may be a number.
+                (Heap::Number, Value::Bytes(bytes)) => GROWTH * size_of::<u64>() * bytes.len() + BLOCK,
+                (Heap::Bytes, Value::Bytes(bytes)) => copies * size_of::<Vec<u8>>() + bytes.len() + BLOCK,
+                (Heap::Message(of), Value::Bytes(bytes)) => {
+                    if open.len() == DEPTH {
+                        return Err(Uncounted::Malformed(Malformed("it is nested too deeply".into())));
+                    }
+                    let shape = &SHAPES.all[of];
+                    open.push((bytes, shape));
+                    copies * shape.size + BLOCK
+                }
+                (Heap::Bytes | Heap::Message(_), Value::Number) => {
+                    return Err(Uncounted::Malformed(Malformed(format!(
+                        "field {} is a number",
+                        field.number
+                    ))));
+                }
+            };
+            if cost > limit {
+                return Err(Uncounted::TooMuch);
+            }
+        }
+        Ok(cost)
+    }
+}
+
+impl Shapes {
+    fn of(pool: &DescriptorPool) -> Shapes {
+        let messages: Vec<MessageDescriptor> = pool.all_messages().collect();
+        let by_name: HashMap<String, usize> =
+            messages.iter().enumerate().map(|(at, message)| (message.full_name().to_owned(), at)).collect();
+        let shape = |message: &MessageDescriptor| {
+            let field = |field: FieldDescriptor| {
+                let kind = match field.kind() {
+                    Kind::Message(of) => Heap::Message(by_name[of.full_name()]),
+                    Kind::String | Kind::Bytes => Heap::Bytes,
+                    _ => Heap::Number,
+                };
+                (field.number(), Field { kind, repeated: field.is_list() || field.is_map() })
+            };
+            let mut fields: Vec<(u32, Field)> = message.fields().map(field).collect();
+            fields.sort_unstable_by_key(|&(number, _)| number);
+            Shape { size: struct_size(message, &mut Vec::new()), fields }
+        };
+        Shapes { all: messages.iter().map(shape).collect(), by_name }
+    }
+}
+
+/// The size of a message's struct at most, bytes: everything takes whole words. `within`: the messages around it; one
+/// that contains itself is boxed.
+fn struct_size(message: &MessageDescriptor, within: &mut Vec<String>) -> usize {
+    const WORD: usize = size_of::<usize>();
+    if within.iter().any(|outer| outer == message.full_name()) {
+        return WORD;
+    }
+    within.push(message.full_name().to_owned());
+    let mut field = |field: FieldDescriptor| match field.kind() {
+        _ if field.is_map() => size_of::<HashMap<String, u64>>(),
+        _ if field.is_list() => size_of::<Vec<u8>>(),
+        Kind::Message(of) => struct_size(&of, within) + WORD,
+        Kind::String | Kind::Bytes => size_of::<Vec<u8>>(),
+        _ => WORD,
+    };
+    let alone: usize =
+        message.fields().filter(|field| field.containing_oneof().is_none()).map(&mut field).sum();
+    // One of several takes as much as the largest, and says which one it is.
+    let oneofs: usize =
+        message.oneofs().map(|oneof| oneof.fields().map(&mut field).max().unwrap_or(0) + WORD).sum();
+    within.pop();
+    alone + oneofs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4::{config, v1};
+    use prost::Name;
+
+    fn size<M: Name>() -> usize {
+        shape(&M::full_name()).size
+    }
+
+    #[test]
+    fn no_struct_is_larger_than_its_estimate() {
+        macro_rules! check {
+            ($($message:ty),+) => {
+                $(
+                    let (real, estimate) = (size_of::<$message>(), size::<$message>());
+                    assert!(real <= estimate && estimate <= 2 * real + 16, "{}: {real}, {estimate}", stringify!($message));
+                )+
+            };
+        }
+        check!(v1::WriteRequest, v1::Update, v1::Entity, v1::TableEntry, v1::FieldMatch, v1::TableAction);
+        check!(v1::ReadRequest, v1::StreamMessageRequest, v1::MasterArbitrationUpdate, v1::PacketOut);
+        check!(v1::Replica, v1::ActionProfileGroup, v1::P4Data, v1::SetForwardingPipelineConfigRequest);
+        check!(config::v1::P4Info, config::v1::Table, config::v1::Action, config::v1::P4TypeInfo);
+        check!(config::v1::P4DataTypeSpec, config::v1::P4HeaderTypeSpec, config::v1::Preamble);
+    }
+
+    #[test]
+    fn small_fields_that_become_large_structs_are_counted() {
+        let cost = |message: &[u8], limit| shape("p4.v1.WriteRequest").cost(message, limit);
+        // 1,000 empty updates: `repeated Update updates = 4`.
+        let empty = [0x22, 0].repeat(1000);
+        assert!(cost(&empty, usize::MAX).unwrap() >= 1000 * size_of::<v1::Update>());
+        assert_eq!(cost(&empty, 100_000), Err(Uncounted::TooMuch));
+        // A role of 1,000 bytes, and a field that nobody knows.
+        let text = [&[0x32, 0xe8, 7][..], &[b'x'; 1000]].concat();
+        assert!((1000..2000).contains(&cost(&text, usize::MAX).unwrap()));
+        let unknown = [&[0x7a, 0xe8, 7][..], &[b'x'; 1000]].concat();
+        assert_eq!(cost(&unknown, usize::MAX), Ok(size::<v1::WriteRequest>()));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_has_no_cost() {
+        let cost = |message: &[u8]| shape("p4.v1.WriteRequest").cost(message, usize::MAX);
+        for message in [&[0x22, 2, 0][..], &[0x22, 1, 0x80], &[0x20, 1], &[0x22, 2, 0x12, 1]] {
+            assert!(matches!(cost(message), Err(Uncounted::Malformed(_))), "{message:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Requests as a server receives them: bytes, of which it decodes no more than it has memory for.
+//!
+//! ```
+//! use prost::Message;
+//! use weir_proto::p4::v1::{Update, WriteRequest};
+//! use weir_proto::received::Received;
+//! let request = WriteRequest { device_id: 1, updates: vec![Update::default(); 3], ..Default::default() };
+//! let received = Received::<WriteRequest>::new(request.encode_to_vec().into());
+//! let (request, updates) = received.split::<Update>(4, 100, 1 << 20)?;
+//! assert_eq!((request.device_id, request.updates.len(), updates.len()), (1, 0, 3));
+//! assert!(received.split::<Update>(4, 2, 1 << 20).is_err());
+//! # Ok::<(), weir_proto::received::Refused>(())
+//! ```
+
+mod codec;
+mod cost;
+mod wire;
+
+pub use codec::ReceivedCodec;
+
+use cost::{Shape, Uncounted};
+use prost::bytes::Bytes;
+use prost::{Message, Name};
+use std::marker::PhantomData;
+use thiserror::Error;
+use wire::{Malformed, Value, next_field};
+
+/// Why a request is not decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// It is not an encoded message.
+    #[error("not a {message}: {reason}")]
+    Malformed {
+        /// The message's name.
+        message: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Its decoded form would take too much memory.
+    #[error(
+        "a {message} of {bytes} bytes would take more than {limit} bytes of memory; send fewer elements at once"
+    )]
+    TooLarge {
+        /// The message's name.
+        message: &'static str,
+        /// Its encoded size.
+        bytes: usize,
+        /// The memory that it may take.
+        limit: usize,
+    },
+    /// A repeated field has too many elements.
+    #[error("more than {most} elements of type {element} in one request; send fewer at once")]
+    TooMany {
+        /// The name of an element.
+        element: &'static str,
+        /// The most that are taken.
+        most: usize,
+    },
+}
+
+impl From<Refused> for tonic::Status {
+    fn from(refused: Refused) -> tonic::Status {
+        match refused {
+            // As gRPC's own codecs answer it.
+            Refused::Malformed { .. } => tonic::Status::internal(refused.to_string()),
+            Refused::TooLarge { .. } | Refused::TooMany { .. } => {
+                tonic::Status::resource_exhausted(refused.to_string())
+            }
+        }
+    }
+}
+
+/// An encoded message of type `M` that was received and not decoded yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received<M> {
+    bytes: Bytes,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M> Received<M> {
+    /// Takes the bytes of a message, whatever they are.
+    pub fn new(bytes: Bytes) -> Received<M> {
+        Received { bytes, message: PhantomData }
+    }
+
+    /// Returns the encoded size in bytes.
+    pub fn encoded_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl<M: Message + Name + Default> Received<M> {
+    /// Decodes the message. It may take `allowance` bytes of memory beyond its encoded size.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::TooLarge`] before anything is allocated, [`Refused::Malformed`].
+    pub fn decode(&self, allowance: usize) -> Result<M, Refused> {
+        check::<M>(&self.bytes, cost::shape(&M::full_name()), allowance)?;
+        decode(self.bytes.clone())
+    }
+
+    /// Decodes the message without the elements of its repeated field `number`, which are messages and are left to
+    /// be decoded one by one. The rest may have `allowance` encoded bytes; it, and each element, may take as much memory
+    /// beyond its encoded size.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::decode`], and [`Refused::TooMany`] if there are more than `most` elements.
+    pub fn split<P: Message + Name + Default>(
+        &self,
+        number: u32,
+        most: usize,
+        allowance: usize,
+    ) -> Result<(M, Parts<P>), Refused> {
+        let (shape, part_shape) = (cost::shape(&M::full_name()), cost::shape(&P::full_name()));
+        let (mut rest, mut left) = (Vec::new(), 0);
+        let mut message = &self.bytes[..];
+        while let Some(field) = next_field(&mut message).map_err(malformed::<M>)? {
+            match field.value {
+                Value::Bytes(part) if field.number == number => {
+                    left += 1;
+                    if left > most {
+                        return Err(Refused::TooMany { element: P::NAME, most });
+                    }
+                    check::<P>(part, part_shape, allowance)?;
+                }
+                _ if rest.len() + field.encoded.len() > allowance => {
+                    let bytes = self.bytes.len();
+                    return Err(Refused::TooLarge { message: M::NAME, bytes, limit: allowance });
+                }
+                _ => rest.extend_from_slice(field.encoded),
+            }
+        }
+        check::<M>(&rest, shape, allowance)?;
+        let parts = Parts { bytes: self.bytes.clone(), number, left, part: PhantomData };
+        Ok((decode(rest.into())?, parts))
+    }
+}
+
+/// The elements of a repeated field, each of which is decoded when its turn comes.
+#[derive(Clone, Debug)]
+pub struct Parts<P> {
+    /// The rest of the message; fields of other numbers are skipped.
+    bytes: Bytes,
+    number: u32,
+    left: usize,
+    part: PhantomData<fn() -> P>,
+}
+
+impl<P: Message + Name + Default> Parts<P> {
+    fn next_encoded(&mut self) -> Option<Bytes> {
+        let mut rest = &self.bytes[..];
+        // Malformed messages have no parts: `split` has read them to the end.
+        while let Ok(Some(field)) = next_field(&mut rest) {
+            if let Value::Bytes(part) = field.value
+                && field.number == self.number
+            {
+                let part = self.bytes.slice_ref(part);
+                self.bytes = self.bytes.slice_ref(rest);
+                self.left -= 1;
+                return Some(part);
+            }
+        }
+        None
+    }
+
+    /// Decodes further elements: `most`, or fewer whose decoded forms together take `memory` bytes or, the last one of
+    /// them, more.
+    pub fn decode_some(&mut self, most: usize, memory: usize) -> Vec<Result<P, Refused>> {
+        let shape = cost::shape(&P::full_name());
+        let (mut decoded, mut used) = (Vec::with_capacity(most.min(self.left)), 0);
+        while decoded.len() < most && used < memory {
+            let Some(part) = self.next_encoded() else { break };
+            used += shape.cost(&part, memory).unwrap_or(memory);
+            decoded.push(decode(part));
+        }
+        decoded
+    }
+}
+
+impl<P: Message + Name + Default> Iterator for Parts<P> {
+    type Item = Result<P, Refused>;
+    fn next(&mut self) -> Option<Result<P, Refused>> {
+        self.next_encoded().map(decode)
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<P: Message + Name + Default> ExactSizeIterator for Parts<P> {}
+
+/// A `ReadResponse` whose entities are encoded already: they take a tenth of the memory.
+#[derive(Clone, PartialEq, Message)]
+pub struct EncodedReadResponse {
+    /// Encoded messages of type `Entity`.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub entities: Vec<Bytes>,
+}
+
+fn malformed<M: Name>(Malformed(reason): Malformed) -> Refused {
+    Refused::Malformed { message: M::NAME, reason }
+}
+
+fn check<M: Name>(bytes: &[u8], shape: &Shape, allowance: usize) -> Result<(), Refused> {
+    let limit = bytes.len().saturating_add(allowance);
+    match shape.cost(bytes, limit) {
+        Ok(_) => Ok(()),
+        Err(Uncounted::TooMuch) => Err(Refused::TooLarge { message: M::NAME, bytes: bytes.len(), limit }),
+        Err(Uncounted::Malformed(reason)) => Err(malformed::<M>(reason)),
+    }
+}
+
+fn decode<M: Message + Name + Default>(bytes: Bytes) -> Result<M, Refused> {
+    M::decode(bytes).map_err(|error| Refused::Malformed { message: M::NAME, reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4::v1::{Entity, PacketOut, ReadResponse, Update, WriteRequest};
+
+    const UPDATES: u32 = 4;
+
+    fn received(updates: Vec<Update>) -> Received<WriteRequest> {
+        let request = WriteRequest { device_id: 7, role: "r".into(), updates, ..Default::default() };
+        Received::new(request.encode_to_vec().into())
+    }
+
+    fn update(kind: i32) -> Update {
+        Update { r#type: kind, entity: None }
+    }
+
+    #[test]
+    fn parts_are_decoded_in_their_order() {
+        let updates: Vec<Update> = (0..10).map(update).collect();
+        let received = received(updates.clone());
+        let (request, mut parts) = received.split::<Update>(UPDATES, 10, 1 << 20).unwrap();
+        assert_eq!((request.device_id, request.role.as_str(), request.updates), (7, "r", vec![]));
+        let some: Result<Vec<Update>, Refused> = parts.decode_some(4, 1 << 20).into_iter().collect();
+        assert_eq!((some.unwrap(), parts.len()), (updates[..4].to_vec(), 6));
+        assert_eq!(parts.decode_some(4, 1).len(), 1, "no more than the memory allows");
+        let rest: Result<Vec<Update>, Refused> = parts.collect();
+        assert_eq!(rest.unwrap(), updates[5..]);
+        assert_eq!(received.decode(1 << 20).unwrap().updates, updates);
+    }
+
+    #[test]
+    fn requests_beyond_a_limit_are_refused() {
+        let many = received((0..11).map(update).collect());
+        assert_eq!(
+            many.split::<Update>(UPDATES, 10, 1 << 20).unwrap_err(),
+            Refused::TooMany { element: "Update", most: 10 }
+        );
+        let status = tonic::Status::from(many.decode(1000).unwrap_err());
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+        // Metadata: `repeated PacketMetadata metadata = 2` of 2 bytes each.
+        let packet = Received::<PacketOut>::new([0x12, 0].repeat(10_000).into());
+        assert!(matches!(packet.decode(100_000), Err(Refused::TooLarge { bytes: 20_000, .. })));
+        assert_eq!(packet.decode(10 << 20).unwrap().metadata.len(), 10_000);
+    }
+
+    #[test]
+    fn what_is_beside_the_elements_has_a_bound() {
+        let request = WriteRequest { role: "r".repeat(5000), ..Default::default() };
+        let received = Received::<WriteRequest>::new(request.encode_to_vec().into());
+        assert!(received.split::<Update>(UPDATES, 10, 10_000).is_ok());
+        assert!(matches!(received.split::<Update>(UPDATES, 10, 4000), Err(Refused::TooLarge { .. })));
+    }
+
+    #[test]
+    fn encoded_entities_are_read_as_entities() {
+        let entity = Entity { entity: Some(crate::p4::v1::entity::Entity::TableEntry(Default::default())) };
+        let encoded = EncodedReadResponse { entities: vec![entity.encode_to_vec().into(); 2] };
+        let read = ReadResponse::decode(encoded.encode_to_vec().as_slice()).unwrap();
+        assert_eq!(read.entities, [entity.clone(), entity]);
+    }
+
+    #[test]
+    fn malformed_requests_are_refused() {
+        let malformed = Received::<WriteRequest>::new(vec![0x22, 9, 0xff].into());
+        for refused in [
+            malformed.decode(1 << 20).unwrap_err(),
+            malformed.split::<Update>(UPDATES, 10, 1 << 20).unwrap_err(),
+        ] {
+            assert_eq!(tonic::Status::from(refused).code(), tonic::Code::Internal);
+        }
+        // The role is not UTF-8: its length is right.
+        let role = Received::<WriteRequest>::new(vec![0x32, 1, 0xff].into());
+        assert!(matches!(role.split::<Update>(UPDATES, 10, 1 << 20), Err(Refused::Malformed { .. })));
+    }
+}

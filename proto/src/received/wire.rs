@@ -1,0 +1,87 @@
+//! The fields of an encoded message, read in place.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// What is not an encoded message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number of any type.
+    Number,
+    /// Text, bytes, a message, or packed numbers.
+    Bytes(&'a [u8]),
+}
+
+/// One field as it stands in its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Its value.
+    pub value: Value<'a>,
+    /// All of it, with its key and its length.
+    pub encoded: &'a [u8],
+}
+
+/// Reads the next field of a message and removes it from the front; `None` at the end.
+pub fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
+    let from = *message;
+    if from.is_empty() {
+        return Ok(None);
+    }
+    let malformed = |error: prost::DecodeError| Malformed(error.to_string());
+    let (number, wire_type) = decode_key(message).map_err(malformed)?;
+    let value = match wire_type {
+        WireType::Varint => decode_varint(message).map(|_| Value::Number).map_err(malformed)?,
+        WireType::SixtyFourBit => take(message, 8).map(|_| Value::Number)?,
+        WireType::ThirtyTwoBit => take(message, 4).map(|_| Value::Number)?,
+        WireType::LengthDelimited => {
+            let len = decode_varint(message).map_err(malformed)?;
+            Value::Bytes(take(message, len)?)
+        }
+        WireType::StartGroup | WireType::EndGroup => return Err(Malformed("it has a group".into())),
+    };
+    Ok(Some(Field { number, value, encoded: &from[..from.len() - message.len()] }))
+}
+
+fn take<'a>(message: &mut &'a [u8], len: u64) -> Result<&'a [u8], Malformed> {
+    let parts = usize::try_from(len).ok().and_then(|len| message.split_at_checked(len));
+    let (taken, rest) = parts.ok_or_else(|| Malformed("a field ends after its message".into()))?;
+    *message = rest;
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(mut message: &[u8]) -> Result<Vec<(u32, usize)>, Malformed> {
+        let mut found = Vec::new();
+        while let Some(field) = next_field(&mut message)? {
+            found.push((field.number, field.encoded.len()));
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn fields_are_read_in_their_order() {
+        // A varint, 8 bytes, 4 bytes, and two bytes of text.
+        let message = [8, 0x96, 1, 17, 1, 2, 3, 4, 5, 6, 7, 8, 29, 1, 2, 3, 4, 34, 2, b'a', b'b'];
+        assert_eq!(numbers(&message), Ok(vec![(1, 3), (2, 9), (3, 5), (4, 4)]));
+        let field = next_field(&mut &message[17..]).unwrap().unwrap();
+        assert_eq!(field.value, Value::Bytes(b"ab"));
+    }
+
+    #[test]
+    fn malformed_messages_are_refused() {
+        // Too long a length, none, a number without end, field 0, a group.
+        for message in [&[34, 3, 1, 2][..], &[34], &[8, 0x80], &[0, 1], &[11], &[17, 1], &[0xff; 11]] {
+            assert!(numbers(message).is_err(), "{message:?}");
+        }
+        let longest = [&[34][..], &[0xff; 9], &[1]].concat();
+        assert!(numbers(&longest).is_err(), "a length of 2^64 - 1");
+    }
+}
