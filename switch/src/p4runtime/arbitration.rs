@@ -87,6 +87,11 @@ impl Arbitration {
         self.highest().map(|(client, _)| client)
     }
 
+    /// Whether a client has bid, with an id or without.
+    pub fn has_bid(&self, client: ClientId) -> bool {
+        self.clients.contains_key(&client)
+    }
+
     fn highest(&self) -> Option<(ClientId, u128)> {
         let ids = self.clients.iter().filter_map(|(&client, &id)| Some((client, id?)));
         ids.max_by_key(|&(_, id)| id)

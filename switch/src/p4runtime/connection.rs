@@ -1,5 +1,7 @@
-//! Connections, with bounds: only so many at once, and none that says nothing.
+//! Connections, within the bounds of [`Admission`]: each ends when it gives way to another, when it does nothing for too
+//! long, and with its server.
 
+use super::admission::{Activity, Admission, Place};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,39 +9,40 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
-/// The most connections at once. Others wait in the listener's queue.
-pub const MAX_CONNECTIONS: usize = 128;
 /// How often a client is asked whether it lives, by a ping of HTTP/2.
 pub const PING: Duration = Duration::from_secs(10);
-/// A connection that brings nothing for so long, not even the answer to a ping, is closed.
-pub const SILENCE: Duration = Duration::from_secs(30);
 /// What passes until a connection is accepted after the system refused one (no descriptors left, say).
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A connection that counts, and that ends when it is silent or its server has ended.
+/// A connection with a place among the others.
 pub struct Connection {
     stream: TcpStream,
-    silence: Pin<Box<Sleep>>,
-    /// Until its server has ended.
-    server: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    _permit: OwnedSemaphorePermit,
+    place: Place,
+    /// The last time that a byte came.
+    heard: Instant,
+    timer: Pin<Box<Sleep>>,
+    /// Until something else ends it, with the reason.
+    end: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
 }
 
 /// The connections of a listener. No more come when the receiver is dropped, and all end when what `server` receives
 /// from is dropped.
-pub fn accept(listener: TcpListener, server: watch::Receiver<()>) -> ReceiverStream<io::Result<Connection>> {
+pub fn accept(
+    listener: TcpListener,
+    admission: Arc<Admission>,
+    server: watch::Receiver<()>,
+) -> ReceiverStream<io::Result<Connection>> {
     let (queue, connections) = mpsc::channel(1);
     tokio::spawn(async move {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-            let stream = tokio::select! {
+        loop {
+            let (stream, peer) = tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         tracing::warn!(%error, "a P4Runtime connection was not accepted");
                         sleep(RETRY).await;
@@ -48,16 +51,13 @@ pub fn accept(listener: TcpListener, server: watch::Receiver<()>) -> ReceiverStr
                 },
                 () = queue.closed() => return,
             };
+            let Some(place) = admission.admit(peer.ip().to_canonical()) else {
+                tracing::warn!(%peer, "a P4Runtime connection is refused: all others take part in the election");
+                continue;
+            };
             // Small messages go out at once; without it they are late, not lost.
             let _ = stream.set_nodelay(true);
-            let mut server = server.clone();
-            let running = Box::pin(async move { while server.changed().await.is_ok() {} });
-            let connection = Connection {
-                stream,
-                silence: Box::pin(sleep(SILENCE)),
-                server: Some(running),
-                _permit: permit,
-            };
+            let connection = Connection::new(stream, place, server.clone());
             if queue.send(Ok(connection)).await.is_err() {
                 return;
             }
@@ -66,11 +66,40 @@ pub fn accept(listener: TcpListener, server: watch::Receiver<()>) -> ReceiverStr
     ReceiverStream::new(connections)
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+impl Connection {
+    fn new(stream: TcpStream, place: Place, mut server: watch::Receiver<()>) -> Connection {
+        let activity = Arc::clone(&place.activity);
+        let end = Box::pin(async move {
+            let server_ended = async { while server.changed().await.is_ok() {} };
+            tokio::select! {
+                () = server_ended => "the server has ended",
+                () = activity.displaced() => "another connection took its place",
+            }
+        });
+        let heard = Instant::now();
+        // Set when it is first asked.
+        let timer = Box::pin(sleep_until(heard));
+        Connection { stream, place, heard, timer, end: Some(end) }
     }
+
+    /// When the connection is closed if nothing happens until then.
+    fn deadline(&self) -> Instant {
+        let limits = self.place.limits();
+        let silent = self.heard + limits.silence;
+        self.place.activity.deadline(limits).map_or(silent, |idle| idle.min(silent))
+    }
+}
+
+impl Connected for Connection {
+    /// With it, the server says which calls are under way.
+    type ConnectInfo = Arc<Activity>;
+    fn connect_info(&self) -> Arc<Activity> {
+        Arc::clone(&self.place.activity)
+    }
+}
+
+fn aborted(why: &'static str) -> Poll<io::Result<()>> {
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
 }
 
 impl AsyncRead for Connection {
@@ -79,23 +108,28 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) {
-            self.silence.as_mut().reset(Instant::now() + SILENCE);
-            return Poll::Ready(read);
+        // Before anything is read: a client that sends without a pause is no exception.
+        match self.end.as_mut().map(|end| end.as_mut().poll(context)) {
+            Some(Poll::Pending) => {}
+            Some(Poll::Ready(why)) => {
+                self.end = None;
+                return aborted(why);
+            }
+            None => return aborted("the connection has ended"),
         }
-        let ended = match &mut self.server {
-            Some(running) => running.as_mut().poll(context).is_ready(),
-            None => true,
-        };
-        if ended {
-            self.server = None;
-            return Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the server has ended",
-            )));
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.heard = Instant::now();
         }
-        ready!(self.silence.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client is silent")))
+        while self.deadline() > Instant::now() {
+            if read.is_ready() {
+                return read;
+            }
+            let deadline = self.deadline();
+            self.timer.as_mut().reset(deadline);
+            ready!(self.timer.as_mut().poll(context));
+        }
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does nothing")))
     }
 }
 
@@ -122,5 +156,87 @@ impl AsyncWrite for Connection {
     }
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::admission::Limits;
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_stream::StreamExt;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A connection, and the client's end of it.
+    async fn connected(limits: Limits) -> (Connection, TcpStream, watch::Sender<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (server, running) = watch::channel(());
+        let mut connections = accept(listener, Admission::new(limits), running);
+        let client = TcpStream::connect(address).await.unwrap();
+        (connections.next().await.unwrap().unwrap(), client, server)
+    }
+
+    /// Reads until the connection ends, while the client sends a byte now and then.
+    async fn end(mut connection: Connection, mut client: TcpStream) -> (io::ErrorKind, usize) {
+        let sending = async {
+            while client.write_all(b"P").await.is_ok() {
+                sleep(SHORT / 10).await;
+            }
+        };
+        let mut received = 0;
+        let reading = async {
+            loop {
+                match connection.read_u8().await {
+                    Ok(_) => received += 1,
+                    Err(error) => break error.kind(),
+                }
+            }
+        };
+        let kind = tokio::select! {
+            kind = reading => kind,
+            () = sending => panic!("the client ended"),
+            () = sleep(LONG) => panic!("it goes on"),
+        };
+        (kind, received)
+    }
+
+    #[tokio::test]
+    async fn bytes_without_a_call_do_not_keep_a_connection() {
+        let limits = Limits { handshake: SHORT, ..Limits::default() };
+        let (connection, client, _server) = connected(limits).await;
+        let (kind, received) = end(connection, client).await;
+        assert_eq!(kind, io::ErrorKind::TimedOut);
+        assert!(received > 0);
+        // A call that is over: the longer time without a call counts.
+        let limits = Limits { handshake: SHORT, idle: 3 * SHORT, silence: LONG, ..Limits::default() };
+        let (connection, client, _server) = connected(limits).await;
+        drop(connection.place.activity.begin_call());
+        let begun = Instant::now();
+        assert_eq!(end(connection, client).await.0, io::ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= 3 * SHORT);
+    }
+
+    #[tokio::test]
+    async fn a_call_keeps_a_connection_that_is_not_silent() {
+        let limits = Limits { handshake: SHORT, idle: SHORT, silence: LONG, ..Limits::default() };
+        let (mut connection, mut client, _server) = connected(limits).await;
+        let _call = connection.place.activity.begin_call();
+        sleep(2 * SHORT).await;
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(connection.read_u8().await.unwrap(), b'x');
+        let limits = Limits { silence: SHORT, ..limits };
+        let (mut connection, _client, _server) = connected(limits).await;
+        let _call = connection.place.activity.begin_call();
+        assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_connection_ends_with_its_server() {
+        let (connection, client, server) = connected(Limits::default()).await;
+        drop(server);
+        assert_eq!(end(connection, client).await.0, io::ErrorKind::ConnectionAborted);
     }
 }

@@ -16,10 +16,12 @@
 //!
 //! - `arbitration`, `digest`, `packet_io`: who may write, which messages make a list, how controller headers lie.
 //!   They are sans-IO.
+//! - `admission` bounds the connections, `connection` ends those that have to go.
 //! - `device` has the operations, `service` the calls, `stream` a client's stream, `relay` what the data plane tells.
 //! - Every queue has a bound. A client that reads slowly loses messages, which are counted; the data plane waits for
 //!   nobody.
 
+mod admission;
 mod arbitration;
 mod config;
 mod connection;

@@ -1,6 +1,7 @@
 //! A listener, its connections, and the end of both.
 
-use super::connection::{PING, SILENCE, accept};
+use super::admission::{Activity, Admission, Limits};
+use super::connection::{PING, accept};
 use super::device::{Device, lock};
 use super::relay;
 use super::service::Service;
@@ -14,7 +15,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic::{Request, Status};
 use weir_proto::server::p4_runtime_server::P4RuntimeServer;
 
 /// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
@@ -85,10 +88,11 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let limits = Limits::default();
     let mut server = tonic::transport::Server::builder()
         .max_concurrent_streams(MOST_CALLS)
         .http2_keepalive_interval(Some(PING))
-        .http2_keepalive_timeout(Some(SILENCE));
+        .http2_keepalive_timeout(Some(limits.silence));
     if let Some(tls) = &config.tls {
         server = server.tls_config(tls.server()).map_err(|error| ServeError::Tls(whole(&error)))?;
     }
@@ -98,6 +102,7 @@ pub async fn serve(
     tasks.spawn(relay::relay(Arc::clone(&device), events));
     tasks.spawn(relay::watch_idle(Arc::clone(&device)));
     let service = P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MOST_REQUEST);
+    let service = InterceptedService::new(service, count_call);
 
     // Dropped with this future, which ends the connections.
     let (_running, server_runs) = watch::channel(());
@@ -108,8 +113,8 @@ pub async fn serve(
         // Nobody waits for it if the server has ended by itself.
         let _ = ending.send(());
     };
-    let serving =
-        server.add_service(service).serve_with_incoming_shutdown(accept(listener, server_runs), stopped);
+    let connections = accept(listener, Admission::new(limits), server_runs);
+    let serving = server.add_service(service).serve_with_incoming_shutdown(connections, stopped);
     let overdue = async {
         match ended.await {
             Ok(()) => tokio::time::sleep(GRACE).await,
@@ -120,6 +125,16 @@ pub async fn serve(
         served = serving => served.map_err(|error| ServeError::System(io::Error::other(whole(&error)))),
         () = overdue => Ok(()),
     }
+}
+
+/// Counts a call for its connection from its first byte on; the service keeps what counts it until the call is over.
+#[allow(clippy::result_large_err)] // tonic's type
+fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some(activity) = request.extensions().get::<Arc<Activity>>() {
+        let call = Arc::new(activity.begin_call());
+        request.extensions_mut().insert(call);
+    }
+    Ok(request)
 }
 
 impl TlsConfig {

@@ -1,5 +1,6 @@
 //! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
 
+use super::admission::Call;
 use super::config;
 use super::device::{ALLOWANCE, Device, lock, no_pipeline};
 use super::sessions::{self, Outbound};
@@ -147,6 +148,11 @@ impl Service {
     }
 }
 
+/// What counts a call for its connection, for as long as it is kept.
+fn call_of<T>(request: &Request<T>) -> Option<Arc<Call>> {
+    request.extensions().get().cloned()
+}
+
 /// The role of a request, by name or by the number of older clients.
 fn role(name: &str, id: u64) -> &str {
     match (name, id) {
@@ -195,7 +201,8 @@ impl P4Runtime for Service {
         request: Request<Streaming<Received<StreamMessageRequest>>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
         let (queue, outbound) = mpsc::channel(sessions::QUEUE);
-        tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue));
+        let call = call_of(&request);
+        tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue, call));
         Ok(Response::new(ReceiverStream::new(outbound)))
     }
 
@@ -203,6 +210,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<SetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let _call = call_of(&request);
         Self::to_the_end(self.clone().set_config(request.into_inner())).await
     }
 
@@ -210,6 +218,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<GetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let _call = call_of(&request);
         let request = self.0.decode(request.into_inner(), |it| it.decode(ALLOWANCE)).await?;
         self.check_target(request.device_id, "")?;
         let kind = ResponseType::try_from(request.response_type).map_err(|_| {
@@ -224,6 +233,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<WriteRequest>>,
     ) -> Result<Response<WriteResponse>, Status> {
+        let _call = call_of(&request);
         Self::to_the_end(self.clone().write_all(request.into_inner())).await
     }
 
@@ -233,6 +243,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<ReadRequest>>,
     ) -> Result<Response<Self::ReadStream>, Status> {
+        let call = call_of(&request);
         let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
         let (request, entities) = self.0.decode(request.into_inner(), split).await?;
         self.check_target(request.device_id, &request.role)?;
@@ -242,6 +253,7 @@ impl P4Runtime for Service {
         let (queue, messages) = mpsc::channel(1);
         let service = self.clone();
         tokio::spawn(async move {
+            let _call = call;
             let read = tokio::time::timeout(READ_LONGEST, service.read_all(entities, queue.clone())).await;
             let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
             if let Err(status) = read {

@@ -13,7 +13,7 @@ pub const QUEUE: usize = 1024;
 
 /// Errors of the stream are sent as long as so much room is left: they give way to what matters more.
 const ROOM_FOR_ERRORS: usize = QUEUE / 2;
-/// The most streams at once, of clients that bid and of those that do not.
+/// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
 pub const MAX_STREAMS: usize = 64;
 
 /// What goes to a client.
@@ -50,11 +50,17 @@ impl Sessions {
         // Whoever does not receive it has its stream ended already.
         if self.closed {
             let _ = end.send(stopping());
-        } else if self.clients.len() >= MAX_STREAMS {
-            let _ = end.send(Status::resource_exhausted(format!("{MAX_STREAMS} streams are open already")));
-        } else {
-            self.clients.insert(client, Client { queue, end, slow: false });
+            return (client, ended);
         }
+        if self.clients.len() >= MAX_STREAMS {
+            // There are fewer clients with a bid than streams, so one without a bid is there: the oldest.
+            let without = self.clients.keys().find(|&&client| !self.arbitration.has_bid(client)).copied();
+            if let Some(oldest) = without.and_then(|client| self.clients.remove(&client)) {
+                let why = format!("{MAX_STREAMS} streams are open already, and this one has not bid");
+                let _ = oldest.end.send(Status::resource_exhausted(why));
+            }
+        }
+        self.clients.insert(client, Client { queue, end, slow: false });
         (client, ended)
     }
 

@@ -1,5 +1,6 @@
 //! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
 
+use super::admission::Call;
 use super::arbitration::ClientId;
 use super::device::{ALLOWANCE, Device, lock};
 use super::sessions::Outbound;
@@ -36,9 +37,10 @@ pub async fn serve(
     device: Arc<Device>,
     mut inbound: Streaming<Received<StreamMessageRequest>>,
     queue: mpsc::Sender<Outbound>,
+    call: Option<Arc<Call>>,
 ) {
     let (client, ended) = lock(&device.sessions).open(queue.clone());
-    let status = run(&device, client, &mut inbound, ended, &queue).await;
+    let status = run(&device, client, &mut inbound, ended, &queue, call.as_deref()).await;
     {
         let mut sessions = lock(&device.sessions);
         let before = sessions.arbitration.primary();
@@ -58,6 +60,7 @@ async fn run(
     inbound: &mut Streaming<Received<StreamMessageRequest>>,
     mut ended: oneshot::Receiver<Status>,
     queue: &mpsc::Sender<Outbound>,
+    call: Option<&Call>,
 ) -> Option<Status> {
     loop {
         let message = tokio::select! {
@@ -76,6 +79,7 @@ async fn run(
                 if let Err(status) = self::bid(device, client, &bid) {
                     return Some(status);
                 }
+                call.inspect(|call| call.takes_part());
                 Ok(())
             }
             Some(Request::Packet(packet)) => packet_out(device, client, packet).await,

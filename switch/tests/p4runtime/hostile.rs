@@ -161,6 +161,53 @@ async fn more_clients_than_there_is_room_for_are_refused() {
     );
 }
 
+/// Connects from an address of the loopback network.
+async fn silent(bed: &Bed, from: u8) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, from], 0).into()).unwrap();
+    socket.connect(bed.address.parse().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let (bed, mut primary) = Bed::ready().await;
+    for peers in [1..=1, 2..=9] {
+        let mut all = Vec::new();
+        for n in 0..200 {
+            all.push(silent(&bed, peers.start() + n % (peers.end() - peers.start() + 1)).await);
+        }
+        let connected = async { bed.client().await.stub.capabilities(CapabilitiesRequest::default()).await };
+        let answer = tokio::time::timeout(Duration::from_secs(2), connected).await;
+        assert!(answer.expect("there is room").is_ok());
+        // The ones that came first have given way.
+        let closed = tokio::time::timeout(Duration::from_secs(2), all[0].read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "it goes on");
+    }
+    primary.write(Insert, l2(1, 1)).await.unwrap();
+    assert!(primary.hears_nothing().await, "its stream goes on");
+    let (code, id) = {
+        let mut second = bed.client().await;
+        second.bid(9).await;
+        second.arbitration().await
+    };
+    assert_eq!((code, id), (Code::Ok, Some(9)));
+}
+
+#[tokio::test]
+async fn streams_without_a_bid_keep_nobody_out() {
+    let (bed, mut primary) = Bed::ready().await;
+    let mut other = bed.client().await;
+    let mut streams = Vec::new();
+    for _ in 0..70 {
+        let mut client = bed.client().await;
+        client.send(Request::Other(Default::default())).await;
+        streams.push(client);
+    }
+    other.bid(9).await;
+    assert_eq!(other.arbitration().await, (Code::Ok, Some(9)));
+    assert!(primary.arbitration().await.0 == Code::AlreadyExists, "it is a backup, and its stream goes on");
+}
+
 #[tokio::test]
 async fn a_primary_that_reads_nothing_loses_packets_and_then_its_stream() {
     let (bed, mut primary) = Bed::ready().await;

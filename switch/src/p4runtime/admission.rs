@@ -1,0 +1,297 @@
+//! Which connections are kept: bounds on their number and on how long they may do nothing, and which one gives way to a
+//! new one. A connection whose stream takes part in the election, the primary's above all, never gives way.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Bounds on connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most connections at once. One more takes the place of another.
+    pub connections: usize,
+    /// The most connections at once from one address. One more takes the place of another from there.
+    pub per_peer: usize,
+    /// The time to the first call of a connection: TCP, TLS and HTTP/2 are set up within it.
+    pub handshake: Duration,
+    /// The time without a call after which a connection is closed. Clients of gRPC connect again at their next call.
+    pub idle: Duration,
+    /// The time without a byte, not even the answer to a ping, after which a connection is closed.
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 128,
+            // More than there are clients with a bid (`arbitration::MAX_CLIENTS`), so that one can always give way.
+            per_peer: 32,
+            handshake: Duration::from_secs(10),
+            idle: Duration::from_secs(600),
+            silence: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub struct Admission {
+    limits: Limits,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By number; none is used twice.
+    connections: BTreeMap<u64, Arc<Activity>>,
+    next: u64,
+}
+
+/// What a connection does.
+#[derive(Debug)]
+pub struct Activity {
+    peer: IpAddr,
+    calls: Mutex<Calls>,
+    /// Notified when the connection has to give way.
+    displaced: Notify,
+}
+
+#[derive(Debug)]
+struct Calls {
+    under_way: usize,
+    /// How many of them are streams that take part in the election.
+    bids: usize,
+    /// Whether there has been any.
+    any: bool,
+    /// The last time that one began or ended; without any, when the connection was accepted.
+    last: Instant,
+}
+
+/// How well a connection keeps its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// No call is under way.
+    Idle,
+    Calls,
+    /// A stream takes part in the election.
+    Bids,
+}
+
+/// Nothing runs under these locks that could panic half way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Admission {
+    /// Creates the bounds of a listener without connections.
+    pub fn new(limits: Limits) -> Arc<Admission> {
+        Arc::new(Admission { limits, open: Mutex::default() })
+    }
+
+    /// Returns the bounds.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Admits a connection; another one may have to give way: one without a call before one that has a call under way,
+    /// and of these the one whose last call is longest ago. `None` if all take part in the election.
+    pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<Place> {
+        let mut open = lock(&self.open);
+        let from_peer = open.connections.values().filter(|other| other.peer == peer).count();
+        if from_peer >= self.limits.per_peer {
+            open.displace(|other| other.peer == peer)?;
+        } else if open.connections.len() >= self.limits.connections {
+            open.displace(|_| true)?;
+        }
+        let calls = Calls { under_way: 0, bids: 0, any: false, last: Instant::now() };
+        let activity = Arc::new(Activity { peer, calls: Mutex::new(calls), displaced: Notify::new() });
+        let number = open.next;
+        open.next += 1;
+        open.connections.insert(number, Arc::clone(&activity));
+        Some(Place { admission: Arc::clone(self), number, activity })
+    }
+}
+
+impl Open {
+    /// Displaces one of some connections, `None` if all of them keep their places.
+    fn displace(&mut self, among: impl Fn(&Activity) -> bool) -> Option<()> {
+        let some = self.connections.iter().filter(|(_, connection)| among(connection));
+        let ranked = some.map(|(&number, connection)| (connection.rank(), number));
+        let ((standing, _), number) = ranked.min()?;
+        if standing == Standing::Bids {
+            return None;
+        }
+        let displaced = self.connections.remove(&number)?;
+        tracing::debug!(peer = %displaced.peer, "a P4Runtime connection gives way to a new one");
+        displaced.displaced.notify_one();
+        Some(())
+    }
+}
+
+impl Activity {
+    /// The least of all is displaced first.
+    fn rank(&self) -> (Standing, Instant) {
+        let calls = lock(&self.calls);
+        let standing = match *calls {
+            Calls { bids: 1.., .. } => Standing::Bids,
+            Calls { under_way: 1.., .. } => Standing::Calls,
+            _ => Standing::Idle,
+        };
+        (standing, calls.last)
+    }
+
+    /// Counts a call from now on, until what is returned is dropped.
+    pub fn begin_call(self: &Arc<Activity>) -> Call {
+        let mut calls = lock(&self.calls);
+        calls.under_way += 1;
+        calls.any = true;
+        calls.last = Instant::now();
+        Call { activity: Arc::clone(self), bids: Mutex::new(false) }
+    }
+
+    /// Returns when the connection has done nothing for too long; `None` while a call is under way.
+    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let calls = lock(&self.calls);
+        let patience = if calls.any { limits.idle } else { limits.handshake };
+        (calls.under_way == 0).then(|| calls.last + patience)
+    }
+
+    /// Waits until the connection has to give way.
+    pub async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub struct Call {
+    activity: Arc<Activity>,
+    bids: Mutex<bool>,
+}
+
+impl Call {
+    /// Notes that the call is a stream that takes part in the election: its connection keeps its place.
+    pub fn takes_part(&self) {
+        let before = std::mem::replace(&mut *lock(&self.bids), true);
+        lock(&self.activity.calls).bids += usize::from(!before);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let bids = *lock(&self.bids);
+        let mut calls = lock(&self.activity.calls);
+        calls.under_way -= 1;
+        calls.bids -= usize::from(bids);
+        calls.last = Instant::now();
+    }
+}
+
+/// A place among the connections, given back when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    admission: Arc<Admission>,
+    number: u64,
+    /// What the connection does.
+    pub activity: Arc<Activity>,
+}
+
+impl Place {
+    /// Returns the bounds.
+    pub fn limits(&self) -> &Limits {
+        self.admission.limits()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.admission.open).connections.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn peer(number: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, number).into()
+    }
+
+    fn admission(connections: usize, per_peer: usize) -> Arc<Admission> {
+        Admission::new(Limits { connections, per_peer, ..Limits::default() })
+    }
+
+    /// Whether a connection has been told to go.
+    fn gone(place: &Place) -> bool {
+        !lock(&place.admission.open).connections.contains_key(&place.number)
+    }
+
+    #[test]
+    fn the_one_without_a_call_for_longest_gives_way() {
+        let admission = admission(3, 3);
+        let places: Vec<Place> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        // The first has had a call since, so the second is next.
+        drop(places[0].activity.begin_call());
+        let fourth = admission.admit(peer(4)).unwrap();
+        assert_eq!(places.iter().map(gone).collect::<Vec<_>>(), [false, true, false]);
+        let fifth = admission.admit(peer(5)).unwrap();
+        assert!(gone(&places[2]) && !gone(&places[0]) && !gone(&fourth));
+        drop((fourth, fifth));
+        let _again = admission.admit(peer(6)).unwrap();
+        assert!(!gone(&places[0]), "there is room again");
+    }
+
+    #[test]
+    fn calls_keep_a_place_longer_and_bids_for_good() {
+        let admission = admission(3, 3);
+        let places: Vec<Place> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let bid = places[0].activity.begin_call();
+        bid.takes_part();
+        bid.takes_part();
+        let _call = places[1].activity.begin_call();
+        let new: Vec<Place> = (4..=60).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        assert!(gone(&places[2]) && new[..56].iter().all(gone));
+        assert!(!gone(&places[0]) && !gone(&places[1]));
+        // Its stream has ended: it is like the others.
+        drop(bid);
+        let _calls: Vec<Call> = new[56..].iter().map(|place| place.activity.begin_call()).collect();
+        let _more = admission.admit(peer(61)).unwrap();
+        assert!(gone(&places[0]));
+    }
+
+    #[test]
+    fn a_peer_displaces_its_own_connections_only() {
+        let admission = admission(4, 2);
+        let other = admission.admit(peer(1)).unwrap();
+        let many: Vec<Place> = (0..10).map(|_| admission.admit(peer(2)).unwrap()).collect();
+        assert!(!gone(&other) && many[..8].iter().all(gone) && !many[8..].iter().any(gone));
+    }
+
+    #[test]
+    fn where_all_take_part_in_the_election_a_new_one_is_refused() {
+        let admission = admission(2, 2);
+        let places: Vec<Place> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let calls: Vec<Call> = places.iter().map(|place| place.activity.begin_call()).collect();
+        calls.iter().for_each(Call::takes_part);
+        assert!(admission.admit(peer(3)).is_none());
+        assert!(!places.iter().any(gone));
+    }
+
+    #[tokio::test]
+    async fn the_one_that_gives_way_is_told() {
+        let admission = admission(1, 1);
+        let first = admission.admit(peer(1)).unwrap();
+        let second = admission.admit(peer(1)).unwrap();
+        first.activity.displaced().await;
+        let limits = admission.limits();
+        let accepted = second.activity.deadline(limits).unwrap() - limits.handshake;
+        let call = second.activity.begin_call();
+        assert_eq!(second.activity.deadline(limits), None);
+        drop(call);
+        assert!(second.activity.deadline(limits).unwrap() - limits.idle >= accepted);
+    }
+}
