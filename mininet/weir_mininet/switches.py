@@ -62,7 +62,7 @@ class SwitchNode(Node):
         if plan.logs:
             command += ["--log-file", os.path.join(plan.logs, switch.name), "--log-flush"]
         if plan.switch == "weir":
-            command += switch.options
+            command += ["--thrift-addr", LOOPBACK] + switch.options
         else:
             # Its socket would else be left in /tmp, and meet that of another switch with the same device id.
             command += ["--notifications-addr", f"ipc://{plan.work}/{switch.name}.ipc"]

@@ -117,7 +117,11 @@ impl Running {
     fn start(directory: &Path, arguments: &[&str]) -> Running {
         let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
         // Tests run side by side: each server on a port of its own.
-        command.current_dir(directory).args(["switch", "--thrift-port", "0"]).args(arguments).arg(program());
+        command
+            .current_dir(directory)
+            .args(["switch", "--thrift-addr", "127.0.0.1", "--thrift-port", "0"])
+            .args(arguments)
+            .arg(program());
         command.args(["--", "--grpc-server-addr", "127.0.0.1:0"]);
         Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -138,6 +142,64 @@ impl Drop for Running {
         // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// The warnings of a switch with these options, which ends as soon as it serves.
+fn warnings(options: &[&str]) -> String {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("weir"));
+    command.arg("switch").args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut switch = Running(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("Server listening on "), "{line}");
+    let _ = switch.0.kill();
+    let mut warnings = String::new();
+    switch.0.stderr.take().unwrap().read_to_string(&mut warnings).unwrap();
+    warnings
+}
+
+#[test]
+fn servers_that_anyone_can_reach_are_warned_of() {
+    let local = ["--no-p4", "--thrift-addr", "127.0.0.1", "--thrift-port", "0", "--", "--grpc-server-addr"];
+    assert_eq!(warnings(&[&local[..], &["127.0.0.1:0"]].concat()), "");
+    assert_eq!(warnings(&[&local[..], &["[::1]:0"]].concat()), "");
+    let open = warnings(&[&local[..], &["0.0.0.0:0"]].concat());
+    assert!(open.starts_with("warning: P4Runtime is served on 0.0.0.0:"), "{open}");
+    assert!(open.contains("without TLS") && open.contains("--grpc-server-addr 127.0.0.1:"), "{open}");
+    assert_eq!(open.lines().count(), 1, "{open}");
+    let open = warnings(&["--no-p4", "--thrift-port", "0", "--", "--grpc-server-addr", "127.0.0.1:0"]);
+    assert!(open.starts_with("warning: Thrift is served on 0.0.0.0:"), "{open}");
+    assert!(open.contains("--thrift-addr 127.0.0.1"), "{open}");
+}
+
+#[test]
+fn an_expired_certificate_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    for (until, expired) in [(2020, true), (4000, false)] {
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["switch.test".into()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+        let told = warnings(&[
+            "--no-p4",
+            "--thrift-addr",
+            "127.0.0.1",
+            "--thrift-port",
+            "0",
+            "--",
+            "--grpc-server-addr",
+            "0.0.0.0:0",
+            "--grpc-server-ssl",
+            "--grpc-server-cert",
+            certificate.to_str().unwrap(),
+            "--grpc-server-key",
+            key.to_str().unwrap(),
+        ]);
+        assert_eq!(told.contains("server.pem: it expired "), expired, "{told}");
+        assert_eq!(told.is_empty(), !expired, "{told}");
     }
 }
 

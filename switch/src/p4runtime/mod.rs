@@ -35,5 +35,7 @@ mod service;
 mod sessions;
 mod status;
 mod stream;
+mod tls;
 
-pub use server::{Lost, ServeError, Server, ServerConfig, TlsConfig, serve};
+pub use server::{Lost, ServeError, Server, ServerConfig, serve};
+pub use tls::TlsConfig;

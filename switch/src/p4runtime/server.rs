@@ -5,6 +5,7 @@ use super::connection::{PING, accept};
 use super::device::{Device, lock};
 use super::relay;
 use super::service::Service;
+use super::tls::TlsConfig;
 use crate::driver::{DataplaneError, DataplaneHandle};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +17,6 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic::{Request, Status};
 use weir_proto::server::p4_runtime_server::P4RuntimeServer;
 
@@ -51,17 +51,6 @@ pub struct Lost {
     pub digests: AtomicU64,
     /// Entries that timed out.
     pub timeouts: AtomicU64,
-}
-
-/// Certificates, as PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsConfig {
-    /// The server's certificate, and those between it and the root.
-    pub certificate: Vec<u8>,
-    /// Its private key.
-    pub key: Vec<u8>,
-    /// Set: every client must show a certificate that one of these vouches for.
-    pub client_roots: Option<Vec<u8>>,
 }
 
 /// Why a server did not start, or ended.
@@ -135,16 +124,6 @@ fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
         request.extensions_mut().insert(call);
     }
     Ok(request)
-}
-
-impl TlsConfig {
-    fn server(&self) -> ServerTlsConfig {
-        let config = ServerTlsConfig::new().identity(Identity::from_pem(&self.certificate, &self.key));
-        match &self.client_roots {
-            Some(roots) => config.client_ca_root(Certificate::from_pem(roots)),
-            None => config,
-        }
-    }
 }
 
 /// An error with its causes.

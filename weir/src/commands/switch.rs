@@ -35,7 +35,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (pcap, program) = args.pcap_and_program();
     check(args, &target, program.is_some())?;
     for warning in warnings(args, &target, program.is_some()) {
-        writeln!(std::io::stderr(), "warning: {warning}")?;
+        warn(&warning)?;
     }
     let traced = log::start(args)?;
     let program = program.filter(|_| !args.no_p4).map(load_program).transpose()?;
@@ -95,6 +95,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         write!(console.out, "{stats}")?;
     }
     Ok(())
+}
+
+fn warn(what: &str) -> std::io::Result<()> {
+    writeln!(std::io::stderr(), "warning: {what}")
 }
 
 /// What cannot be done is refused before anything is.

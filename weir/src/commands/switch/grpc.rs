@@ -1,11 +1,13 @@
 //! The P4Runtime server of `weir switch`.
 
 use super::options::{GrpcOptions, Options};
+use super::warn;
 use crate::console::{Console, Failure};
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::SystemTime;
 use weir_switch::driver::DataplaneHandle;
 use weir_switch::p4runtime::{Server, ServerConfig, TlsConfig};
 
@@ -21,14 +23,27 @@ pub fn start(
 ) -> Result<Server, Failure> {
     let address = options.addr.as_deref().unwrap_or(DEFAULT_ADDRESS);
     let tls = options.ssl.then(|| tls(options)).transpose()?;
+    if let Some(when) = tls.as_ref().and_then(|tls| tls.out_of_date(SystemTime::now())) {
+        let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
+        warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
+    }
+    let is_open = tls.is_none();
     let config =
         ServerConfig { device_id: args.device_id, seed: args.seed(), tls, ..ServerConfig::default() };
     let listener = TcpListener::bind(address).map_err(|error| {
         Failure::Input(format!("--grpc-server-addr {address}: {error}; give another address and port"))
     })?;
     let server = Server::start(dataplane, config, listener).map_err(Failure::input)?;
+    let address = server.address();
+    if is_open && !address.ip().is_loopback() {
+        warn(&format!(
+            "P4Runtime is served on {address} without TLS: anyone who reaches this address controls the switch; see \
+             --grpc-server-ssl, or give --grpc-server-addr 127.0.0.1:{}",
+            address.port()
+        ))?;
+    }
     // As BMv2 says it; with port 0 this is how one learns the port.
-    writeln!(console.out, "Server listening on {}", server.address())?;
+    writeln!(console.out, "Server listening on {address}")?;
     console.out.flush()?;
     Ok(server)
 }

@@ -4,6 +4,7 @@
 use crate::console::Failure;
 use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_switch::driver::{DataplaneConfig, Wire};
@@ -50,6 +51,10 @@ pub struct Options {
     /// TCP port of the Thrift server [default: 9090 if it is free]
     #[arg(long, value_name = "PORT")]
     pub thrift_port: Option<u16>,
+
+    /// Address of the Thrift server; by default all addresses, as BMv2 (ours)
+    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::from(Ipv4Addr::UNSPECIFIED))]
+    pub thrift_addr: IpAddr,
 
     /// The device id that P4Runtime clients name
     #[arg(long, value_name = "N", default_value_t = 0)]

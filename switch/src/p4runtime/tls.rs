@@ -1,0 +1,90 @@
+//! The certificates of a server.
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use webpki::{EndEntityCert, Error, KeyUsage};
+
+/// Certificates, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsConfig {
+    /// The server's certificate, and those between it and the root.
+    pub certificate: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+    /// Set: every client must show a certificate that one of these vouches for.
+    pub client_roots: Option<Vec<u8>>,
+}
+
+impl TlsConfig {
+    pub(super) fn server(&self) -> ServerTlsConfig {
+        let config = ServerTlsConfig::new().identity(Identity::from_pem(&self.certificate, &self.key));
+        match &self.client_roots {
+            Some(roots) => config.client_ca_root(Certificate::from_pem(roots)),
+            None => config,
+        }
+    }
+
+    /// Says when the server's certificate, or one between it and the root, expired or becomes valid, such as "it
+    /// expired 3 days ago". `None` if all are valid at `now`, and if they cannot be read: the server reports that
+    /// when it starts.
+    pub fn out_of_date(&self, now: SystemTime) -> Option<String> {
+        let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).ok()?);
+        let between = |from: UnixTime, to: UnixTime| {
+            span(Duration::from_secs(to.as_secs().saturating_sub(from.as_secs())))
+        };
+        CertificateDer::pem_slice_iter(&self.certificate).flatten().find_map(|certificate| {
+            let certificate = EndEntityCert::try_from(&certificate).ok()?;
+            // The dates are checked first. No authority is given, so that it ends with an error in any case.
+            let usage = KeyUsage::server_auth();
+            match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
+                Error::CertExpired { not_after, .. } => {
+                    Some(format!("it expired {} ago", between(not_after, now)))
+                }
+                Error::CertNotValidYet { not_before, .. } => {
+                    Some(format!("it is not valid before another {}", between(now, not_before)))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// A time as people say it.
+fn span(time: Duration) -> String {
+    let hours = time.as_secs() / 3600;
+    match hours {
+        0 => "hour or less".into(),
+        1..48 => format!("{hours} hours"),
+        _ => format!("{} days", hours / 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    fn certificate(from: i32, to: i32) -> String {
+        let mut params = CertificateParams::new(vec!["switch.test".into()]).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    }
+
+    #[test]
+    fn dates_in_the_past_and_in_the_future_are_reported() {
+        // 2024-01-03.
+        let now = UNIX_EPOCH + Duration::from_secs(1_704_240_000);
+        let told = |pem: String| {
+            TlsConfig { certificate: pem.into(), key: Vec::new(), client_roots: None }.out_of_date(now)
+        };
+        assert_eq!(told(certificate(2020, 2030)), None);
+        assert_eq!(told(certificate(2020, 2024)).as_deref(), Some("it expired 2 days ago"));
+        let future = told(certificate(2025, 2030)).unwrap();
+        assert_eq!(future, "it is not valid before another 364 days");
+        let chain = certificate(2020, 2030) + &certificate(2020, 2023);
+        assert_eq!(told(chain).as_deref(), Some("it expired 367 days ago"));
+        assert_eq!(told("no pem".into()), None);
+    }
+}
