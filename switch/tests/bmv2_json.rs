@@ -121,6 +121,13 @@ fn mark_to_drop_marks_the_header_it_is_given() {
     };
     assert_eq!(copied(true), Verdict::Drop);
     assert_eq!(copied(false), Verdict::Multicast { group: 7, priority: 0 }, "only the copy is marked");
+    let whole = |to: &str, from: &str| {
+        let parameters = [to, from].map(|header| json!({"type": "header", "value": header}));
+        json!({"op": "assign_header", "parameters": parameters})
+    };
+    let (there, back) = (whole("copy", "standard_metadata"), whole("standard_metadata", "copy"));
+    let primitives = json!([assign(SPEC, number(2)), there, mark_to_drop("copy"), back]);
+    assert_eq!(verdict(&calling(primitives)), Verdict::Drop, "copied as a whole");
     let marked = |header| json!([assign(SPEC, number(2)), assign(GROUP, number(7)), mark_to_drop(header)]);
     assert_eq!(verdict(&calling(marked("standard_metadata"))), Verdict::Drop);
 

@@ -4,6 +4,7 @@ use super::LoadError;
 use super::asm::Asm;
 use super::expr::{Bool, Expr, HeaderExpr, Num, NumOp, Place, Scope, UnionExpr};
 use super::json::At;
+use super::layout::FIRST_FIELD;
 use super::op::{Code, WideKind, WideOp, WideRef};
 use std::collections::HashMap;
 
@@ -373,6 +374,15 @@ impl Actions<'_, '_> {
         if self.scope.type_of(to) != self.scope.type_of(from) {
             return at.fail("the headers are of different types");
         }
+        if let (HeaderExpr::Static(to), HeaderExpr::Static(from)) = (to, from) {
+            let (to, from) = (self.asm.layout.header(*to), self.asm.layout.header(*from));
+            if to.metadata && from.metadata {
+                // Metadata is always valid, without a bit that says so.
+                let limbs = self.asm.layout.types[to.ty].slots - FIRST_FIELD;
+                self.copy_slots(to.base + FIRST_FIELD, from.base + FIRST_FIELD, limbs);
+                return Ok(());
+            }
+        }
         let (d, a) = (self.asm.whole_header(at, to)?, self.asm.whole_header(at, from)?);
         let index = self.asm.header_op(to);
         self.asm.emit(Code::CopyHeader, 64, d, a, index);
@@ -404,10 +414,14 @@ impl Actions<'_, '_> {
         if !to_type.varbit || !from_type.varbit || to_type.limbs != from_type.limbs {
             return parameters.fail("expected two fields of the same variable width");
         }
-        let wide = |slot| WideRef { slot, limbs: to_type.limbs, signed: false };
-        let (d, a) = (wide(layout.slot(to)), wide(layout.slot(from)));
-        self.asm.emit_wide_refs(WideOp { kind: WideKind::CopySlots, bits: 0, d, a, b: a });
+        self.copy_slots(layout.slot(to), layout.slot(from), to_type.limbs);
         Ok(())
+    }
+
+    fn copy_slots(&mut self, to: u16, from: u16, limbs: u16) {
+        let wide = |slot| WideRef { slot, limbs, signed: false };
+        let (d, a) = (wide(to), wide(from));
+        self.asm.emit_wide_refs(WideOp { kind: WideKind::CopySlots, bits: 0, d, a, b: a });
     }
 
     fn register_read(&mut self, target: &At, register: &At, index: &At) -> Result<(), LoadError> {
