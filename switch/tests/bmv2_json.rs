@@ -262,6 +262,12 @@ fn tables_may_describe_their_action_profiles() {
     let without = with_table(json!({"type": "indirect_ws", "act_prof_name": "ports", "actions": ["to"]}));
     let error = Program::from_json(&without.to_string()).unwrap_err().to_string();
     assert_eq!(error, "pipelines[0].tables[0].act_prof_name: the action profile has no selector");
+
+    let mut twice = with_table(json!({"type": "indirect", "act_prof_name": "ports", "actions": ["to"]}));
+    Program::from_json(&twice.to_string()).unwrap();
+    twice["pipelines"][0]["action_profiles"] = json!([{"name": "ports", "id": 0, "max_size": 4}]);
+    let error = Program::from_json(&twice.to_string()).unwrap_err().to_string();
+    assert_eq!(error, "pipelines[0].tables[0]: another action profile has this name");
 }
 
 #[test]

@@ -118,11 +118,20 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
             meters: &meter_targets,
             profiles: &[],
         };
+        let mut add = |at: &At, profile: table::Profile| {
+            if profiles.iter().any(|known: &table::Profile| known.name == profile.name) {
+                return at.fail("another action profile has this name");
+            }
+            profiles.push(profile);
+            Ok(())
+        };
         for profile in at.list("action_profiles")? {
-            profiles.push(context.profile(&profile)?);
+            add(&profile, context.profile(&profile)?)?;
         }
         for table in at.list("tables")? {
-            profiles.extend(context.profile_of_table(&table)?);
+            if let Some(profile) = context.profile_of_table(&table)? {
+                add(&table, profile)?;
+            }
         }
         context.profiles = &profiles;
         let first = tables.len();
@@ -265,7 +274,7 @@ fn with_params(actions: &mut Actions, params: &[Num], primitives: &[At]) -> Resu
     Ok(exits)
 }
 
-/// Refuses a format of another major version. JSON without a version is taken for one of this, as BMv2 does.
+/// Refuses a format of another major version. As in BMv2, JSON without a version is taken for the current one.
 fn check_version(root: &At) -> Result<(), LoadError> {
     let Some(version) = root.opt("__meta__").and_then(|meta| meta.opt("version")) else { return Ok(()) };
     let [major, _minor] = version.tuple()?;

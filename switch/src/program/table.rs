@@ -222,7 +222,7 @@ impl Context<'_> {
         })
     }
 
-    /// The actions of a table: by id, or by name in JSON that has no ids for them (before p4c wrote it).
+    /// Finds the actions of a table by id, or by name in older JSON that does not list ids.
     fn table_actions(&self, at: &At) -> Result<Vec<TableAction>, LoadError> {
         let (list, by_name) = match at.opt("action_ids") {
             Some(ids) => (ids.items()?, false),
@@ -341,7 +341,7 @@ impl Context<'_> {
         Ok(Profile { name: at.name()?, selector: self.selector(at)?, actions: Vec::new() })
     }
 
-    /// Loads the action profile that a table of its own describes: JSON without `action_profiles` has none but these.
+    /// Loads the action profile that a table describes itself, as in older JSON that does not list profiles.
     pub fn profile_of_table(&self, at: &At) -> Result<Option<Profile>, LoadError> {
         let Some(name) = profile_name(at).filter(|_| at.opt("action_profile").is_none()) else {
             return Ok(None);
@@ -356,7 +356,7 @@ impl Context<'_> {
     }
 }
 
-/// The name of a table's action profile, under its key of today or that of old JSON.
+/// Returns the name of a table's action profile, under its current key or that of older JSON.
 fn profile_name<'a>(table: &At<'a>) -> Option<At<'a>> {
     table.opt("action_profile").or_else(|| table.opt("act_prof_name"))
 }
