@@ -5,7 +5,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 use weir_host::scheme::TelemetryOn;
-use weir_host::schemes::from_name_and_knobs;
+use weir_host::schemes::Registry;
 use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN, IntRecord, MAX_HEAD, RateCode, internet_checksum};
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -27,7 +27,7 @@ struct Pair {
 
 impl Pair {
     fn new(scheme: &str, flows: u32) -> Pair {
-        let scheme = from_name_and_knobs::<&str, &str>(scheme, &[]).expect("it is in the registry");
+        let scheme = Registry::builtin().get(scheme).expect("it is in the registry");
         let host = |addr| Host::new(HostConfig::new(addr, RATE, T, scheme.clone())).expect("a good config");
         let mut pair = Pair {
             sender: host(SENDER),

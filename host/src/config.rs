@@ -2,6 +2,7 @@
 
 use crate::policy::PolicyConfig;
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
+use crate::schemes::Registry;
 use crate::telemetry::Clock;
 use crate::transport::Lane;
 use crate::trickle::TrickleError;
@@ -29,6 +30,8 @@ pub struct HostConfig {
     pub telemetry_clock: Clock,
     /// The congestion control of all its flows.
     pub scheme: Arc<dyn SchemeConfig>,
+    /// The schemes that a policy can name. Default: [`Registry::builtin`].
+    pub registry: Registry,
     /// What switches run, if it is not the scheme's own program: policies may then change to whatever that serves.
     pub program: Option<SwitchProgram>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
@@ -66,6 +69,7 @@ impl HostConfig {
             base_rtt,
             telemetry_clock: Clock::Ns,
             scheme,
+            registry: Registry::builtin(),
             program: None,
             ack_every: 1,
             control_class: 0,
@@ -105,7 +109,7 @@ impl HostConfig {
 
     /// What makes up for losses: as the transport is told, else as the scheme wants it.
     pub fn recovery(&self) -> Recovery {
-        self.transport.recovery.unwrap_or(self.scheme.carriage().recovery)
+        self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
 
     pub(crate) fn check(&self) -> Result<Resolved, ConfigError> {
@@ -152,7 +156,7 @@ impl HostConfig {
         if transport.max_inbound == 0 {
             return Err(ConfigError::NoInbound);
         }
-        let (needs, carriage) = (self.scheme.needs(), self.scheme.carriage());
+        let (needs, carriage) = (self.scheme.needs(), self.scheme.needs().transport);
         let (scheme, program) = (self.scheme.name(), self.switch_program());
         if !program.serves(needs.program) {
             return Err(ConfigError::Program { scheme, program, needed: needs.program });
@@ -170,7 +174,7 @@ impl HostConfig {
             }
             _ => {}
         }
-        debug_assert!((1..=MAX_SUBFLOWS).contains(&carriage.subflows), "a knob's range");
+        debug_assert!((1..=MAX_SUBFLOWS).contains(&carriage.subflows), "a parameter's range");
         Ok(resolved)
     }
 }

@@ -1,11 +1,11 @@
-//! What a congestion control scheme is: a factory with knobs, a sender half and a receiver half.
+//! What a congestion control scheme is: a factory with parameters, a sender half and a receiver half.
 //!
 //! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does
 //! not know how telemetry travelled: [`Telemetry`] comes in data-path order, whichever packet
 //! carried it.
 
-use crate::knob::{Knob, KnobError, KnobOf, Setting};
 use crate::law::PortLaw;
+use crate::parameter::{Parameter, ParameterError, ParameterOf, ParameterValue};
 use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
 use crate::wire::RecordFormat;
 use std::fmt;
@@ -13,63 +13,125 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
-/// A scheme's configuration, which is also the factory of its two halves.
+/// A scheme and the values of its parameters; makes the sender and receiver halves.
+///
+/// Implemented for every [`Scheme`], which is what a scheme's author writes.
 pub trait SchemeConfig: fmt::Debug + Send + Sync {
-    /// The name experiments use.
+    /// Returns the name that experiments use.
     fn name(&self) -> &'static str;
-    /// One sentence for the list of schemes.
+    /// Returns one sentence for the list of schemes.
     fn about(&self) -> &'static str;
-    /// Everything that can be tuned.
-    fn knobs(&self) -> Vec<Knob>;
-    /// The present value of a knob, as [`set`](Self::set) reads it.
-    fn get(&self, knob: &str) -> Option<String>;
-    /// Tunes one knob; on error nothing has changed.
-    fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError>;
-    /// What the scheme wants from the network.
+    /// Returns every parameter.
+    fn parameters(&self) -> Vec<Parameter>;
+    /// Returns the value of a parameter as [`set`](Self::set) reads it; `None` if there is no such parameter.
+    fn get(&self, parameter: &str) -> Option<String>;
+    /// Returns every parameter's name and value, in the order of declaration.
+    fn values(&self) -> Vec<(&'static str, String)>;
+    /// Sets a parameter. On error nothing has changed.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such parameter, or it does not take the value.
+    fn set(&mut self, parameter: &str, value: &str) -> Result<(), ParameterError>;
+    /// Returns what the scheme wants from the network and from the transport.
     fn needs(&self) -> Needs;
-    /// What the ports of switches are to compute for it, on a fabric of this base round-trip time.
+    /// Returns what switches compute for each port, on a fabric of this base round-trip time.
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
-    /// Which messages switches may deflect, and when; `None` if it works with switches that do not.
-    fn deflection(&self) -> Option<Deflection>;
-    /// The longest message that goes before longer ones, in a lane and a priority class of its own; `None` if all
-    /// are alike.
-    fn short_first(&self) -> Option<Bytes>;
-    /// What to expect of it; the test harness does.
-    fn conduct(&self) -> Conduct;
-    /// How its messages are carried, where the experiment does not say otherwise.
-    fn carriage(&self) -> Carriage;
-    /// The sender half for one flow.
+    /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// The sender half for one connection of [`Carriage::subflows`] subflows.
+    /// Makes the sender half of one connection of [`Transport::subflows`] subflows.
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled>;
-    /// The receiver half for one host; of flows it is told what the host knows of its own.
+    /// Makes the receiver half of one host, which gets the host's own values in place of a flow's.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
 }
 
-/// What a scheme's file has to say. The rest of [`SchemeConfig`] follows from it.
-pub(crate) trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
+/// A congestion control scheme: its parameters, what it needs, and its sender half.
+///
+/// The type holds the values of the parameters; its `Default` has their defaults. [`SchemeConfig`] follows.
+///
+/// ```
+/// use weir_host::parameter::{ParameterInfo, ParameterOf};
+/// use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram};
+/// use weir_host::schemes::Registry;
+/// use weir_host::telemetry::TelemetryChecks;
+/// use weir_units::Bandwidth;
+///
+/// /// Sends at a fixed fraction of the NIC's rate.
+/// #[derive(Clone, Debug)]
+/// struct Fixed {
+///     share: f64,
+/// }
+///
+/// impl Default for Fixed {
+///     fn default() -> Fixed {
+///         Fixed { share: 0.5 }
+///     }
+/// }
+///
+/// impl Scheme for Fixed {
+///     const NAME: &'static str = "fixed";
+///     const ABOUT: &'static str = "Fixed: a constant fraction of the NIC's rate";
+///
+///     fn parameters() -> Vec<ParameterOf<Self>> {
+///         let info = ParameterInfo {
+///             name: "share",
+///             unit: "-",
+///             range: "0.01 to 1",
+///             symbol: "-",
+///             source: "this example",
+///             help: "Fraction of the NIC's rate.",
+///         };
+///         vec![ParameterOf::number(info, 0.01..=1.0, |fixed| &mut fixed.share)]
+///     }
+///     fn needs(&self) -> Needs {
+///         Needs::of(SwitchProgram::Ecn)
+///     }
+///     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+///         let rate = Bandwidth::from_bps_f64(flow.nic_rate.as_bps_f64() * self.share);
+///         let window = flow.nic_rate.bytes_in(flow.base_rtt);
+///         Box::new(FixedSender(Decision { window, rate, timer: None }))
+///     }
+/// }
+///
+/// #[derive(Debug)]
+/// struct FixedSender(Decision);
+///
+/// impl Sender for FixedSender {
+///     fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+///         self.0
+///     }
+///     fn decision(&self) -> Decision {
+///         self.0
+///     }
+/// }
+///
+/// let registry = Registry::builtin().with::<Fixed>();
+/// let half = registry.make("fixed", &[("share", "25%")]).unwrap();
+/// assert_eq!(half.get("share").as_deref(), Some("0.25"));
+/// ```
+pub trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
+    /// The name that experiments use.
     const NAME: &'static str;
+    /// One sentence for the list of schemes.
     const ABOUT: &'static str;
-    fn knobs() -> Vec<KnobOf<Self>>;
+    /// Declares the parameters.
+    fn parameters() -> Vec<ParameterOf<Self>>;
+    /// Returns what the scheme wants from the network and from the transport.
     fn needs(&self) -> Needs;
+    /// Returns what switches compute for each port, on a fabric of this base round-trip time. Default: nothing.
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
         None
     }
-    fn deflection(&self) -> Option<Deflection> {
-        None
-    }
-    fn short_first(&self) -> Option<Bytes> {
-        None
-    }
-    fn conduct(&self) -> Conduct;
-    fn carriage(&self) -> Carriage {
-        Carriage::default()
-    }
+    /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
+    /// Makes the sender half of a connection of several subflows. Default: one subflow, [`sender`](Self::sender).
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         Box::new(Alone(self.sender(flow)))
     }
-    fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
+    /// Makes the receiver half of one host. Default: the transport's echoes are enough.
+    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
+        Box::new(PlainReceiver)
+    }
 }
 
 impl<S: Scheme> SchemeConfig for S {
@@ -79,36 +141,25 @@ impl<S: Scheme> SchemeConfig for S {
     fn about(&self) -> &'static str {
         S::ABOUT
     }
-    fn knobs(&self) -> Vec<Knob> {
-        S::knobs().iter().map(|k| k.knob).collect()
+    fn parameters(&self) -> Vec<Parameter> {
+        let fresh = S::default();
+        let with_default = |it: ParameterOf<S>| Parameter { info: it.info, default: it.get(&fresh) };
+        S::parameters().into_iter().map(with_default).collect()
     }
     fn get(&self, name: &str) -> Option<String> {
-        let found = S::knobs().into_iter().find(|k| k.knob.name == name)?;
-        Some((found.get)(&mut self.clone()))
+        Some(parameter::<S>(name)?.get(self))
     }
-    fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
-        let found = S::knobs().into_iter().find(|k| k.knob.name == name);
-        let KnobOf { knob, set, .. } = found.ok_or_else(|| KnobError::unknown(self, name))?;
-        let bad = |problem| KnobError::BadValue { knob: knob.name, problem, range: knob.range };
-        set(self, value).map_err(bad)
+    fn values(&self) -> Vec<(&'static str, String)> {
+        S::parameters().into_iter().map(|it| (it.info.name, it.get(self))).collect()
+    }
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ParameterError> {
+        parameter::<S>(name).ok_or_else(|| ParameterError::unknown(self, name))?.set(self, value)
     }
     fn needs(&self) -> Needs {
         Scheme::needs(self)
     }
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
         Scheme::port_law(self, base_rtt)
-    }
-    fn deflection(&self) -> Option<Deflection> {
-        Scheme::deflection(self)
-    }
-    fn short_first(&self) -> Option<Bytes> {
-        Scheme::short_first(self)
-    }
-    fn conduct(&self) -> Conduct {
-        Scheme::conduct(self)
-    }
-    fn carriage(&self) -> Carriage {
-        Scheme::carriage(self)
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         Scheme::coupled(self, flow)
@@ -121,19 +172,9 @@ impl<S: Scheme> SchemeConfig for S {
     }
 }
 
-/// What may be expected where two flows meet at a port of 100 Gbit/s, 6 us there and back, with the default
-/// knobs: the second comes when the first has the line. What is long is the law's own pace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conduct {
-    /// How long after the second flow began their shares are even, Jain's index above 0.95, and the
-    /// link is busy.
-    pub fair_within: Time,
-    /// How long after the second flow has stopped the first has the line again, but for a tenth.
-    pub recovers_within: Time,
-    /// What the queue never exceeds, the meeting at line rate included.
-    pub peak: Bytes,
-    /// What the queue stays below once they know of each other.
-    pub steady: Bytes,
+/// Returns the declaration of a scheme's parameter.
+fn parameter<S: Scheme>(name: &str) -> Option<ParameterOf<S>> {
+    S::parameters().into_iter().find(|it| it.info.name == name)
 }
 
 /// What makes up for packets that are lost.
@@ -156,9 +197,9 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// How a scheme's messages are carried.
+/// The transport that a scheme wants for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carriage {
+pub struct Transport {
     /// What makes up for losses.
     pub recovery: Recovery,
     /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
@@ -167,10 +208,10 @@ pub struct Carriage {
     pub slow_start: bool,
 }
 
-impl Default for Carriage {
-    /// As RDMA carries messages.
+impl Default for Transport {
+    /// Returns the transport of RDMA: go-back-N, one path, line rate from the start.
     fn default() -> Self {
-        Carriage { recovery: Recovery::GoBackN, subflows: 1, slow_start: false }
+        Transport { recovery: Recovery::GoBackN, subflows: 1, slow_start: false }
     }
 }
 
@@ -271,7 +312,7 @@ impl FromStr for SwitchProgram {
     }
 }
 
-/// What a scheme wants from the network and from the transport.
+/// What a scheme wants from the network and from the transport. [`Needs::of`] is the start of each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
     /// What switches run.
@@ -286,6 +327,30 @@ pub struct Needs {
     /// Whether the scheme's receiver half writes the ACK's grant field. Where it does not, the
     /// transport echoes the path id of the DATA packet there.
     pub grant: bool,
+    /// Which messages switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
+    pub deflection: Option<Deflection>,
+    /// The longest message that is sent before longer ones and has a priority class of its own; `None` if all
+    /// messages are treated alike.
+    pub short_first: Option<Bytes>,
+    /// The transport of its messages, where the experiment does not name another.
+    pub transport: Transport,
+}
+
+impl Needs {
+    /// Returns the needs of a scheme that wants this program in the switches, no telemetry, no marks and RDMA's
+    /// transport.
+    pub fn of(program: SwitchProgram) -> Needs {
+        Needs {
+            program,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            ecn: None,
+            grant: false,
+            deflection: None,
+            short_first: None,
+            transport: Transport::default(),
+        }
+    }
 }
 
 /// ECN thresholds of a port of rate `per`, in proportion for other rates: never a mark up to `kmin`
@@ -303,10 +368,10 @@ pub struct Marking {
     pub per: Bandwidth,
 }
 
-/// What [`Marking`] takes, for the help of knobs.
-pub(crate) const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
+/// What [`Marking`] takes, for the help of parameters.
+pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
-impl Setting for Marking {
+impl ParameterValue for Marking {
     fn read(text: &str) -> Result<Self, String> {
         let say = |e: ParseUnitError| e.to_string();
         let (thresholds, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
@@ -362,7 +427,7 @@ pub struct QueueLimit {
     pub per: Bandwidth,
 }
 
-impl Setting for QueueLimit {
+impl ParameterValue for QueueLimit {
     fn read(text: &str) -> Result<Self, String> {
         let say = |e: ParseUnitError| e.to_string();
         let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
@@ -652,7 +717,7 @@ pub trait Receiver: fmt::Debug + Send {
 
 /// The receiver half of schemes that add nothing to what the transport echoes.
 #[derive(Debug)]
-pub(crate) struct PlainReceiver;
+pub struct PlainReceiver;
 
 impl Receiver for PlainReceiver {
     fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {

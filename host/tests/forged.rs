@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::expectations::Expectations;
 use common::frames::from_peer;
 use common::{Faults, Net, RATE, addr, all_ways, rebuild};
 use rand::{Rng, RngExt, SeedableRng};
@@ -91,7 +92,7 @@ impl Pair {
 #[test]
 fn forged_feedback_is_survived() {
     let ways = all_ways();
-    let times = ways.iter().map(|(_, scheme)| scheme.conduct());
+    let times = ways.iter().map(|(_, scheme)| Expectations::of(&**scheme));
     let patience = times.map(|it| it.recovers_within + it.fair_within).max().expect("there are schemes");
     for (name, scheme) in ways {
         let mut rng = Pcg64Mcg::seed_from_u64(7);
@@ -115,7 +116,7 @@ fn forged_feedback_is_survived() {
 fn a_changing_path_is_survived() {
     for (name, scheme) in all_ways() {
         let mut pair = Pair::new(&scheme);
-        pair.net.run_until(scheme.conduct().fair_within);
+        pair.net.run_until(Expectations::of(&*scheme).fair_within);
         for path in 1..=10 {
             pair.net.faults = Faults { path, ..Faults::default() };
             pair.net.run_until(pair.net.now + Time::from_us(50));

@@ -18,7 +18,7 @@ fn gbps(rate: u64) -> Bandwidth {
     Bandwidth::from_gbps(rate)
 }
 
-/// The knobs of §1.8: the authors' RAI of 50 Mbit/s and minimum of 1 Gbit/s.
+/// The parameters of §1.8: the authors' RAI of 50 Mbit/s and minimum of 1 Gbit/s.
 fn golden(max_stage: &str, min_rate: &str) -> Arc<dyn SchemeConfig> {
     scheme("hpcc", &[("w_ai", "50Mbps"), ("min_rate", min_rate), ("max_stage", max_stage)])
 }
@@ -134,8 +134,8 @@ fn lhcs_literal_divides_once_more() {
 #[test]
 fn without_lhcs_fncc_is_hpcc() {
     let params = params(gbps(100), Time::from_us(12));
-    let run = |name: &str, knobs: &[(&str, &str)], first: Hop| {
-        let mut probe = Probe::new(&*scheme(name, knobs), &params);
+    let run = |name: &str, parameters: &[(&str, &str)], first: Hop| {
+        let mut probe = Probe::new(&*scheme(name, parameters), &params);
         probe.concurrency = 4;
         congested(&mut probe, first)
     };

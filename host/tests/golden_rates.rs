@@ -7,6 +7,7 @@ use common::probe::{Probe, params};
 use common::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
+use weir_host::schemes::Registry;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -68,8 +69,9 @@ fn dcqcn_alpha_decays() {
 /// fast steps less one, additive by timer alone, hyper once the byte counter has also passed F.
 #[test]
 fn dcqcn_stages() {
-    let knobs = [("byte_counter", "1KB"), ("r_hai", "200Mbps"), ("r_ai", "40Mbps"), ("alpha_timer", "1s")];
-    let mut probe = probe(&scheme("dcqcn", &knobs), gbps(40));
+    let parameters =
+        [("byte_counter", "1KB"), ("r_hai", "200Mbps"), ("r_ai", "40Mbps"), ("alpha_timer", "1s")];
+    let mut probe = probe(&scheme("dcqcn", &parameters), gbps(40));
     let start = probe.now;
     probe.sender.on_cnp(start);
     let cut = probe.sender.on_cnp(start);
@@ -196,19 +198,19 @@ fn dcqcn_simulator_alpha() {
 
 /// §5: which marks a variant asks for, by the paper's 40 Gbit/s and HPCC's 25 Gbit/s.
 #[test]
-fn marking_follows_the_variant_and_the_knob() {
-    let marking = |name: &str, knobs: &[(&str, &str)]| {
-        let ecn = scheme(name, knobs).needs().ecn.unwrap();
+fn marking_follows_the_variant_and_the_parameter() {
+    let marking = |name: &str, parameters: &[(&str, &str)]| {
+        let ecn = scheme(name, parameters).needs().ecn.unwrap();
         (ecn.kmin.get(), ecn.kmax.get(), ecn.pmax.get(), ecn.per)
     };
     assert_eq!(marking("dcqcn", &[]), (5_000, 200_000, 0.01, gbps(40)));
     assert_eq!(marking("dcqcn", &[("variant", "simulator")]), (100_000, 400_000, 0.2, gbps(25)));
     assert_eq!(marking("dctcp", &[]), (30_000, 30_000, 1.0, gbps(10)));
-    let knob = [("ecn", "40KB-1000KB:1/40Gbps"), ("variant", "simulator")];
-    assert_eq!(marking("dcqcn", &knob), (40_000, 1_000_000, 1.0, gbps(40)));
-    assert_eq!(scheme("dcqcn", &knob).get("ecn").as_deref(), Some("40KB-1MB:1/40Gbps"));
+    let parameter = [("ecn", "40KB-1000KB:1/40Gbps"), ("variant", "simulator")];
+    assert_eq!(marking("dcqcn", &parameter), (40_000, 1_000_000, 1.0, gbps(40)));
+    assert_eq!(scheme("dcqcn", &parameter).get("ecn").as_deref(), Some("40KB-1MB:1/40Gbps"));
     for bad in ["30KB", "30KB/0bps", "9KB-8KB:1/1Gbps", "1KB-2KB/1Gbps", "1KB-2KB:1.1/1Gbps", "1KB:1/1Gbps"] {
-        let error = weir_host::schemes::from_name_and_knobs("dctcp", &[("ecn", bad)]).unwrap_err();
+        let error = Registry::builtin().make("dctcp", &[("ecn", bad)]).unwrap_err();
         assert!(error.to_string().contains("it takes K/rate"), "{error}");
     }
 }
@@ -217,9 +219,10 @@ fn marking_follows_the_variant_and_the_knob() {
 /// gradient of .546875 and 5.630625, then 120 us a gradient of 2.6934 and the floor.
 #[test]
 fn timely_vector() {
-    let knobs = [("variant", "simulator"), ("delta", "10Mbps"), ("min_rtt", "20us"), ("min_rate", "1Gbps")];
+    let parameters =
+        [("variant", "simulator"), ("delta", "10Mbps"), ("min_rtt", "20us"), ("min_rate", "1Gbps")];
     let nic = Bandwidth::from_mbps(10_010);
-    let mut probe = probe(&scheme("timely", &knobs), nic);
+    let mut probe = probe(&scheme("timely", &parameters), nic);
     let mut next = |rtt: u64| {
         probe.rtt = Some(us(rtt));
         probe.commit(&[])
@@ -235,9 +238,9 @@ fn timely_vector() {
 /// §6.1: the thresholds, and hyperactive increase after five completions with a falling RTT.
 #[test]
 fn timely_thresholds_and_hai() {
-    let knobs =
+    let parameters =
         [("variant", "paper"), ("ewma", "1"), ("delta", "10Mbps"), ("segment", "1KB"), ("min_rate", "1Mbps")];
-    let mut probe = probe(&scheme("timely", &knobs), gbps(10));
+    let mut probe = probe(&scheme("timely", &parameters), gbps(10));
     let mut next = |rtt: u64| {
         probe.rtt = Some(us(rtt));
         probe.ack(&[]).rate.as_bps()
@@ -273,10 +276,10 @@ fn timely_samples_segments() {
 /// §6.3: between the thresholds w = 2g + 1/2, error = (rtt - T_low)/T_low.
 #[test]
 fn timely_patched_law() {
-    let knobs =
+    let parameters =
         [("ewma", "1"), ("delta", "10Mbps"), ("segment", "1KB"), ("min_rtt", "20us"), ("patch_beta", "0.1")];
     let run = |rtts: &[u64]| {
-        let mut probe = probe(&scheme("timely", &knobs), gbps(10));
+        let mut probe = probe(&scheme("timely", &parameters), gbps(10));
         let mut rate = 0.0;
         for &rtt in rtts {
             // A whole minimum RTT apart, so that nothing is scaled.

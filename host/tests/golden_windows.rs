@@ -22,8 +22,8 @@ struct Windows {
 }
 
 impl Windows {
-    fn new(name: &str, knobs: &[(&str, &str)]) -> Windows {
-        let scheme = scheme(name, knobs);
+    fn new(name: &str, parameters: &[(&str, &str)]) -> Windows {
+        let scheme = scheme(name, parameters);
         let control = scheme.coupled(&params(Bandwidth::from_gbps(10), Time::from_us(100)));
         Windows { control, acked: [0; 4], rtts: [100; 4] }
     }
@@ -151,8 +151,8 @@ fn amp_suppresses_and_releases() {
 /// §10: a subflow that has not answered, or that repairs a loss, keeps the count at zero; `ssr: off` never suppresses.
 #[test]
 fn amp_waits_for_all_subflows_and_for_repairs() {
-    for (knobs, repair) in [(&[][..], Repair::Timeout), (&[("ssr", "off")][..], Repair::None)] {
-        let mut it = Windows::new("amp", knobs);
+    for (parameters, repair) in [(&[][..], Repair::Timeout), (&[("ssr", "off")][..], Repair::None)] {
+        let mut it = Windows::new("amp", parameters);
         for _ in 0..100 {
             (0..3).for_each(|subflow| it.ack(subflow, true, Repair::None));
             it.ack(3, true, repair);

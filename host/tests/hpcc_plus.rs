@@ -183,8 +183,8 @@ fn the_sender_takes_the_window() {
 /// What the ways cost: two flows for a millisecond. Rx-HPCC sends a tenth of the ACKs; probes are few.
 #[test]
 fn less_telemetry_and_fewer_acks() {
-    let run = |knob: (&str, &str), every: u32| -> (HostStats, HostStats) {
-        let mut net = Net::with(3, &scheme("hpcc++", &[knob]), 1, |config| config.ack_every = every);
+    let run = |parameter: (&str, &str), every: u32| -> (HostStats, HostStats) {
+        let mut net = Net::with(3, &scheme("hpcc++", &[parameter]), 1, |config| config.ack_every = every);
         net.open(0, 2, None);
         net.open(1, 2, None);
         net.run_until(Time::from_ms(1));
@@ -223,8 +223,8 @@ fn another_port_is_another_hop() {
 /// Draft §9.4: sojourn / T stands for qLen / (B*T). 6 us of 12 is what 75 KB are at 100 Gbit/s.
 #[test]
 fn sojourn_time_counts_like_the_queue_it_is() {
-    let run = |knob: &str, format: RecordFormat, queue: u32| {
-        let mut probe = Probe::new(&*scheme("hpcc++", &[("queue", knob)]), &params(RATE, us(12)));
+    let run = |parameter: &str, format: RecordFormat, queue: u32| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("queue", parameter)]), &params(RATE, us(12)));
         probe.format = format;
         probe.commit(&[hop(100, 0, 0, queue)]);
         probe.commit(&[hop(100, 12_000, 150_000, queue)])
@@ -235,7 +235,7 @@ fn sojourn_time_counts_like_the_queue_it_is() {
     assert!(by_time.rate < RATE);
 }
 
-/// Records on the wire, with ids and time; what the knobs ask for stands in every DATA packet, and in the ACK.
+/// Records on the wire, with ids and time; what the parameters ask for stands in every DATA packet, and in the ACK.
 #[test]
 fn the_format_travels_with_the_records() {
     for (queue, bits) in [("length", 1), ("sojourn", 3)] {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::expectations::Expectations;
 use common::{BASE_RTT, Net, addr, rebuild};
 use std::sync::Arc;
 use weir_host::policy::{
@@ -9,7 +10,7 @@ use weir_host::policy::{
     default_trickle,
 };
 use weir_host::scheme::{SchemeConfig, SwitchProgram};
-use weir_host::schemes::{from_name_and_knobs, registry};
+use weir_host::schemes::Registry;
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN, POLICY_GROUP, POLICY_GROUP_MAC};
 use weir_host::{DropReason, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
 use weir_units::{Bytes, Time};
@@ -19,7 +20,7 @@ fn key() -> PolicyKey {
 }
 
 fn scheme(name: &str) -> Arc<dyn SchemeConfig> {
-    from_name_and_knobs::<&str, &str>(name, &[]).unwrap()
+    Registry::builtin().get(name).unwrap()
 }
 
 fn with_policy(config: &mut HostConfig) {
@@ -55,9 +56,9 @@ fn set(net: &mut Net, host: usize, edits: &[(&str, &str)]) -> Result<PolicyId, P
     id
 }
 
-/// Flows under way in both directions; a knob is set at one host, all hosts run it, all flows end.
+/// Flows under way in both directions; a parameter is set at one host, all hosts run it, all flows end.
 #[test]
-fn a_knob_that_is_set_at_one_host_reaches_all_while_flows_run() {
+fn a_parameter_that_is_set_at_one_host_reaches_all_while_flows_run() {
     let mut net = net(5, "hpcc");
     let flows =
         [(0, 1), (2, 1), (1, 3)].map(|(from, to)| (from, net.open(from, to, Some(Bytes::from_kb(20_000)))));
@@ -89,11 +90,11 @@ fn a_knob_that_is_set_at_one_host_reaches_all_while_flows_run() {
 /// Every scheme of the registry: two flows share a port, something about the scheme changes, they go on and do not start
 /// again at line rate.
 #[test]
-fn flows_of_every_scheme_go_on_with_other_knobs() {
-    for make in registry() {
-        let name = make().name();
+fn flows_of_every_scheme_go_on_with_other_parameters() {
+    for scheme in Registry::builtin().schemes() {
+        let name = scheme.name();
         let mut net = net(4, name);
-        let conduct = make().conduct();
+        let conduct = Expectations::of(&*scheme);
         let flows = [0, 1].map(|from| (from, net.open(from, 2, None)));
         net.run_until(conduct.fair_within + Time::from_ms(1));
         let acked =
@@ -101,9 +102,9 @@ fn flows_of_every_scheme_go_on_with_other_knobs() {
         let start = acked(&net);
         net.run_until(net.now + Time::from_us(300));
         let rate_before = acked(&net) - start;
-        // The first knob that the switches need not know of.
+        // The first parameter that the switches need not know of.
         let edits = [("min_rate", "nic/900"), ("min_window", "3"), ("start", "0.4")];
-        let edit = edits.iter().find(|edit| make().get(edit.0).is_some()).copied();
+        let edit = edits.iter().find(|edit| scheme.get(edit.0).is_some()).copied();
         let edit = edit.unwrap_or(("eta", "0.94"));
         let id = set(&mut net, 3, &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
         net.peak.fill(0);
@@ -218,7 +219,7 @@ fn what_the_switches_do_not_do_is_refused() {
         let error = host.set_policy(Time::ZERO, &[(key, value)]).unwrap_err();
         assert_eq!(error, PolicyError::Refused(why), "{running} {key}={value}");
         assert_eq!(host.policy().unwrap().node.held().id.version, 0, "nothing was set");
-        let policy = Policy::of(&*scheme(running)).edit(&[(key, value)]).unwrap();
+        let policy = Policy::of(&*scheme(running)).edit(&Registry::builtin(), &[(key, value)]).unwrap();
         host.receive(Time::from_us(1), &frame_of(&policy, 1), 0);
         let id = PolicyId { version: 1, writer: addr(9).into() };
         assert_eq!(
@@ -234,9 +235,9 @@ fn what_the_switches_do_not_do_is_refused() {
         assert_eq!(host.policy().unwrap().refused, None, "{running}");
         assert!(runs(&host).is_some());
     }
-    // A knob of a later build.
+    // A parameter of a later build.
     let mut policy = Policy::of(&*scheme("hpcc"));
-    policy.knobs.insert("warp".to_owned(), "9".to_owned());
+    policy.parameters.insert("warp".to_owned(), "9".to_owned());
     let mut host = lone_host("hpcc", Bytes::new(1_518));
     host.receive(Time::from_us(1), &frame_of(&policy, 1), 0);
     assert_eq!(host.policy().unwrap().refused, Some(Unknown));

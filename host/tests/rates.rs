@@ -45,8 +45,10 @@ fn roccs_worked_numbers() {
 
 #[test]
 fn rcps_worked_number() {
-    let knobs = [("period", "20us"), ("rtt", "20us"), ("gamma", "1")];
-    let Some(PortLaw::Rcp(law)) = scheme("rcp", &knobs).port_law(us(10)) else { panic!("rcp has rcp's law") };
+    let parameters = [("period", "20us"), ("rtt", "20us"), ("gamma", "1")];
+    let Some(PortLaw::Rcp(law)) = scheme("rcp", &parameters).port_law(us(10)) else {
+        panic!("rcp has rcp's law")
+    };
     let next = rcp(&law, 10e9, 5e9, 12e9, 50e3, us(20));
     assert!((next - 0.6e9).abs() < 1.0, "{next}");
     let Some(PortLaw::Rcp(law)) = scheme("rcp", &[]).port_law(us(10)) else { panic!("rcp has rcp's law") };
@@ -97,7 +99,7 @@ fn forged_rates_do_little() {
     assert_eq!((drops(&rocc, DropReason::WrongPeer), drops(&rocc, DropReason::UnknownFlow)), (2, 1));
     assert_eq!((rate(&rocc, flow), rocc.stats().rates_received), (RATE, 0));
     give(&mut rocc, us(2), &notice(0, 3, 1), &[]);
-    assert_eq!(rate(&rocc, flow), RATE / 1000, "the knob min_rate");
+    assert_eq!(rate(&rocc, flow), RATE / 1000, "the parameter min_rate");
     give(&mut rocc, us(3), &notice(u32::MAX, 3, 1), &[]);
     assert_eq!(rate(&rocc, flow), RATE);
 

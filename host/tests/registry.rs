@@ -1,15 +1,16 @@
 //! Every scheme of the registry, also those written after this test: what any sender half must
-//! hold, its knobs, and a small fabric.
+//! hold, its parameters, and a small fabric.
 
 mod common;
 
+use common::expectations::Expectations;
 use common::probe::{Probe, hop, params};
 use common::{Faults, Net, RATE, all_schemes, all_ways};
 use proptest::prelude::*;
 use std::sync::Arc;
-use weir_host::knob::KnobError;
-use weir_host::scheme::{Conduct, LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryOn};
-use weir_host::schemes::{SchemeError, from_name_and_knobs, registry};
+use weir_host::parameter::{Parameter, ParameterError};
+use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryOn};
+use weir_host::schemes::{Registry, SchemeError};
 use weir_host::telemetry::{Clock, Hop};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -21,7 +22,7 @@ fn flows_start_at_line_rate() {
         for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
             let start = scheme.sender(&params(nic, T)).decision();
             assert_eq!(start.rate, nic, "{}", scheme.name());
-            let slow = scheme.carriage().slow_start;
+            let slow = scheme.needs().transport.slow_start;
             assert!(slow || start.window >= nic.bytes_in(T), "{}: {}", scheme.name(), start.window);
             assert!(
                 !slow || start.window < nic.bytes_in(T) || nic < RATE,
@@ -61,7 +62,7 @@ proptest! {
             1..60,
         ),
     ) {
-        let scheme = which.get(registry())();
+        let scheme = which.get(&all_schemes()).clone();
         let nic = Bandwidth::from_bps(nic);
         let mut params = params(nic, T);
         params.clock = clock;
@@ -91,7 +92,7 @@ proptest! {
             };
             prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
             // A window that starts small grows while it is filled: the probe has 100 packets on their way.
-            let most = if scheme.carriage().slow_start { Bytes::new(102_000) } else { start.window };
+            let most = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
             prop_assert!(decision.window <= most, "{:?}", decision);
             prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
         }
@@ -247,7 +248,7 @@ fn jain(shares: &[f64]) -> f64 {
 #[test]
 fn two_flows_share_a_port() {
     for (name, scheme) in all_ways() {
-        let Conduct { fair_within, recovers_within, peak, steady } = scheme.conduct();
+        let Expectations { fair_within, recovers_within, peak, steady } = Expectations::of(&*scheme);
         let mut net = Net::star(3, &scheme);
         let first = net.open(0, 2, None);
         net.run_until(Time::from_us(300));
@@ -287,7 +288,7 @@ fn two_flows(name: &str, scheme: &Arc<dyn SchemeConfig>, faults: Faults, ack_eve
     let mut net = Net::with(3, scheme, 1, |config| config.ack_every = ack_every);
     net.faults = faults;
     let flows = [net.open(0, 2, None), net.open(1, 2, None)];
-    net.run_until(scheme.conduct().fair_within);
+    net.run_until(Expectations::of(&**scheme).fair_within);
     let acked = |net: &Net| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
     let before = acked(&net);
     net.run_until(net.now + Time::from_ms(1));
@@ -354,54 +355,52 @@ fn a_pause_longer_than_a_wrap() {
     }
 }
 
-/// Each knob's default reads back as itself, is what a fresh scheme has, and nonsense is refused
+/// Each parameter's default reads back as itself, is what a fresh scheme has, and nonsense is refused
 /// with the range and without a change.
 #[test]
-fn knobs_are_what_they_say() {
-    for make in registry() {
-        let mut scheme = make();
+fn parameters_are_read_and_written() {
+    for mut scheme in Registry::builtin().schemes() {
         let name = scheme.name();
         let mut names = Vec::new();
-        for knob in scheme.knobs() {
-            assert_eq!(scheme.get(knob.name).as_deref(), Some(knob.default), "{name} {}", knob.name);
-            scheme.set(knob.name, knob.default).unwrap();
-            assert_eq!(scheme.get(knob.name).as_deref(), Some(knob.default), "{name} {}", knob.name);
+        for Parameter { info, default } in scheme.parameters() {
+            let default = default.as_str();
+            assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
+            scheme.set(info.name, default).unwrap();
+            assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
             for nonsense in ["", "nonsense", "-1", "NaN"] {
-                let error = scheme.set(knob.name, nonsense).unwrap_err();
-                assert!(matches!(&error, KnobError::BadValue { knob: k, .. } if *k == knob.name));
-                assert!(error.to_string().contains(knob.range), "{error}");
-                assert_eq!(scheme.get(knob.name).as_deref(), Some(knob.default));
+                let error = scheme.set(info.name, nonsense).unwrap_err();
+                assert!(
+                    matches!(&error, ParameterError::BadValue { parameter, .. } if *parameter == info.name)
+                );
+                assert!(error.to_string().contains(info.range), "{error}");
+                assert_eq!(scheme.get(info.name).as_deref(), Some(default));
             }
-            for text in [knob.unit, knob.range, knob.symbol, knob.source, knob.help] {
-                assert!(!text.is_empty(), "{name} {}", knob.name);
+            for text in [info.unit, info.range, info.symbol, info.source, info.help] {
+                assert!(!text.is_empty(), "{name} {}", info.name);
             }
-            names.push(knob.name);
+            names.push(info.name);
         }
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), count, "{name} has a knob twice");
+        assert_eq!(names.len(), count, "{name} has a parameter twice");
         let unknown = scheme.set("colour", "red").unwrap_err();
-        assert!(matches!(unknown, KnobError::Unknown { .. }));
+        assert!(matches!(unknown, ParameterError::Unknown { .. }));
         assert_eq!(scheme.get("colour"), None);
     }
 }
 
 #[test]
 fn schemes_are_made_by_name() {
-    let tuned = from_name_and_knobs("fncc", &[("lhcs", "off"), ("eta", "90%")]).unwrap();
+    let tuned = Registry::builtin().make("fncc", &[("lhcs", "off"), ("eta", "90%")]).unwrap();
     assert_eq!(tuned.get("lhcs").as_deref(), Some("off"));
     assert_eq!(tuned.get("eta").as_deref(), Some("0.9"));
-    let error = from_name_and_knobs::<&str, &str>("bbr", &[]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "there is no scheme \"bbr\", there are hpcc, hpcc++, fncc, dcqcn, timely, dctcp, dasr, dart, iofd, weir, rocc, rcp, \
-         expresspass, \
-         uncoupled, amp, xmp, dcm, mptcp"
-    );
-    let error = from_name_and_knobs("hpcc", &[("lhcs", "off")]).unwrap_err();
-    assert!(matches!(error, SchemeError::Knob(KnobError::Unknown { scheme: "hpcc", .. })));
-    assert!(error.to_string().starts_with("hpcc has no knob \"lhcs\", it has eta, "), "{error}");
-    let error = from_name_and_knobs("fncc", &[("beta", "2")]).unwrap_err();
+    let error = Registry::builtin().get("bbr").unwrap_err();
+    let known: Vec<_> = Registry::builtin().names().collect();
+    assert_eq!(error.to_string(), format!("there is no scheme \"bbr\", there are {}", known.join(", ")));
+    let error = Registry::builtin().make("hpcc", &[("lhcs", "off")]).unwrap_err();
+    assert!(matches!(error, SchemeError::Parameter(ParameterError::Unknown { scheme: "hpcc", .. })));
+    assert!(error.to_string().starts_with("hpcc has no parameter \"lhcs\", it has eta, "), "{error}");
+    let error = Registry::builtin().make("fncc", &[("beta", "2")]).unwrap_err();
     assert_eq!(error.to_string(), "beta: 2 is out of range, it takes 0.01 to 1");
 }

@@ -74,7 +74,7 @@ pub fn plan_options(
     if let Some(law) = scheme.config.port_law(base_rtt) {
         laws::put(&law, &experiment.topology, tick, &mut options)?;
     }
-    let short = scheme.config.short_first().is_some();
+    let short = scheme.config.needs().short_first.is_some();
     Ok(options.first(First { short, feedback: experiment.spec.ack_priority }))
 }
 
@@ -234,6 +234,7 @@ fn build_host(
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.registry = experiment.registry.clone();
     config.program = spec.program;
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;

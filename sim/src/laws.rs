@@ -147,7 +147,7 @@ fn credits(law: &CreditLaw, port: Port) -> Result<PortRow, LawError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_host::schemes::from_name_and_knobs;
+    use weir_host::schemes::Registry;
 
     const NS: Time = Time::from_ns(1);
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn law(name: &str) -> PortLaw {
-        from_name_and_knobs::<&str, &str>(name, &[]).unwrap().port_law(Time::from_us(20)).unwrap()
+        Registry::builtin().get(name).unwrap().port_law(Time::from_us(20)).unwrap()
     }
 
     /// RoCC at 100 Gbit/s: 300, 600, 660 KB; 10 to 10,000 units of 10 Mbit/s; 0.45 and 2.25 units per 600 B.
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn laws_fit_slow_ports() {
         let mbps = Bandwidth::from_mbps(10);
-        let slow = from_name_and_knobs("rocc", &[("period", "400ms")]).unwrap();
+        let slow = Registry::builtin().make("rocc", &[("period", "400ms")]).unwrap();
         let slow = slow.port_law(Time::from_ms(100)).unwrap();
         let PortRow::Rocc { period, qref, fmin, fmax, alpha, .. } =
             row(&slow, mbps, Time::from_us(1)).unwrap()

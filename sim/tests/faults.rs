@@ -101,7 +101,7 @@ fn says_what_is_wrong() {
     says("faults: [{kind: flood}]", "unknown variant");
     says("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: nothing is changed");
     says("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
-    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "hpcc has no knob \"etta\"");
+    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "hpcc has no parameter \"etta\"");
     says("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
     says("policy: {key: short}", "policy.key");
     says("policy: {imin: 0}", "imin");

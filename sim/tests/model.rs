@@ -25,9 +25,9 @@ fn rates_shrink_times_grow_and_bytes_stay() {
     assert_eq!((model.flows[1].start, model.spec.observe.interval), (Time::from_secs(3), Time::from_ms(10)));
     assert!(model.topology.links.iter().all(|l| l.rate == Bandwidth::from_mbps(10)));
     assert!(model.topology.links.iter().all(|l| l.delay == Time::from_ms(15)));
-    let knob = |name| model.schemes[0].config.get(name).unwrap();
+    let parameter = |name| model.schemes[0].config.get(name).unwrap();
     assert_eq!(
-        (knob("base_rtt"), knob("min_rate"), knob("w_ai")),
+        (parameter("base_rtt"), parameter("min_rate"), parameter("w_ai")),
         ("130ms".into(), "10Kbps".into(), "80B".into())
     );
     assert_eq!((model.spec.mtu, &model.flows[0].name), (file.spec.mtu, &file.flows[0].name));

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use weir_host::DropReason;
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
-use weir_host::schemes;
+use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
 use weir_sim::medium::{Medium, address};
 use weir_units::Time;
@@ -25,7 +25,7 @@ fn nodes(count: usize, k: u32, loss: f64) -> Medium {
 }
 
 fn policy(eta: &str) -> Policy {
-    Policy::of(&*schemes::from_name_and_knobs("hpcc", &[("eta", eta)]).unwrap())
+    Policy::of(&*Registry::builtin().make("hpcc", &[("eta", eta)]).unwrap())
 }
 
 /// All quiet: intervals at their longest.
@@ -351,7 +351,7 @@ fn a_lifetime_is_counted_from_when_it_was_set() {
     let mut medium = Medium::new([vec![config(2); 7], vec![late]].concat(), DELAY, 0.0, 1);
     medium.sides[7] = 0;
     let set_at = medium.now;
-    let policy = policy("0.9").edit(&[("lifetime", "1s")]).unwrap();
+    let policy = policy("0.9").edit(&Registry::builtin(), &[("lifetime", "1s")]).unwrap();
     let id = medium.set(0, policy).unwrap();
     medium.run_until(LONGEST * 3);
     medium.sides[7] = 1;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use weir_host::scheme::SwitchProgram;
-use weir_host::schemes;
+use weir_host::schemes::Registry;
 use weir_sim::artifacts::Artifact;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::SchemeSummary;
@@ -34,8 +34,8 @@ fn run(scheme: &str, more: &str) -> (String, SchemeSummary) {
 #[test]
 fn weir_p4_does_what_each_schemes_own_program_does() {
     let (mut served, mut deflections, mut marks) = (Vec::new(), 0, 0);
-    for make in schemes::registry() {
-        let (name, needed) = (make().name(), make().needs().program);
+    for scheme in Registry::builtin().schemes() {
+        let (name, needed) = (scheme.name(), scheme.needs().program);
         if needed == SwitchProgram::Weir || !SwitchProgram::Weir.serves(needed) {
             continue;
         }

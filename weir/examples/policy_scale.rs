@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use weir::report::chart::{Axis, Chart, Line, Names, Size};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, default_trickle};
-use weir_host::schemes::from_name_and_knobs;
+use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
 use weir_sim::medium::Medium;
 use weir_units::Time;
@@ -38,7 +38,7 @@ fn longest() -> Time {
 }
 
 fn policy() -> Policy {
-    Policy::of(&*from_name_and_knobs("hpcc", &[("eta", "0.9")]).expect("there is"))
+    Policy::of(&*Registry::builtin().make("hpcc", &[("eta", "0.9")]).expect("there is"))
 }
 
 /// Mean over the seeds of what `of` makes of a quiet medium.

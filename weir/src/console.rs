@@ -3,6 +3,7 @@
 use crate::report::DirError;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use weir_host::schemes::Registry;
 use weir_sim::RunError;
 
 /// Why a command did not do what it was asked for. The message is one line: place, problem, remedy.
@@ -79,16 +80,19 @@ pub struct Console {
     pub styled: bool,
     /// Whether somebody watches standard error, so that progress is worth showing.
     pub watched: bool,
+    /// The schemes that this program knows.
+    pub registry: Registry,
 }
 
 impl Console {
-    /// The process's own. Styles follow <https://no-color.org>.
-    pub fn standard() -> Console {
+    /// The process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
+    pub fn standard(registry: Registry) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             out: Box::new(io::stdout().lock()),
             styled: io::stdout().is_terminal() && !plain,
             watched: io::stderr().is_terminal(),
+            registry,
         }
     }
 

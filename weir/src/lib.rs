@@ -3,6 +3,7 @@
 //! A command reads its input, asks the libraries to do the work and prints what came of it; nothing
 //! is computed here that another program could want. Nothing depends on this crate.
 
+mod cli;
 pub mod commands;
 pub mod console;
 pub mod files;
@@ -10,3 +11,5 @@ pub mod mininet;
 pub mod report;
 pub mod results;
 pub mod sweep;
+
+pub use cli::Cli;

@@ -171,7 +171,7 @@ fn checks_every_experiment_of_the_repository() {
 }
 
 #[test]
-fn schemes_tell_their_knobs() {
+fn schemes_tell_their_parameters() {
     let text = |args: &[&str]| {
         String::from_utf8(weir().args(args).assert().success().get_output().stdout.clone()).unwrap()
     };

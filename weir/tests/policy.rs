@@ -152,10 +152,10 @@ fn version(report: &Value) -> u64 {
     report["policies"][0]["version"].as_u64().expect("a version")
 }
 
-/// The value of a knob that flows follow.
-fn runs<'a>(report: &'a Value, knob: &str) -> &'a str {
+/// The value of a parameter that flows follow.
+fn runs<'a>(report: &'a Value, parameter: &str) -> &'a str {
     let scheme = report["scheme"].as_array().expect("a list");
-    scheme.iter().find(|entry| entry[0] == knob).and_then(|entry| entry[1].as_str()).unwrap_or("")
+    scheme.iter().find(|entry| entry[0] == parameter).and_then(|entry| entry[1].as_str()).unwrap_or("")
 }
 
 fn count(report: &Value, group: &str, name: &str) -> u64 {
@@ -200,7 +200,7 @@ fn what_is_wrong_is_said() {
     refused(&["policy", "show", "--via", "h1"], "there are h9");
 }
 
-/// One agent on a veth: what is set there holds after it was killed, with another start's knobs, and only with its key.
+/// One agent on a veth: what is set there holds after it was killed, with another start's parameters, and only with its key.
 fn a_policy_outlives_its_agent() {
     let place = Place::new("restart");
     let inside = ["-n", &place.namespace];
@@ -228,7 +228,7 @@ fn a_policy_outlives_its_agent() {
     // What cannot be is refused as a whole.
     let wrong: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),
-        (&["max_stage=4", "etta=1"], "no knob \"etta\""),
+        (&["max_stage=4", "etta=1"], "no parameter \"etta\""),
         (&["scheme=dctcp"], "needs another switch program"),
         (&["scheme=tcp"], "there is no scheme \"tcp\""),
     ];
@@ -246,7 +246,7 @@ fn a_policy_outlives_its_agent() {
     agent.signal("KILL");
     drop(agent);
     assert_eq!(place.sockets(), 1, "a name that nobody listens at");
-    // Started anew with other knobs.
+    // Started anew with other parameters.
     let agent = start(&[&key[..], &["--set", "eta=0.8"]].concat());
     until(PATIENCE, || match place.policy(&["show", "--via", "a"]).status.success() {
         true => Ok(()),

@@ -90,7 +90,7 @@ impl AgentConfig {
 
     /// UDP ports at which packets reach this host.
     pub(super) fn ports(&self) -> BTreeSet<u16> {
-        let subflows = self.host.scheme.carriage().subflows;
+        let subflows = self.host.scheme.needs().transport.subflows;
         let ports = |flow: &FlowPlan| {
             let first = flow.entropy_port;
             (0..subflows).map(move |subflow| subflow_port(first, subflow))

@@ -80,7 +80,7 @@ pub struct PolicyReport {
     pub addr: Ipv4Addr,
     /// Version and writer of what it runs; absent: what it was started with.
     pub runs: Option<(u64, Ipv4Addr)>,
-    /// The scheme that its flows follow, and all knobs.
+    /// The scheme that its flows follow, and all parameters.
     pub scheme: Vec<(String, String)>,
     /// Why it does not run what it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,8 +180,7 @@ pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport>
     let PolicyView { node, runs, refused } = host.policy()?;
     let config = host.config();
     let scheme = &config.scheme;
-    let knobs = scheme.knobs().into_iter();
-    let knobs = knobs.filter_map(|knob| Some((knob.name.to_owned(), scheme.get(knob.name)?)));
+    let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
     let policies = match past {
         true => node.history().map(|record| entry(now, record)).collect(),
         false => vec![match node.history().next_back() {
@@ -203,7 +202,7 @@ pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport>
     Some(PolicyReport {
         addr: config.addr,
         runs: runs.map(|id| (id.version, id.writer())),
-        scheme: std::iter::once(("scheme".to_owned(), scheme.name().to_owned())).chain(knobs).collect(),
+        scheme: std::iter::once(("scheme".to_owned(), scheme.name().to_owned())).chain(parameters).collect(),
         refused: refused.map(|why| why.to_string()),
         policies,
         flows: host.flows(),

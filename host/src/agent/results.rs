@@ -17,8 +17,8 @@ pub struct AgentResults {
     pub addr: Ipv4Addr,
     /// Name of the scheme.
     pub scheme: String,
-    /// Every knob of the scheme.
-    pub knobs: BTreeMap<String, String>,
+    /// Every parameter of the scheme.
+    pub parameters: BTreeMap<String, String>,
     /// Rate of the NIC.
     pub rate_bps: u64,
     /// Largest frame.

@@ -318,13 +318,12 @@ impl Agent {
         }
         let host = &self.config.host;
         let scheme = &host.scheme;
-        let knobs = scheme.knobs().into_iter();
-        let knobs = knobs.filter_map(|knob| Some((knob.name.to_owned(), scheme.get(knob.name)?)));
+        let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
         AgentResults {
             iface: self.config.interface.name.clone(),
             addr: host.addr,
             scheme: scheme.name().to_owned(),
-            knobs: knobs.collect(),
+            parameters: parameters.collect(),
             rate_bps: host.nic_rate.as_bps(),
             mtu_bytes: host.mtu.get(),
             base_rtt_ns: host.base_rtt.as_ns(),

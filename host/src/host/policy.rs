@@ -56,7 +56,7 @@ impl Part {
 
     /// The host as it would be with a policy.
     fn with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
-        let scheme = policy.config().map_err(|_| PolicyRefusal::Unknown)?;
+        let scheme = policy.config(&self.told.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.told.base_rtt);
         let wanted = HostConfig { scheme, base_rtt, ..self.told.clone() };
         fits(&self.told, &wanted).map(|()| wanted)
@@ -181,7 +181,7 @@ impl Host {
     ) -> Result<PolicyId, PolicyError> {
         let part = self.policy.as_mut().ok_or(PolicyError::Off)?;
         let policy = part.node.held().policy.clone().unwrap_or_else(|| Policy::of(&*part.told.scheme));
-        let policy = policy.edit(edits)?;
+        let policy = policy.edit(&part.told.registry, edits)?;
         part.with(&policy).map_err(PolicyError::Refused)?;
         let id = part.node.set(now, policy)?;
         self.follow(now);

@@ -1,19 +1,19 @@
-use crate::knob::{KnobError, Setting};
+use crate::parameter::{ParameterError, ParameterValue};
 use crate::scheme::{Marking, SchemeConfig};
-use crate::schemes::{self, SchemeError};
+use crate::schemes::{Registry, SchemeError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// What hosts agree on. It says everything: knobs that stand at their defaults too, so that it means the same to a host
+/// What hosts agree on. It says everything: parameters that stand at their defaults too, so that it means the same to a host
 /// whose build has other defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Name of the scheme.
     pub scheme: String,
-    /// All its knobs, as [`SchemeConfig::get`] writes them.
-    pub knobs: BTreeMap<String, String>,
+    /// All its parameters, as [`SchemeConfig::get`] writes them.
+    pub parameters: BTreeMap<String, String>,
     /// `T`; `None`: what each host was told.
     pub base_rtt: Option<Time>,
     /// What switches are to mark by; `None`: what the scheme asks for. Hosts carry it; it is for whoever fills the
@@ -23,7 +23,7 @@ pub struct Policy {
     pub lifetime: Option<Time>,
 }
 
-/// The keys of [`Policy::edit`] that are not knobs.
+/// The keys of [`Policy::edit`] that are not parameters.
 pub(super) const SCHEME: &str = "scheme";
 const BASE_RTT: &str = "T";
 const ECN: &str = "ecn_thresholds";
@@ -32,27 +32,30 @@ const LIFETIME: &str = "lifetime";
 const HOST: &str = "host";
 const SCHEMES: &str = "scheme";
 const FOREVER: &str = "forever";
-/// The knob by which schemes ask for thresholds.
-const ECN_KNOB: &str = "ecn";
+/// The parameter by which schemes ask for thresholds.
+const ECN_PARAMETER: &str = "ecn";
 
 impl Policy {
     /// What a host with this scheme runs, and nothing else.
     pub fn of(scheme: &dyn SchemeConfig) -> Policy {
-        let knobs = scheme.knobs().into_iter();
-        let knobs = knobs.filter_map(|knob| Some((knob.name.to_owned(), scheme.get(knob.name)?)));
-        let (scheme, knobs) = (scheme.name().to_owned(), knobs.collect());
-        Policy { scheme, knobs, base_rtt: None, ecn: None, lifetime: None }
+        let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
+        let (scheme, parameters) = (scheme.name().to_owned(), parameters.collect());
+        Policy { scheme, parameters, base_rtt: None, ecn: None, lifetime: None }
     }
 
-    /// The same with some keys changed: `scheme` (whose knobs then stand at their defaults), `T` (a time or `host`),
-    /// `ecn_thresholds` (as the knob `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), or any knob of the
+    /// The same with some keys changed: `scheme` (whose parameters then stand at their defaults), `T` (a time or `host`),
+    /// `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), or any parameter of the
     /// scheme. The order of edits does not matter.
-    pub fn edit<K: AsRef<str>, V: AsRef<str>>(&self, edits: &[(K, V)]) -> Result<Policy, PolicyError> {
+    pub fn edit<K: AsRef<str>, V: AsRef<str>>(
+        &self,
+        registry: &Registry,
+        edits: &[(K, V)],
+    ) -> Result<Policy, PolicyError> {
         let mut policy = self.clone();
         let edits = || edits.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
         for (_, name) in edits().filter(|(key, _)| *key == SCHEME) {
             if name != policy.scheme {
-                let scheme = schemes::from_name_and_knobs::<&str, &str>(name, &[])?;
+                let scheme = registry.get(name)?;
                 policy = Policy {
                     base_rtt: self.base_rtt,
                     ecn: self.ecn,
@@ -61,8 +64,8 @@ impl Policy {
                 };
             }
         }
-        let mut knobs: Vec<(&str, &str)> =
-            policy.knobs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let mut parameters: Vec<(&str, &str)> =
+            policy.parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         for (key, value) in edits() {
             let bad = |why: String| PolicyError::Value { key: key.to_owned(), why };
             match key {
@@ -70,25 +73,25 @@ impl Policy {
                 BASE_RTT => policy.base_rtt = optional(value, HOST).map_err(bad)?,
                 ECN => policy.ecn = optional(value, SCHEMES).map_err(bad)?,
                 LIFETIME => policy.lifetime = optional(value, FOREVER).map_err(bad)?,
-                knob => knobs.push((knob, value)),
+                parameter => parameters.push((parameter, value)),
             }
         }
         // Read and written again, so that equal policies have equal bytes.
-        let scheme = schemes::from_name_and_knobs(&policy.scheme, &knobs)?;
-        policy.knobs = Policy::of(&*scheme).knobs;
+        let scheme = registry.make(&policy.scheme, &parameters)?;
+        policy.parameters = Policy::of(&*scheme).parameters;
         Ok(policy)
     }
 
-    /// The scheme, its knobs set. Where it asks for marks it asks for those of the policy.
-    pub fn config(&self) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
-        let mut knobs: Vec<(&str, String)> =
-            self.knobs.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+    /// The scheme, its parameters set. Where it asks for marks it asks for those of the policy.
+    pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
+        let mut parameters: Vec<(&str, String)> =
+            self.parameters.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
         if let Some(marking) = self.ecn
-            && let Some(asked) = knobs.iter_mut().find(|(knob, _)| *knob == ECN_KNOB)
+            && let Some(asked) = parameters.iter_mut().find(|(parameter, _)| *parameter == ECN_PARAMETER)
         {
             asked.1 = marking.write();
         }
-        schemes::from_name_and_knobs(&self.scheme, &knobs)
+        registry.make(&self.scheme, &parameters)
     }
 
     /// Keys and values as [`edit`](Self::edit) takes them, the scheme's name first.
@@ -96,12 +99,12 @@ impl Policy {
         let or = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
         let own = [
             (SCHEME, self.scheme.clone()),
-            (BASE_RTT, or(self.base_rtt.map(Setting::write), HOST)),
-            (ECN, or(self.ecn.map(Setting::write), SCHEMES)),
-            (LIFETIME, or(self.lifetime.map(Setting::write), FOREVER)),
+            (BASE_RTT, or(self.base_rtt.map(ParameterValue::write), HOST)),
+            (ECN, or(self.ecn.map(ParameterValue::write), SCHEMES)),
+            (LIFETIME, or(self.lifetime.map(ParameterValue::write), FOREVER)),
         ];
         let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-        own.chain(self.knobs.clone()).collect()
+        own.chain(self.parameters.clone()).collect()
     }
 
     /// What of it differs from `other`, as [`entries`](Self::entries) of this one.
@@ -112,7 +115,7 @@ impl Policy {
 }
 
 /// A value, or nothing if it is `word`.
-fn optional<S: Setting>(text: &str, word: &str) -> Result<Option<S>, String> {
+fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
     if text == word { Ok(None) } else { S::read(text).map(Some) }
 }
 
@@ -127,7 +130,7 @@ impl fmt::Display for Policy {
 /// Why there is no such policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No such scheme or knob, or no such value of a knob.
+    /// No such scheme or parameter, or no such value of a parameter.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
     /// A value of another key that cannot be.
@@ -157,8 +160,8 @@ pub enum PolicyError {
     Off,
 }
 
-impl From<KnobError> for PolicyError {
-    fn from(error: KnobError) -> Self {
+impl From<ParameterError> for PolicyError {
+    fn from(error: ParameterError) -> Self {
         PolicyError::Scheme(error.into())
     }
 }
@@ -168,13 +171,15 @@ mod tests {
     use super::*;
 
     fn hpcc() -> Policy {
-        Policy::of(&*schemes::from_name_and_knobs::<&str, &str>("hpcc", &[]).unwrap())
+        Policy::of(&*Registry::builtin().get("hpcc").unwrap())
     }
 
     #[test]
     fn edits_are_read_and_written_again() {
-        let policy = hpcc().edit(&[("eta", "0.90"), ("T", "13000ns"), ("lifetime", "1min")]).unwrap();
-        assert_eq!(policy.knobs["eta"], "0.9");
+        let policy = hpcc()
+            .edit(&Registry::builtin(), &[("eta", "0.90"), ("T", "13000ns"), ("lifetime", "1min")])
+            .unwrap();
+        assert_eq!(policy.parameters["eta"], "0.9");
         assert_eq!((policy.base_rtt, policy.lifetime), (Some(Time::from_us(13)), Some(Time::from_secs(60))));
         let changed = policy.differs(&hpcc());
         assert_eq!(
@@ -183,52 +188,59 @@ mod tests {
         );
         // And back.
         let back = [("T", "host"), ("lifetime", "forever"), ("eta", "0.95")];
-        assert_eq!(policy.edit(&back).unwrap(), hpcc());
-        assert_eq!(policy.edit(&policy.entries()).unwrap(), policy);
+        assert_eq!(policy.edit(&Registry::builtin(), &back).unwrap(), hpcc());
+        assert_eq!(policy.edit(&Registry::builtin(), &policy.entries()).unwrap(), policy);
     }
 
     #[test]
     fn another_scheme_begins_with_its_defaults() {
-        let policy = hpcc().edit(&[("alpha", "1.1"), ("scheme", "fncc")]).unwrap();
-        assert_eq!((policy.scheme.as_str(), policy.knobs["alpha"].as_str()), ("fncc", "1.1"));
-        assert!(!policy.knobs.contains_key("multi_rate"));
+        let policy = hpcc().edit(&Registry::builtin(), &[("alpha", "1.1"), ("scheme", "fncc")]).unwrap();
+        assert_eq!((policy.scheme.as_str(), policy.parameters["alpha"].as_str()), ("fncc", "1.1"));
+        assert!(!policy.parameters.contains_key("multi_rate"));
         // Naming the present one is no change of it.
-        let tuned = hpcc().edit(&[("eta", "0.9")]).unwrap();
-        assert_eq!(tuned.edit(&[("scheme", "hpcc")]).unwrap(), tuned);
+        let tuned = hpcc().edit(&Registry::builtin(), &[("eta", "0.9")]).unwrap();
+        assert_eq!(tuned.edit(&Registry::builtin(), &[("scheme", "hpcc")]).unwrap(), tuned);
     }
 
     #[test]
     fn thresholds_reach_the_scheme() {
-        let dctcp = Policy::of(&*schemes::from_name_and_knobs::<&str, &str>("dctcp", &[]).unwrap());
-        let policy = dctcp.edit(&[("ecn_thresholds", "60KB/10Gbps")]).unwrap();
-        assert_eq!(policy.config().unwrap().needs().ecn, policy.ecn);
-        assert_eq!(policy.knobs, dctcp.knobs);
+        let dctcp = Policy::of(&*Registry::builtin().get("dctcp").unwrap());
+        let policy = dctcp.edit(&Registry::builtin(), &[("ecn_thresholds", "60KB/10Gbps")]).unwrap();
+        assert_eq!(policy.config(&Registry::builtin()).unwrap().needs().ecn, policy.ecn);
+        assert_eq!(policy.parameters, dctcp.parameters);
         // A scheme that does not look at marks carries them.
-        assert!(hpcc().edit(&[("ecn_thresholds", "60KB/10Gbps")]).unwrap().config().is_ok());
+        assert!(
+            hpcc()
+                .edit(&Registry::builtin(), &[("ecn_thresholds", "60KB/10Gbps")])
+                .unwrap()
+                .config(&Registry::builtin())
+                .is_ok()
+        );
     }
 
     #[test]
     fn says_what_is_wrong() {
-        let wrong = |key: &str, value: &str| hpcc().edit(&[(key, value)]).unwrap_err().to_string();
+        let wrong = |key: &str, value: &str| {
+            hpcc().edit(&Registry::builtin(), &[(key, value)]).unwrap_err().to_string()
+        };
         assert!(wrong("eta", "9").starts_with("eta: "));
-        assert!(wrong("etta", "0.9").starts_with("hpcc has no knob \"etta\""));
+        assert!(wrong("etta", "0.9").starts_with("hpcc has no parameter \"etta\""));
         assert!(wrong("scheme", "tcp").starts_with("there is no scheme \"tcp\""));
         assert!(wrong("T", "0").starts_with("T: "));
         assert!(wrong("lifetime", "long").starts_with("lifetime: "));
         assert!(wrong("ecn_thresholds", "60KB").starts_with("ecn_thresholds: "));
     }
 
-    /// No knob may have the name of a policy's own key.
+    /// No parameter may have the name of a policy's own key.
     #[test]
     fn keys_do_not_collide() {
-        for make in schemes::registry() {
-            let scheme = make();
-            for knob in scheme.knobs() {
+        for scheme in Registry::builtin().schemes() {
+            for (parameter, _) in scheme.values() {
                 assert!(
-                    ![SCHEME, BASE_RTT, ECN, LIFETIME].contains(&knob.name),
+                    ![SCHEME, BASE_RTT, ECN, LIFETIME].contains(&parameter),
                     "{} {}",
                     scheme.name(),
-                    knob.name
+                    parameter
                 );
             }
         }

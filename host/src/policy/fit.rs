@@ -6,7 +6,7 @@ use std::fmt;
 /// Why a host holds a policy, and passes it on, but does not run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyRefusal {
-    /// This build has no such scheme, or the scheme no such knob or value.
+    /// This build has no such scheme, or the scheme no such parameter or value.
     Unknown,
     /// The scheme works with switches that run something else.
     SwitchProgram,
@@ -47,7 +47,7 @@ impl PolicyRefusal {
 impl fmt::Display for PolicyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PolicyRefusal::Unknown => "names a scheme, a knob or a value that this host does not know",
+            PolicyRefusal::Unknown => "names a scheme, a parameter or a value that this host does not know",
             PolicyRefusal::SwitchProgram => "needs another switch program",
             PolicyRefusal::SwitchTables => "needs other numbers in the switches' tables",
             PolicyRefusal::NoMarks => "needs marks, which the switches are not set to make",
@@ -63,7 +63,8 @@ pub(crate) fn fits(present: &HostConfig, wanted: &HostConfig) -> Result<(), Poli
     if !present.switch_program().serves(there.program) {
         return Err(PolicyRefusal::SwitchProgram);
     }
-    let deflects = |config: &HostConfig| config.scheme.deflection().map(|it| (it.threshold, it.lifetime));
+    let deflects =
+        |config: &HostConfig| config.scheme.needs().deflection.map(|it| (it.threshold, it.lifetime));
     let computes = |config: &HostConfig| config.scheme.port_law(config.base_rtt);
     // Records of another form take another action of the same program, at the demand of the packet; mirrors do not.
     let notices = |needs: &crate::scheme::Needs| needs.telemetry == crate::scheme::TelemetryOn::Notices;

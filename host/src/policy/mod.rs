@@ -1,6 +1,6 @@
 //! The parameters of congestion control as something that hosts agree on without a server.
 //!
-//! - [`Policy`]: what is agreed on: a scheme and its knobs, `T`, ECN thresholds, a lifetime. A value, edited by name.
+//! - [`Policy`]: what is agreed on: a scheme and its parameters, `T`, ECN thresholds, a lifetime. A value, edited by name.
 //! - `packet`: its one form on the wire, signed with a key that all hosts share.
 //! - [`PolicyNode`]: the protocol: what a host holds, what it makes of what it hears, when it speaks
 //!   ([`trickle`](crate::trickle)), what it remembers. It knows no flow and no frame.

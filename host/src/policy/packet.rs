@@ -15,7 +15,7 @@
 //!     8    T in ps, 0: each host's own
 //!     s    ECN thresholds, "": the scheme's own
 //!     s    scheme
-//!     1    number of knobs
+//!     1    number of parameters
 //!   2*s    name and value of each, by name, each name once
 //!    32  HMAC-SHA256 over "weir policy 1", the IPv4 source address and all of the above
 //! ```
@@ -25,7 +25,7 @@
 
 use super::key::{MAC_LEN, PolicyKey};
 use super::{Policy, PolicyError};
-use crate::knob::Setting;
+use crate::parameter::ParameterValue;
 use crate::scheme::Marking;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -105,10 +105,10 @@ impl Body {
         string(&mut out, &ecn.map_or_else(String::new, Marking::write))?;
         string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
         let none = BTreeMap::new();
-        let knobs = policy.map_or(&none, |policy| &policy.knobs);
-        let too_many = PolicyError::TooLong { bytes: knobs.len(), most: usize::from(u8::MAX) };
-        out.push(u8::try_from(knobs.len()).map_err(|_| too_many)?);
-        for (name, value) in knobs {
+        let parameters = policy.map_or(&none, |policy| &policy.parameters);
+        let too_many = PolicyError::TooLong { bytes: parameters.len(), most: usize::from(u8::MAX) };
+        out.push(u8::try_from(parameters.len()).map_err(|_| too_many)?);
+        for (name, value) in parameters {
             string(&mut out, name)?;
             string(&mut out, value)?;
         }
@@ -132,14 +132,14 @@ impl Body {
         };
         let scheme = take_string(&mut rest)?.to_owned();
         let [count] = take(&mut rest)?;
-        let mut knobs = BTreeMap::new();
+        let mut parameters = BTreeMap::new();
         for _ in 0..count {
             let (name, value) = (take_string(&mut rest)?, take_string(&mut rest)?);
-            knobs.insert(name.to_owned(), value.to_owned());
+            parameters.insert(name.to_owned(), value.to_owned());
         }
-        let policy = (id.version > 0).then_some(Policy { scheme, knobs, base_rtt, ecn, lifetime });
+        let policy = (id.version > 0).then_some(Policy { scheme, parameters, base_rtt, ecn, lifetime });
         let body = Body { id, parent, policy };
-        // One policy, one form: sorted knobs, nothing behind them, nothing at all in version 0.
+        // One policy, one form: sorted parameters, nothing behind them, nothing at all in version 0.
         (body.encode().ok()? == bytes).then_some(body)
     }
 }
@@ -241,7 +241,7 @@ pub(super) fn unseal<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schemes;
+    use crate::schemes::Registry;
     use proptest::prelude::*;
 
     const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -251,22 +251,22 @@ mod tests {
     }
 
     fn body(scheme: &str) -> Body {
-        let policy = Policy::of(&*schemes::from_name_and_knobs::<&str, &str>(scheme, &[]).unwrap());
+        let policy = Policy::of(&*Registry::builtin().get(scheme).unwrap());
         let edits = [("T", "13us"), ("lifetime", "1min"), ("ecn_thresholds", "100KB-400KB:0.2/25Gbps")];
-        let policy = policy.edit(&edits).unwrap();
+        let policy = policy.edit(&Registry::builtin(), &edits).unwrap();
         Body { id: PolicyId { version: 7, writer: 9 }, parent: Digest([5; 8]), policy: Some(policy) }
     }
 
     /// Every scheme's policy fits, with room for values that are longer than the defaults.
     #[test]
     fn every_policy_fits_its_packet_and_comes_back() {
-        for make in schemes::registry() {
-            let body = body(make().name());
+        for scheme in Registry::builtin().schemes() {
+            let body = body(scheme.name());
             let bytes = body.encode().unwrap();
             assert!(
                 HEAD_LEN + bytes.len() + MAC_LEN <= MAX_POLICY_PACKET * 2 / 3,
                 "{} {}",
-                make().name(),
+                scheme.name(),
                 bytes.len()
             );
             assert_eq!(Body::decode(&bytes), Some(body));
@@ -277,12 +277,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let mut long = body("hpcc");
-        let knobs = &mut long.policy.as_mut().unwrap().knobs;
-        knobs.insert("eta".to_owned(), "9".repeat(256));
+        let parameters = &mut long.policy.as_mut().unwrap().parameters;
+        parameters.insert("eta".to_owned(), "9".repeat(256));
         assert!(matches!(long.encode(), Err(PolicyError::TooLong { bytes: 256, most: 255 })));
-        let knobs = &mut long.policy.as_mut().unwrap().knobs;
-        for knob in knobs.values_mut() {
-            *knob = "9".repeat(200);
+        let parameters = &mut long.policy.as_mut().unwrap().parameters;
+        for parameter in parameters.values_mut() {
+            *parameter = "9".repeat(200);
         }
         assert!(matches!(long.encode(), Err(PolicyError::TooLong { most: MAX_POLICY_PACKET, .. })));
     }
@@ -318,9 +318,9 @@ mod tests {
         let mut nothing = good.clone();
         nothing[..8].fill(0);
         assert_eq!(Body::decode(&nothing), None);
-        // Knobs in another order, or twice.
+        // Parameters in another order, or twice.
         let base = Body {
-            policy: Some(Policy { knobs: BTreeMap::new(), ..body("hpcc").policy.unwrap() }),
+            policy: Some(Policy { parameters: BTreeMap::new(), ..body("hpcc").policy.unwrap() }),
             ..body("hpcc")
         };
         for names in [["b", "a"], ["a", "a"]] {

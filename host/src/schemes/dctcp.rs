@@ -6,16 +6,15 @@
 
 use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, OneOf, Setting, part};
+use crate::parameter::{OneOf, ParameterInfo, ParameterOf, ParameterValue, part};
 use crate::scheme::{
-    AckEvent, Alone, Carriage, Conduct, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking,
-    Needs, Pace, PlainReceiver, Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Alone, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, Pace, Scheme,
+    Sender, SwitchProgram, Transport,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
-/// DCTCP's knobs.
+/// DCTCP's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Dctcp {
     form: Form,
@@ -71,7 +70,7 @@ impl Increase {
     }
 }
 
-impl Setting for Increase {
+impl ParameterValue for Increase {
     fn read(text: &str) -> Result<Self, String> {
         if text == "packet" {
             return Ok(Increase::Packet);
@@ -92,13 +91,12 @@ impl Scheme for Dctcp {
     const NAME: &'static str = "dctcp";
     const ABOUT: &'static str = "DCTCP: slows down by the share of bytes that were marked in a round trip";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "form",
                     unit: "-",
-                    default: "rate",
                     range: "rate or window (TCP's, with slow start, over a network that loses packets)",
                     symbol: "-",
                     source: "HPCC simulator; RFC 8257",
@@ -106,11 +104,10 @@ impl Scheme for Dctcp {
                 },
                 |c: &mut Dctcp| &mut c.form,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "g",
                     unit: "-",
-                    default: "0.0625",
                     range: "0 to 1",
                     symbol: "g",
                     source: "DCTCP §3.3: 1/16",
@@ -119,11 +116,10 @@ impl Scheme for Dctcp {
                 0.0..=1.0,
                 |c: &mut Dctcp| &mut c.g,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "increase",
                     unit: "B",
-                    default: "packet",
                     range: "packet, a size (over T) or a rate",
                     symbol: "AI",
                     source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
@@ -131,11 +127,10 @@ impl Scheme for Dctcp {
                 },
                 |c: &mut Dctcp| &mut c.increase,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "ecn",
                     unit: "B",
-                    default: "30KB/10Gbps",
                     range: MARKING_RANGE,
                     symbol: "K",
                     source: "HPCC §5.1",
@@ -145,42 +140,20 @@ impl Scheme for Dctcp {
             ),
         ];
         let window = "HPCC simulator: BDP times rate over line rate";
-        let pacing = PacingConfig::knobs("varying", window);
+        let pacing = PacingConfig::parameters(window);
         own.into_iter()
             .chain(part(pacing, |c: &mut Dctcp| &mut c.pacing))
-            .chain(part(WindowsConfig::window_knobs(), |c: &mut Dctcp| &mut c.windows))
+            .chain(part(WindowsConfig::window_parameters(), |c: &mut Dctcp| &mut c.windows))
             .collect()
     }
     fn needs(&self) -> Needs {
         Needs {
-            program: SwitchProgram::Ecn,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
             ecn: Some(self.ecn),
-            grant: false,
-        }
-    }
-    /// The queue swings about K, 300 KB at 100 Gbit/s.
-    fn conduct(&self) -> Conduct {
-        if self.form == Form::Window {
-            return Conduct {
-                fair_within: Time::from_ms(30),
-                recovers_within: Time::from_ms(1),
-                peak: Bytes::from_kb(700),
-                steady: Bytes::from_kb(400),
-            };
-        }
-        Conduct {
-            fair_within: Time::from_ms(4),
-            recovers_within: Time::from_ms(1),
-            peak: Bytes::from_kb(450),
-            steady: Bytes::from_kb(400),
-        }
-    }
-    fn carriage(&self) -> Carriage {
-        match self.form {
-            Form::Rate => Carriage::default(),
-            Form::Window => self.windows.carriage(),
+            transport: match self.form {
+                Form::Rate => Transport::default(),
+                Form::Window => self.windows.transport(),
+            },
+            ..Needs::of(SwitchProgram::Ecn)
         }
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
@@ -205,9 +178,6 @@ impl Scheme for Dctcp {
             marked: 0,
             cut_at: None,
         })
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

@@ -5,17 +5,16 @@
 //! The feedback is that of the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
 
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf};
 use crate::law::{CREDIT_BYTES, CreditLaw, PortLaw};
+use crate::parameter::{ParameterInfo, ParameterOf};
 use crate::scheme::{
-    AckEvent, Conduct, Credit, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+    AckEvent, Credit, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    SwitchProgram,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_units::{Bandwidth, Time};
 
-/// ExpressPass' knobs.
+/// ExpressPass' parameters.
 #[derive(Clone, Debug)]
 pub(super) struct ExpressPass {
     share: f64,
@@ -50,11 +49,10 @@ impl Scheme for ExpressPass {
     const ABOUT: &'static str =
         "ExpressPass: receivers send credits, switches drop those there is no room for";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let knob = |name, default, range, symbol, source, help| Knob {
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let parameter = |name, range, symbol, source, help| ParameterInfo {
             name,
             unit: "-",
-            default,
             range,
             symbol,
             source,
@@ -62,10 +60,9 @@ impl Scheme for ExpressPass {
         };
         let script = "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others";
         vec![
-            KnobOf::number(
-                knob(
+            ParameterOf::number(
+                parameter(
                     "credit_share",
-                    "0.04",
                     "0.001 to 0.5",
                     "-",
                     "ExpressPass: 84 B of 84 + 1,538; here 66 B of 1,518 and twice 66, for the ACK",
@@ -74,12 +71,11 @@ impl Scheme for ExpressPass {
                 0.001..=0.5,
                 |c: &mut ExpressPass| &mut c.share,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     unit: "credits",
-                    ..knob(
+                    ..parameter(
                         "burst",
-                        "8",
                         "a count above 0",
                         "-",
                         "ExpressPass: a credit queue of 8",
@@ -88,22 +84,14 @@ impl Scheme for ExpressPass {
                 },
                 |c| &mut c.burst,
             ),
-            KnobOf::number(
-                knob(
-                    "start",
-                    "0.5",
-                    "0.001 to 1",
-                    "alpha",
-                    script,
-                    "A flow's first credit rate, of the most.",
-                ),
+            ParameterOf::number(
+                parameter("start", "0.001 to 1", "alpha", script, "A flow's first credit rate, of the most."),
                 0.001..=1.0,
                 |c| &mut c.start,
             ),
-            KnobOf::number(
-                knob(
+            ParameterOf::number(
+                parameter(
                     "weight",
-                    "0.5",
                     "0.001 to 0.5",
                     "w_init",
                     script,
@@ -112,10 +100,9 @@ impl Scheme for ExpressPass {
                 0.001..=MOST_WEIGHT,
                 |c| &mut c.weight,
             ),
-            KnobOf::number(
-                knob(
+            ParameterOf::number(
+                parameter(
                     "least_weight",
-                    "0.01",
                     "0.001 to 0.5",
                     "w_min",
                     "ExpressPass",
@@ -124,10 +111,9 @@ impl Scheme for ExpressPass {
                 0.001..=MOST_WEIGHT,
                 |c| &mut c.least_weight,
             ),
-            KnobOf::number(
-                knob(
+            ParameterOf::number(
+                parameter(
                     "target_loss",
-                    "0.125",
                     "0 to 0.9",
                     "-",
                     "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
@@ -136,10 +122,9 @@ impl Scheme for ExpressPass {
                 0.0..=0.9,
                 |c| &mut c.target_loss,
             ),
-            KnobOf::number(
-                knob(
+            ParameterOf::number(
+                parameter(
                     "jitter",
-                    "0.1",
                     "0 to 0.5",
                     "-",
                     "ours; ExpressPass advises jitter and gives none",
@@ -151,24 +136,10 @@ impl Scheme for ExpressPass {
         ]
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Xpass,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            ecn: None,
-            grant: false,
-        }
+        Needs::of(SwitchProgram::Xpass)
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
         Some(PortLaw::Credits(CreditLaw { share: self.share, burst: self.burst }))
-    }
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_ms(2),
-            recovers_within: Time::from_ms(1),
-            peak: Bytes::from_kb(100),
-            steady: Bytes::from_kb(50),
-        }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(CreditedSender(Pacing::new(&PacingConfig::new(Window::Off), flow)))

@@ -2,17 +2,16 @@
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
-use crate::knob::{EveryDequeue, Knob, KnobOf, OneOf, Or, part};
 use crate::law::PortLaw;
+use crate::parameter::{EveryDequeue, OneOf, Or, ParameterInfo, ParameterOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use weir_units::Time;
 
-/// FNCC's knobs.
+/// FNCC's parameters.
 #[derive(Clone, Debug)]
 pub struct Fncc {
     shared: InflightConfig,
@@ -54,13 +53,12 @@ impl Scheme for Fncc {
     const NAME: &'static str = "fncc";
     const ABOUT: &'static str = "FNCC: telemetry on ACKs as they return, and the receiver's number of flows";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "lhcs",
                     unit: "-",
-                    default: "direct",
                     range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
                     symbol: "LHCS",
                     source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
@@ -68,11 +66,10 @@ impl Scheme for Fncc {
                 },
                 |c: &mut Fncc| &mut c.lhcs,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "alpha",
                     unit: "-",
-                    default: "1.05",
                     range: "0 to 100",
                     symbol: "alpha",
                     source: "FNCC §3.2.2",
@@ -81,11 +78,10 @@ impl Scheme for Fncc {
                 0.0..=100.0,
                 |c| &mut c.alpha,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "beta",
                     unit: "-",
-                    default: "0.9",
                     range: "0.01 to 1",
                     symbol: "beta",
                     source: "FNCC §3.2.2",
@@ -94,11 +90,10 @@ impl Scheme for Fncc {
                 0.01..=1.0,
                 |c| &mut c.beta,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "refresh",
                     unit: "s",
-                    default: "dequeue",
                     range: "dequeue (whenever a packet leaves the port) or a time above 0",
                     symbol: "-",
                     source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",
@@ -107,25 +102,16 @@ impl Scheme for Fncc {
                 |c| &mut c.refresh,
             ),
         ];
-        part(inflight::knobs(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
+        part(inflight::parameters(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Fncc,
-            telemetry: TelemetryOn::Acks,
-            records: RecordFormat::ENTRY,
-            ecn: None,
-            grant: false,
-        }
+        Needs { telemetry: TelemetryOn::Acks, ..Needs::of(SwitchProgram::Fncc) }
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
         match self.refresh {
             Or::Word(_) => None,
             Or::Value(period) => Some(PortLaw::IntRefresh(period)),
         }
-    }
-    fn conduct(&self) -> Conduct {
-        inflight::CONDUCT
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(FnccSender {

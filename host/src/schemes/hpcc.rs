@@ -4,16 +4,14 @@
 //! The algorithm is the shared core's; this file says what HPCC wants from the network.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::knob::{Knob, KnobOf, part};
+use crate::parameter::{ParameterInfo, ParameterOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+    AckEvent, Decision, FlowParams, Needs, Pace, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use weir_units::Time;
 
-/// HPCC's knobs.
+/// HPCC's parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Hpcc {
     shared: InflightConfig,
@@ -24,12 +22,11 @@ impl Scheme for Hpcc {
     const NAME: &'static str = "hpcc";
     const ABOUT: &'static str = "HPCC: telemetry on data packets, echoed by the receiver";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let own = KnobOf::new(
-            Knob {
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let own = ParameterOf::new(
+            ParameterInfo {
                 name: "multi_rate",
                 unit: "-",
-                default: "off",
                 range: "on or off",
                 symbol: "-",
                 source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
@@ -37,25 +34,13 @@ impl Scheme for Hpcc {
             },
             |c: &mut Hpcc| &mut c.multi_rate,
         );
-        part(inflight::knobs(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
+        part(inflight::parameters(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Hpcc,
-            telemetry: TelemetryOn::Data,
-            records: RecordFormat::ENTRY,
-            ecn: None,
-            grant: false,
-        }
-    }
-    fn conduct(&self) -> Conduct {
-        inflight::CONDUCT
+        Needs { telemetry: TelemetryOn::Data, ..Needs::of(SwitchProgram::Hpcc) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(HpccSender(Inflight::new(&self.shared, flow, self.multi_rate)))
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

@@ -4,16 +4,16 @@
 //! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::knob::{Knob, KnobOf, OneOf, part};
+use crate::parameter::{OneOf, ParameterInfo, ParameterOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
-/// HPCC++'s knobs.
+/// HPCC++'s parameters.
 #[derive(Clone, Debug)]
 pub(super) struct HpccPlus {
     shared: InflightConfig,
@@ -75,13 +75,12 @@ impl Scheme for HpccPlus {
     const ABOUT: &'static str =
         "HPCC++: HPCC with telemetry per packet, per round trip or on probes, or at the receiver";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "telemetry",
                     unit: "-",
-                    default: "packet",
                     range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
                     symbol: "-",
                     source: "HPCC++ draft §6, §6.1",
@@ -89,23 +88,21 @@ impl Scheme for HpccPlus {
                 },
                 |c: &mut HpccPlus| &mut c.telemetry,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "compute",
                     unit: "-",
-                    default: "sender",
-                    range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the knob telemetry says)",
+                    range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the parameter telemetry says)",
                     symbol: "-",
                     source: "HPCC++ draft §6.2",
                     help: "Who computes the window.",
                 },
                 |c: &mut HpccPlus| &mut c.at,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "queue",
                     unit: "-",
-                    default: "length",
                     range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
                     symbol: "qlen",
                     source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
@@ -114,7 +111,9 @@ impl Scheme for HpccPlus {
                 |c: &mut HpccPlus| &mut c.queue,
             ),
         ];
-        part(inflight::knobs(inflight::W_AI_REPORTED), |c: &mut HpccPlus| &mut c.shared).chain(own).collect()
+        part(inflight::parameters(inflight::W_AI_REPORTED), |c: &mut HpccPlus| &mut c.shared)
+            .chain(own)
+            .collect()
     }
     fn needs(&self) -> Needs {
         let telemetry = match (self.at, self.telemetry) {
@@ -127,16 +126,11 @@ impl Scheme for HpccPlus {
             Queued::Sojourn => RecordFormat::LINK.and(RecordFormat::SOJOURN),
         };
         Needs {
-            program: SwitchProgram::HpccPlus,
             telemetry,
             records,
-            ecn: None,
             grant: self.at == Computes::Receiver,
+            ..Needs::of(SwitchProgram::HpccPlus)
         }
-    }
-    /// A twentieth of the window is shared as additive increase, which is what the queue may hold.
-    fn conduct(&self) -> Conduct {
-        inflight::CONDUCT
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let core = Inflight::new(&self.shared, flow, false);

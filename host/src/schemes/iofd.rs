@@ -4,15 +4,14 @@
 //! The scheme of this name is IOFD alone: DCQCN sets the rates.
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint};
-use crate::knob::{Knob, KnobOf, Off, Or, Setting, part};
+use crate::parameter::{Off, Or, ParameterInfo, ParameterOf, ParameterValue, part};
 use crate::scheme::{
-    Conduct, Deflection, FlowParams, MARKING_RANGE, Marking, Needs, QueueLimit, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+    Deflection, FlowParams, MARKING_RANGE, Marking, Needs, QueueLimit, Receiver, Scheme, Sender,
+    SwitchProgram,
 };
-use crate::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// IOFD's knobs, a part of the schemes that have it.
+/// IOFD's parameters, a part of the schemes that have it.
 #[derive(Clone, Debug)]
 pub(super) struct Iofd {
     tokens: Tokens,
@@ -38,7 +37,7 @@ impl Default for Iofd {
 #[derive(Clone, Copy, Debug)]
 struct Tokens(u8);
 
-impl Setting for Tokens {
+impl ParameterValue for Tokens {
     fn read(text: &str) -> Result<Self, String> {
         const MOST: u8 = 15;
         let tokens = text.parse().ok().filter(|&tokens| tokens <= MOST);
@@ -60,26 +59,24 @@ pub(super) fn dart_marking() -> Marking {
 }
 
 /// Where switches mark, for schemes with Dart's threshold.
-pub(super) fn ecn_knob<C: 'static>(field: fn(&mut C) -> &mut Marking) -> KnobOf<C> {
-    let knob = Knob {
+pub(super) fn ecn_parameter<C: 'static>(field: fn(&mut C) -> &mut Marking) -> ParameterOf<C> {
+    let parameter = ParameterInfo {
         name: "ecn",
         unit: "B",
-        default: "22.5KB/10Gbps",
         range: MARKING_RANGE,
         symbol: "-",
         source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
         help: "Where switches mark, unless the experiment says.",
     };
-    KnobOf::new(knob, field)
+    ParameterOf::new(parameter, field)
 }
 
-pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
+pub(super) fn parameters() -> Vec<ParameterOf<Iofd>> {
     vec![
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "tokens",
                 unit: "times",
-                default: "4",
                 range: "0 to 15",
                 symbol: "-",
                 source: "Dart §VI: more than four deflections do not help",
@@ -87,11 +84,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
             },
             |c: &mut Iofd| &mut c.tokens,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "short",
                 unit: "B",
-                default: "8KB",
                 range: "a size above 0",
                 symbol: "-",
                 source: "Dart §VI: short messages have 2 to 8 KB",
@@ -99,11 +95,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
             },
             |c| &mut c.short,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "deflect_above",
                 unit: "B",
-                default: "15KB/10Gbps",
                 range: "size/rate",
                 symbol: "-",
                 source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
@@ -111,11 +106,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
             },
             |c| &mut c.threshold,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "deflect_at_hosts",
                 unit: "-",
-                default: "off",
                 range: "on or off",
                 symbol: "-",
                 source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
@@ -123,11 +117,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Iofd>> {
             },
             |c| &mut c.at_hosts,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "entry_lifetime",
                 unit: "s",
-                default: "off",
                 range: "off or a time above 0",
                 symbol: "-",
                 source: "ours: Dart relies on losslessness, where none gets lost",
@@ -168,25 +161,17 @@ impl Scheme for IofdOnly {
     const NAME: &'static str = "iofd";
     const ABOUT: &'static str = "IOFD (Dart) alone: short messages deflected in order, DCQCN for the rates";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let iofd = part(knobs(), |c: &mut IofdOnly| &mut c.iofd);
-        let below = part(dcqcn::knobs_below_dart(), |c: &mut IofdOnly| &mut c.dcqcn);
-        iofd.chain([ecn_knob(|c: &mut IofdOnly| &mut c.ecn)]).chain(below).collect()
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let iofd = part(parameters(), |c: &mut IofdOnly| &mut c.iofd);
+        let below = part(dcqcn::parameters_below_dart(), |c: &mut IofdOnly| &mut c.dcqcn);
+        iofd.chain([ecn_parameter(|c: &mut IofdOnly| &mut c.ecn)]).chain(below).collect()
     }
     fn needs(&self) -> Needs {
         Needs {
-            program: SwitchProgram::Dart,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
             ecn: Some(self.ecn),
-            grant: false,
+            deflection: Some(self.iofd.deflection()),
+            ..Needs::of(SwitchProgram::Dart)
         }
-    }
-    fn deflection(&self) -> Option<Deflection> {
-        Some(self.iofd.deflection())
-    }
-    fn conduct(&self) -> Conduct {
-        Scheme::conduct(&self.dcqcn)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.dcqcn, flow)

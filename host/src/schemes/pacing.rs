@@ -1,31 +1,30 @@
-//! What schemes share that regulate a rate: its limits, and the window that goes with it.
+//! Rate limits and the window that goes with a rate, for schemes that control a rate.
 
-use crate::knob::{Knob, KnobOf, OneOf, RateOf};
+use crate::parameter::{OneOf, ParameterInfo, ParameterOf, RateOf};
 use crate::scheme::{Decision, FlowParams};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The slowest that a scheme may make a flow: a knob of all schemes that set a rate or a window.
-pub(super) const MIN_RATE: Knob = Knob {
+/// The lowest rate of a flow: a parameter of all schemes that set a rate or a window.
+pub const MIN_RATE: ParameterInfo = ParameterInfo {
     name: "min_rate",
     unit: "bit/s",
-    default: "nic/1000",
     range: "a rate above 0, or nic/N",
     symbol: "-",
     source: "HPCC simulator config.txt: 100 Mbit/s at 100 Gbit/s",
     help: "A flow never gets slower than this.",
 };
 
-/// The knobs of a rate's limits.
+/// The parameters of rate limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PacingConfig {
+pub struct PacingConfig {
     min_rate: RateOf,
     window: Window,
 }
 
-/// What may be in flight beside the rate (HPCC simulator HAS_WIN, VAR_WIN).
+/// The window in addition to the rate (HPCC simulator HAS_WIN, VAR_WIN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Window {
-    /// Anything.
+pub enum Window {
+    /// No window.
     Off,
     /// Line rate times `T`.
     Fixed,
@@ -39,19 +38,19 @@ impl OneOf for Window {
 }
 
 impl PacingConfig {
+    /// Returns the defaults, with this window.
     pub fn new(window: Window) -> PacingConfig {
         PacingConfig { min_rate: RateOf::NicOver(1000), window }
     }
 
-    /// The knobs, with the default window and where it comes from.
-    pub fn knobs(window: &'static str, source: &'static str) -> Vec<KnobOf<PacingConfig>> {
+    /// Declares the parameters; `source` is that of the window's default.
+    pub fn parameters(source: &'static str) -> Vec<ParameterOf<PacingConfig>> {
         vec![
-            KnobOf::new(MIN_RATE, |c| &mut c.min_rate),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(MIN_RATE, |c| &mut c.min_rate),
+            ParameterOf::new(
+                ParameterInfo {
                     name: "window",
                     unit: "-",
-                    default: window,
                     range: "off, fixed (line rate times T) or varying (rate times T)",
                     symbol: "-",
                     source,
@@ -65,7 +64,7 @@ impl PacingConfig {
 
 /// A flow's limits. Rates are `f64` bit/s.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pacing {
+pub struct Pacing {
     min: f64,
     nic_rate: Bandwidth,
     window: Window,
@@ -73,23 +72,24 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
+    /// Returns the limits of one flow.
     pub fn new(config: &PacingConfig, flow: &FlowParams) -> Pacing {
         let line = flow.nic_rate.as_bps_f64();
         let min = config.min_rate.of(flow.nic_rate).as_bps_f64().clamp(1.0, line.max(1.0));
         Pacing { min, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
     }
 
-    /// Line rate.
+    /// Returns the NIC's rate in bit/s.
     pub fn line(&self) -> f64 {
         self.nic_rate.as_bps_f64()
     }
 
-    /// Between the minimum rate and line rate.
+    /// Limits a rate in bit/s to the range between the minimum and the NIC's rate.
     pub fn clamp(&self, rate: f64) -> f64 {
         rate.max(self.min).min(self.line())
     }
 
-    /// What the transport is told of a rate that was clamped.
+    /// Returns the decision for a rate, in bit/s, that [`clamp`](Self::clamp) has limited.
     pub fn decide(&self, rate: f64, timer: Option<Time>) -> Decision {
         let rate = Bandwidth::from_bps_f64(rate).clamp(Bandwidth::from_bps(1), self.nic_rate);
         let window = match self.window {

@@ -3,17 +3,13 @@
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use super::rocc::{OpenGrant, granted};
-use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, part};
 use crate::law::{PortLaw, RcpLaw};
-use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, Receiver, Scheme, Sender, SwitchProgram,
-    TelemetryOn,
-};
+use crate::parameter::{HostsOwn, OneOf, Or, ParameterInfo, ParameterOf, part};
+use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Pace, Receiver, Scheme, Sender, SwitchProgram};
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
-/// RCP's knobs.
+/// RCP's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Rcp {
     period: Or<HostsOwn, Time>,
@@ -60,13 +56,12 @@ impl Scheme for Rcp {
     const ABOUT: &'static str =
         "RCP: every port computes the rate of all its flows, ACKs bring the least of the path";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "period",
                     unit: "s",
-                    default: "host",
                     range: "host (the host's base RTT) or a time above 0",
                     symbol: "T",
                     source: "RCP ns-2: min(d, upd_timeslot)",
@@ -74,11 +69,10 @@ impl Scheme for Rcp {
                 },
                 |c: &mut Rcp| &mut c.period,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "rtt",
                     unit: "s",
-                    default: "host",
                     range: "host (the host's base RTT) or a time above 0",
                     symbol: "d",
                     source: "ours: RCP's routers average what packets say",
@@ -86,11 +80,10 @@ impl Scheme for Rcp {
                 },
                 |c: &mut Rcp| &mut c.rtt,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "alpha",
                     unit: "-",
-                    default: "0.4",
                     range: "0 to 10",
                     symbol: "alpha",
                     source: "RCP ns-2, rcp.cc; others have 0.1 to 1",
@@ -99,11 +92,10 @@ impl Scheme for Rcp {
                 0.0..=10.0,
                 |c: &mut Rcp| &mut c.alpha,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "beta",
                     unit: "-",
-                    default: "0.4",
                     range: "0 to 10",
                     symbol: "beta",
                     source: "RCP ns-2, rcp.cc; others have 0.2 to 1",
@@ -112,11 +104,10 @@ impl Scheme for Rcp {
                 0.0..=10.0,
                 |c: &mut Rcp| &mut c.beta,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "gamma",
                     unit: "-",
-                    default: "0.95",
                     range: "0.05 to 1",
                     symbol: "gamma",
                     source: "RCP ns-2: PHI, 0.95",
@@ -125,11 +116,10 @@ impl Scheme for Rcp {
                 0.05..=1.0,
                 |c: &mut Rcp| &mut c.target,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "start",
                     unit: "-",
-                    default: "line",
                     range: "line (line rate) or request (one packet, as RCP's SYN)",
                     symbol: "-",
                     source: "ours; RCP has a handshake",
@@ -138,17 +128,11 @@ impl Scheme for Rcp {
                 |c: &mut Rcp| &mut c.start,
             ),
         ];
-        let pacing = PacingConfig::knobs("off", "RCP regulates a rate");
+        let pacing = PacingConfig::parameters("RCP regulates a rate");
         own.into_iter().chain(part(pacing, |c: &mut Rcp| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Rcp,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            ecn: None,
-            grant: true,
-        }
+        Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
         Some(PortLaw::Rcp(RcpLaw {
@@ -159,14 +143,6 @@ impl Scheme for Rcp {
             target: self.target,
             floor: FLOOR,
         }))
-    }
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_ms(1),
-            recovers_within: Time::from_ms(1),
-            peak: Bytes::from_kb(300),
-            steady: Bytes::from_kb(50),
-        }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = Pacing::new(&self.pacing, flow);

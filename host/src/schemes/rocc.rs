@@ -1,20 +1,19 @@
 //! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
 //!
-//! The controller in the switch is [`RoccLaw`]; here are its knobs, and the source's half: take a rate that is
+//! The controller in the switch is [`RoccLaw`]; here are its parameters, and the source's half: take a rate that is
 //! lower, or of the port that limits the flow already; double when nothing is heard (schemes.md §8).
 
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, OneOf, part};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
+use crate::parameter::{OneOf, ParameterInfo, ParameterOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, RateEvent,
-    Receiver, Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, RateEvent, Receiver,
+    Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
-use weir_units::{Bytes, Time};
+use weir_units::Time;
 
-/// RoCC's knobs.
+/// RoCC's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Rocc {
     feedback: Way,
@@ -62,31 +61,28 @@ impl Scheme for Rocc {
     const NAME: &'static str = "rocc";
     const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let queue = |name, default, symbol, help| Knob {
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let queue = |name, symbol, help| ParameterInfo {
             name,
             unit: "-",
-            default,
             range: "0.01 to 100",
             symbol,
             source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
             help,
         };
-        let gain = |name, default, symbol, help| Knob {
+        let gain = |name, symbol, help| ParameterInfo {
             name,
             unit: "-",
-            default,
             range: "0 to 100",
             symbol,
             source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
             help,
         };
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "feedback",
                     unit: "-",
-                    default: "rate",
                     range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
                     symbol: "-",
                     source: "RoCC; on ACKs is ours",
@@ -94,11 +90,10 @@ impl Scheme for Rocc {
                 },
                 |c: &mut Rocc| &mut c.feedback,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "recovery",
                     unit: "s",
-                    default: "200us",
                     range: "a time above 0",
                     symbol: "-",
                     source: "ours: five periods; RoCC gives none",
@@ -106,11 +101,10 @@ impl Scheme for Rocc {
                 },
                 |c: &mut Rocc| &mut c.recovery,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "period",
                     unit: "s",
-                    default: "40us",
                     range: "a time above 0",
                     symbol: "T",
                     source: "RoCC, which advises 1 to 2 round trips",
@@ -118,67 +112,41 @@ impl Scheme for Rocc {
                 },
                 |c: &mut Rocc| &mut c.law.period,
             ),
-            KnobOf::number(
-                queue(
-                    "q_ref",
-                    "0.6",
-                    "Qref",
-                    "Where the queue settles, over what the port sends in a period.",
-                ),
+            ParameterOf::number(
+                queue("q_ref", "Qref", "Where the queue settles, over what the port sends in a period."),
                 0.01..=100.0,
                 |c| &mut c.law.q_ref,
             ),
-            KnobOf::number(
-                queue("q_mid", "1.2", "Qmid", "Growth in a period from which the rate is halved, likewise."),
+            ParameterOf::number(
+                queue("q_mid", "Qmid", "Growth in a period from which the rate is halved, likewise."),
                 0.01..=100.0,
                 |c| &mut c.law.q_mid,
             ),
-            KnobOf::number(
-                queue("q_max", "1.32", "Qmax", "Queue from which the rate falls to its least, likewise."),
+            ParameterOf::number(
+                queue("q_max", "Qmax", "Queue from which the rate falls to its least, likewise."),
                 0.01..=100.0,
                 |c| &mut c.law.q_max,
             ),
-            KnobOf::number(
-                gain("alpha", "0.45", "alpha", "Gain of the queue's distance from Qref."),
+            ParameterOf::number(
+                gain("alpha", "alpha", "Gain of the queue's distance from Qref."),
                 0.0..=100.0,
                 |c| &mut c.law.alpha,
             ),
-            KnobOf::number(gain("beta", "2.25", "beta", "Gain of the queue's growth."), 0.0..=100.0, |c| {
+            ParameterOf::number(gain("beta", "beta", "Gain of the queue's growth."), 0.0..=100.0, |c| {
                 &mut c.law.beta
             }),
         ];
-        let pacing = PacingConfig::knobs("off", "RoCC regulates a rate");
+        let pacing = PacingConfig::parameters("RoCC regulates a rate");
         own.into_iter().chain(part(pacing, |c: &mut Rocc| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
         match self.feedback {
-            Way::Notices => Needs {
-                program: SwitchProgram::Rocc,
-                telemetry: TelemetryOn::Notices,
-                records: RecordFormat::ENTRY,
-                ecn: None,
-                grant: false,
-            },
-            Way::Acks => Needs {
-                program: SwitchProgram::Rocc,
-                telemetry: TelemetryOn::Nothing,
-                records: RecordFormat::ENTRY,
-                ecn: None,
-                grant: true,
-            },
+            Way::Notices => Needs { telemetry: TelemetryOn::Notices, ..Needs::of(SwitchProgram::Rocc) },
+            Way::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
         }
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
         Some(PortLaw::Rocc(self.law))
-    }
-    /// The queue settles at Qref, 300 KB; two line rates meet for a period before the law can act.
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_ms(8),
-            recovers_within: Time::from_ms(8),
-            peak: Bytes::from_kb(1_200),
-            steady: Bytes::from_kb(400),
-        }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = Pacing::new(&self.pacing, flow);

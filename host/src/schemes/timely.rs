@@ -4,16 +4,14 @@
 //! and `simulator` (HPCC's), which have none.
 
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::knob::{HostsOwn, Knob, KnobOf, OneOf, Or, RateOf, Setting, Variants, part};
-use crate::scheme::{
-    AckEvent, Conduct, Decision, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+use crate::parameter::{
+    HostsOwn, OneOf, Or, ParameterInfo, ParameterOf, ParameterValue, RateOf, Variants, part,
 };
+use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Pace, Scheme, Sender, SwitchProgram};
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
-/// TIMELY's knobs.
+/// TIMELY's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Timely {
     variant: Variant,
@@ -45,9 +43,9 @@ impl OneOf for Variant {
 #[derive(Clone, Copy, Debug)]
 struct Weight(f64);
 
-impl Setting for Weight {
+impl ParameterValue for Weight {
     fn read(text: &str) -> Result<Self, String> {
-        crate::knob::number_in(text, &(0.0..=1.0)).map(Weight)
+        crate::parameter::number_in(text, &(0.0..=1.0)).map(Weight)
     }
     fn write(self) -> String {
         self.0.to_string()
@@ -100,13 +98,12 @@ impl Scheme for Timely {
     const NAME: &'static str = "timely";
     const ABOUT: &'static str = "TIMELY: follows the gradient of the round-trip time";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = vec![
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "variant",
                     unit: "-",
-                    default: "patched",
                     range: "patched, paper or simulator",
                     symbol: "-",
                     source: "Zhu et al., CoNEXT 2016: the paper's law has no fixed point",
@@ -114,11 +111,10 @@ impl Scheme for Timely {
                 },
                 |c: &mut Timely| &mut c.variant,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "ewma",
                     unit: "-",
-                    default: "variant",
                     range: "variant (patched 0.875, paper 0.02, simulator 0.875) or 0 to 1",
                     symbol: "alpha",
                     source: "TIMELY authors' snippet (the paper gives none); HPCC simulator; eRPC has 0.46",
@@ -126,11 +122,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.ewma,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "beta",
                     unit: "-",
-                    default: "0.8",
                     range: "0 to 1",
                     symbol: "beta",
                     source: "TIMELY §6",
@@ -139,11 +134,10 @@ impl Scheme for Timely {
                 0.0..=1.0,
                 |c| &mut c.beta,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "patch_beta",
                     unit: "-",
-                    default: "0.008",
                     range: "0 to 1",
                     symbol: "beta",
                     source: "Zhu et al., CoNEXT 2016, as others' simulators have it; eRPC has 0.26",
@@ -152,11 +146,10 @@ impl Scheme for Timely {
                 0.0..=1.0,
                 |c| &mut c.patch_beta,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "t_low",
                     unit: "s",
-                    default: "50us",
                     range: "a time above 0",
                     symbol: "T_low",
                     source: "TIMELY §6",
@@ -164,11 +157,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.t_low,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "t_high",
                     unit: "s",
-                    default: "500us",
                     range: "a time above 0",
                     symbol: "T_high",
                     source: "TIMELY §6",
@@ -176,11 +168,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.t_high,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "min_rtt",
                     unit: "s",
-                    default: "host",
                     range: "host (the host's base RTT) or a time above 0",
                     symbol: "minRTT",
                     source: "TIMELY §4.3; 20 us there and in the HPCC simulator",
@@ -188,11 +179,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.min_rtt,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "delta",
                     unit: "bit/s",
-                    default: "nic/1000",
                     range: "a rate above 0, or nic/N",
                     symbol: "delta",
                     source: "TIMELY §6: 10 Mbit/s at 10 Gbit/s; HPCC simulator run.py the same per rate",
@@ -200,11 +190,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.delta,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "segment",
                     unit: "B",
-                    default: "16KB",
                     range: "a size above 0",
                     symbol: "-",
                     source: "TIMELY §6",
@@ -212,11 +201,10 @@ impl Scheme for Timely {
                 },
                 |c| &mut c.segment,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "hai_after",
                     unit: "times",
-                    default: "5",
                     range: "a count above 0",
                     symbol: "N",
                     source: "TIMELY §4.3",
@@ -225,26 +213,11 @@ impl Scheme for Timely {
                 |c| &mut c.hai_after,
             ),
         ];
-        let pacing = PacingConfig::knobs("off", "TIMELY §5 regulates a rate");
+        let pacing = PacingConfig::parameters("TIMELY §5 regulates a rate");
         own.into_iter().chain(part(pacing, |c: &mut Timely| &mut c.pacing)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Ecn,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            ecn: None,
-            grant: false,
-        }
-    }
-    /// T_low alone is a queue of 550 KB. Until the gradient says so, the second flow comes at line rate.
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_ms(20),
-            recovers_within: Time::from_ms(20),
-            peak: Bytes::from_kb(4_500),
-            steady: Bytes::from_kb(1_400),
-        }
+        Needs::of(SwitchProgram::Ecn)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = Pacing::new(&self.pacing, flow);
@@ -257,9 +230,6 @@ impl Scheme for Timely {
             round_ends: 0,
             updated: Time::ZERO,
         })
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

@@ -6,12 +6,12 @@
 
 use super::fncc::Fncc;
 use super::iofd::{self, Iofd};
-use crate::knob::{KnobOf, part};
 use crate::law::PortLaw;
-use crate::scheme::{Conduct, Deflection, FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram};
+use crate::parameter::{ParameterOf, part};
+use crate::scheme::{FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram};
 use weir_units::Time;
 
-/// Its knobs are those of its parts.
+/// Its parameters are those of its parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weir {
     fncc: Fncc,
@@ -22,21 +22,16 @@ impl Scheme for Weir {
     const NAME: &'static str = "weir";
     const ABOUT: &'static str = "Weir: FNCC, and short messages deflected in order (IOFD)";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let fncc = part(<Fncc as Scheme>::knobs(), |c: &mut Weir| &mut c.fncc);
-        fncc.chain(part(iofd::knobs(), |c: &mut Weir| &mut c.iofd)).collect()
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let fncc = part(<Fncc as Scheme>::parameters(), |c: &mut Weir| &mut c.fncc);
+        fncc.chain(part(iofd::parameters(), |c: &mut Weir| &mut c.iofd)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { program: SwitchProgram::Weir, ..Scheme::needs(&self.fncc) }
+        let deflection = Some(self.iofd.deflection());
+        Needs { program: SwitchProgram::Weir, deflection, ..Scheme::needs(&self.fncc) }
     }
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
         Scheme::port_law(&self.fncc, base_rtt)
-    }
-    fn deflection(&self) -> Option<Deflection> {
-        Some(self.iofd.deflection())
-    }
-    fn conduct(&self) -> Conduct {
-        Scheme::conduct(&self.fncc)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.fncc, flow)

@@ -39,7 +39,8 @@ pub(super) fn data_repr(
     payload_len: u32,
 ) -> FrameRepr {
     let is_short = |longest| spec.size.is_some_and(|size| size <= longest);
-    let flags = if config.scheme.short_first().is_some_and(is_short) { Flags::EXPRESS } else { Flags::NONE };
+    let flags =
+        if config.scheme.needs().short_first.is_some_and(is_short) { Flags::EXPRESS } else { Flags::NONE };
     FrameRepr {
         source_mac: config.mac,
         destination_mac: spec.peer_mac,

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use weir_host::HostConfig;
 use weir_host::agent::results::AgentResults;
 use weir_host::agent::{Agent, AgentConfig, AgentError, FlowPlan, Interface, SPIN, StartAt, Until};
-use weir_host::{HostConfig, schemes};
+use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn main() -> ExitCode {
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 /// An agent's configuration on one side: 100 Mbit/s, 2 ms, HPCC, and ends after ten seconds.
 pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentError> {
     let interface = Interface::find(IFACE, None)?;
-    let scheme = schemes::from_name_and_knobs::<&str, &str>("hpcc", &[]).expect("there is hpcc");
+    let scheme = Registry::builtin().get("hpcc").expect("there is hpcc");
     let mut host = HostConfig::new(ADDRS[side], Bandwidth::from_mbps(100), Time::from_ms(2), scheme);
     host.mtu = interface.max_frame;
     Ok(AgentConfig {

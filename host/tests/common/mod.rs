@@ -7,6 +7,7 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub mod expectations;
 pub mod frames;
 pub mod law;
 pub mod probe;
@@ -18,6 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_host::law::PortLaw;
 use weir_host::scheme::{Marking, SchemeConfig, TelemetryOn};
+use weir_host::schemes::Registry;
 use weir_host::wire::{
     Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
     RecordFormat, WeirRepr, internet_checksum,
@@ -451,7 +453,7 @@ pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
 
 /// Every scheme with its defaults.
 pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
-    weir_host::schemes::registry().iter().map(|make| Arc::from(make())).collect()
+    Registry::builtin().schemes().map(Arc::from).collect()
 }
 
 /// Those, and every way of theirs that is another mechanism.
@@ -466,7 +468,9 @@ pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
         ("rcp", ("start", "request")),
         ("amp", ("subflows", "1")),
     ];
-    let tuned = tuned.map(|(name, knob)| (format!("{name} {}={}", knob.0, knob.1), scheme(name, &[knob])));
+    let tuned = tuned.map(|(name, parameter)| {
+        (format!("{name} {}={}", parameter.0, parameter.1), scheme(name, &[parameter]))
+    });
     all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
 }
 
@@ -476,6 +480,6 @@ pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
 }
 
 /// One scheme, tuned.
-pub fn scheme(name: &str, knobs: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
-    weir_host::schemes::from_name_and_knobs(name, knobs).expect("a good scheme")
+pub fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
+    Registry::builtin().make(name, parameters).expect("a good scheme")
 }

@@ -4,6 +4,7 @@ use super::{ExperimentError, ExperimentSpec, Scheme};
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use weir_controller::topology::{AsText, HostIx, SwitchIx, Topology};
+use weir_host::schemes::Registry;
 use weir_units::{Ratio, Time};
 
 /// A fault.
@@ -181,6 +182,7 @@ fn links(
 /// All that happens, by time; what happens at once in the order of the file, policies last.
 pub(super) fn resolve(
     spec: &ExperimentSpec,
+    registry: &Registry,
     topology: &Topology,
     schemes: &[Scheme],
     wrong: &impl Fn(&str, String) -> ExperimentError,
@@ -243,7 +245,7 @@ pub(super) fn resolve(
         }
     }
     if let Some(policy) = &spec.policy {
-        policy.check(topology, schemes, wrong)?;
+        policy.check(registry, topology, schemes, wrong)?;
         policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, What::Set(i)));
     }
     all.sort_by_key(|happening| happening.at); // stable

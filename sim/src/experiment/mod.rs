@@ -32,6 +32,7 @@ use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig, SwitchProgram};
+use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
@@ -107,7 +108,7 @@ pub struct Flow {
     pub incast: bool,
 }
 
-/// A scheme of an experiment, its knobs set.
+/// A scheme of an experiment, its parameters set.
 #[derive(Clone)]
 pub struct Scheme {
     /// Its name in the results.
@@ -136,24 +137,65 @@ pub struct Experiment {
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// How much slower it runs than it is written.
     pub scale: Scale,
+    /// The schemes that it can name.
+    pub registry: Registry,
     /// The keys as they are written: those of the original, if this is a model of it.
     written: ExperimentSpec,
 }
 
 impl Experiment {
-    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed from the command line.
+    /// As [`load_with`](Self::load_with), with the built-in schemes.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or anything in it is wrong.
     pub fn load(path: &Path, overrides: &[String], seed: Option<u64>) -> Result<Experiment, ExperimentError> {
+        Experiment::load_with(&Registry::builtin(), path, overrides, seed)
+    }
+
+    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed of the command line. Names of schemes are looked
+    /// up in `registry`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or anything in it is wrong.
+    pub fn load_with(
+        registry: &Registry,
+        path: &Path,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
         let stem =
             path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
-        Experiment::parse(&text, &file, &stem, overrides, seed)
+        Experiment::parse_with(registry, &text, &file, &stem, overrides, seed)
     }
 
-    /// As [`load`](Self::load), from text. `file` stands in messages, `default_name` names an
-    /// experiment that has no `name`.
+    /// As [`parse_with`](Self::parse_with), with the built-in schemes.
+    ///
+    /// # Errors
+    ///
+    /// If anything in the text is wrong.
     pub fn parse(
+        text: &str,
+        file: &str,
+        default_name: &str,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
+        Experiment::parse_with(&Registry::builtin(), text, file, default_name, overrides, seed)
+    }
+
+    /// As [`load_with`](Self::load_with), from text. `file` stands in messages and is what paths in the text are
+    /// relative to; `default_name` names an experiment that has no `name`.
+    ///
+    /// # Errors
+    ///
+    /// If anything in the text is wrong.
+    pub fn parse_with(
+        registry: &Registry,
         text: &str,
         file: &str,
         default_name: &str,
@@ -169,7 +211,7 @@ impl Experiment {
             spec.seed = seed;
         }
         let model_rate = spec.model_rate.take();
-        let experiment = resolve(spec, file)?;
+        let experiment = resolve(spec, file, registry)?;
         match model_rate {
             Some(rate) => experiment.at_rate(rate),
             None => Ok(experiment),
@@ -186,10 +228,10 @@ impl Experiment {
         let mut written = self.written.clone();
         let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
         if !scale.is_none() {
-            scale.apply(&mut spec);
+            scale.apply(&mut spec, &self.registry);
             written.model_rate = Some(rate);
         }
-        let model = resolve(spec, "the model").map_err(|error| refuse(error.to_string()))?;
+        let model = resolve(spec, "the model", &self.registry).map_err(|error| refuse(error.to_string()))?;
         Ok(Experiment { scale, written, ..model })
     }
 
@@ -207,7 +249,7 @@ impl Experiment {
 
     /// What makes up for losses while `scheme` runs.
     pub fn recovery(&self, scheme: &Scheme) -> Recovery {
-        self.spec.transport.recovery.map_or(scheme.config.carriage().recovery, Recovery::from)
+        self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
     }
 
     /// Flows whose rates are kept: the first, in order of start.
@@ -243,8 +285,8 @@ impl Experiment {
 
     /// When switches deflect while `scheme` runs, if they do; `tick` is of their clock.
     pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
-        let deflection = scheme.config.deflection()?;
-        // A lifetime is a knob, and was scaled as one.
+        let deflection = scheme.config.needs().deflection?;
+        // A lifetime is a parameter, and was scaled as one.
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
         let Deflection { threshold: QueueLimit { queue, per }, at_hosts, .. } = deflection;
         Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), at_hosts, lifetime })
@@ -252,15 +294,15 @@ impl Experiment {
 
     /// The class of feedback while `scheme` runs.
     pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
-        let short_first = scheme.config.short_first().is_some();
+        let short_first = scheme.config.needs().short_first.is_some();
         if self.spec.ack_priority { feedback_priority(short_first) } else { DATA_PRIORITY }
     }
 
     /// Priority queues of a port while `scheme` runs.
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
         let own = [
-            scheme.config.deflection().map(|_| ESCAPE_PRIORITY),
-            scheme.config.short_first().map(|_| EXPRESS_PRIORITY),
+            scheme.config.needs().deflection.map(|_| ESCAPE_PRIORITY),
+            scheme.config.needs().short_first.map(|_| EXPRESS_PRIORITY),
         ];
         own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
     }

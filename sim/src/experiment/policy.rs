@@ -8,6 +8,7 @@ use serde_with::serde_as;
 use std::collections::BTreeMap;
 use weir_controller::topology::{AsText, HostIx, Topology};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, default_trickle};
+use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
 use weir_units::Time;
 
@@ -65,7 +66,7 @@ pub struct SetSpec {
     pub at: Time,
     /// At which host.
     pub via: String,
-    /// What changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a knob of the scheme.
+    /// What changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a parameter of the scheme.
     #[serde(flatten)]
     pub edits: BTreeMap<String, Scalar>,
 }
@@ -114,6 +115,7 @@ impl PolicySpec {
     /// Whether it makes sense.
     pub(super) fn check(
         &self,
+        registry: &Registry,
         topology: &Topology,
         schemes: &[Scheme],
         wrong: &impl Fn(&str, String) -> ExperimentError,
@@ -136,7 +138,7 @@ impl PolicySpec {
         for (i, set) in self.set.iter().enumerate() {
             let place = format!("policy.set[{i}]");
             if set.edits.is_empty() {
-                return Err(wrong(&place, "nothing is changed, name a knob like eta: 0.9".to_owned()));
+                return Err(wrong(&place, "nothing is changed, name a parameter like eta: 0.9".to_owned()));
             }
             faults::host(topology, &set.via, &format!("{place}.via"), wrong)?;
         }
@@ -146,7 +148,7 @@ impl PolicySpec {
         for scheme in schemes {
             let mut policy = Policy::of(&*scheme.config);
             for (i, set) in &in_order {
-                let edited = policy.edit(&set.edits());
+                let edited = policy.edit(registry, &set.edits());
                 policy = edited.map_err(|e| wrong(&format!("policy.set[{i}]"), e.to_string()))?;
             }
         }

@@ -16,7 +16,7 @@ use weir_controller::import::import;
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
-use weir_host::schemes;
+use weir_host::schemes::Registry;
 use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
@@ -58,7 +58,11 @@ pub(super) fn read(text: &str, file: &str, overrides: &[String]) -> Result<Exper
     })
 }
 
-pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, ExperimentError> {
+pub(super) fn resolve(
+    spec: ExperimentSpec,
+    file: &str,
+    registry: &Registry,
+) -> Result<Experiment, ExperimentError> {
     let wrong = |place: &str, why: String| ExperimentError::Meaning {
         file: file.to_owned(),
         place: place.to_owned(),
@@ -68,7 +72,7 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
         return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
     }
     let topology = topology::build(&spec.topology).map_err(|e| wrong("topology", e.to_string()))?;
-    let schemes = resolve_schemes(&spec, &wrong)?;
+    let schemes = resolve_schemes(&spec, registry, &wrong)?;
     if spec.duration == Time::ZERO {
         return Err(wrong("duration", "nothing happens in no time, give a span like 1ms".to_owned()));
     }
@@ -82,7 +86,9 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
         ));
     }
     for (i, scheme) in schemes.iter().enumerate() {
-        if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) = scheme.config.deflection() {
+        if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) =
+            scheme.config.needs().deflection
+        {
             let config = DeflectionConfig { threshold: queue, per: Some(per), at_hosts: false, lifetime: 0 };
             for link in &topology.links {
                 config.limit(link.rate).map_err(|e| wrong(&format!("schemes[{i}]"), e.to_string()))?;
@@ -95,7 +101,7 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
         }
     }
     let flows = resolve_flows(&spec, &topology, &wrong)?;
-    let happenings = faults::resolve(&spec, &topology, &schemes, &wrong)?;
+    let happenings = faults::resolve(&spec, registry, &topology, &schemes, &wrong)?;
     let workloads = resolve_workloads(&spec, &topology, &wrong)?;
     if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
         return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
@@ -103,7 +109,7 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
     if !spec.observe.size_classes.is_sorted() {
         return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
     }
-    let own_schemes = resolve_own_schemes(&spec, &topology, &schemes, &wrong)?;
+    let own_schemes = resolve_own_schemes(&spec, registry, &topology, &schemes, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
@@ -117,6 +123,7 @@ pub(super) fn resolve(spec: ExperimentSpec, file: &str) -> Result<Experiment, Ex
         workloads,
         observed_ports,
         scale,
+        registry: registry.clone(),
         written,
     })
 }
@@ -127,6 +134,7 @@ pub(super) fn host_rate(topology: &Topology) -> Bandwidth {
 
 fn resolve_schemes(
     spec: &ExperimentSpec,
+    registry: &Registry,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Scheme>, ExperimentError> {
     if spec.schemes.is_empty() {
@@ -139,9 +147,8 @@ fn resolve_schemes(
     let mut resolved = Vec::new();
     for (i, entry) in spec.schemes.iter().enumerate() {
         let place = format!("schemes[{i}]");
-        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config =
-            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(&place, e.to_string()))?;
+        let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config = registry.make(&entry.scheme, &parameters).map_err(|e| wrong(&place, e.to_string()))?;
         if !labels.insert(entry.label.clone()) {
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
@@ -162,6 +169,7 @@ fn resolve_schemes(
 /// The schemes that flows and workloads bring with them, by sending host.
 fn resolve_own_schemes(
     spec: &ExperimentSpec,
+    registry: &Registry,
     topology: &Topology,
     schemes: &[Scheme],
     wrong: &impl Fn(&str, String) -> ExperimentError,
@@ -189,13 +197,12 @@ fn resolve_own_schemes(
             }
         }
         let Some(entry) = entry else { continue };
-        let knobs: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config =
-            schemes::from_name_and_knobs(&entry.scheme, &knobs).map_err(|e| wrong(place, e.to_string()))?;
+        let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let config = registry.make(&entry.scheme, &parameters).map_err(|e| wrong(place, e.to_string()))?;
         for beside in schemes {
             let (own, theirs) = (config.needs(), beside.config.needs());
             let same_recovery = spec.transport.recovery.is_some()
-                || config.carriage().recovery == beside.config.carriage().recovery;
+                || config.needs().transport.recovery == beside.config.needs().transport.recovery;
             if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
                 let why = format!(
                     "{} and {} want different things of the network or of receivers, they cannot run together",

@@ -86,7 +86,7 @@ pub struct SchemeEntry {
     pub scheme: String,
     /// Name in the results; the scheme's name if not given.
     pub label: String,
-    /// Knobs that differ from their defaults.
+    /// Parameters that differ from their defaults.
     pub set: BTreeMap<String, String>,
 }
 
@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for SchemeEntry {
     }
 }
 
-/// A knob's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
+/// A parameter's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
 #[derive(Clone, Debug)]
 pub struct Scalar(String);
 

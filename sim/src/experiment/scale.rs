@@ -7,7 +7,7 @@
 use super::{ExperimentSpec, OffOr};
 use std::fmt;
 use weir_controller::profile::EcnConfig;
-use weir_host::schemes;
+use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
 /// What a rate of the file is in the model.
@@ -50,14 +50,14 @@ impl Scale {
         EcnConfig { per: ecn.per.map(|per| self.rate(per)), ..ecn }
     }
 
-    /// A knob's value, if it is a time or a rate.
-    fn knob(self, value: &str) -> Option<String> {
+    /// A parameter's value, if it is a time or a rate.
+    fn parameter(self, value: &str) -> Option<String> {
         let time = value.parse().map(|time| self.time(time).to_string());
         time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))
     }
 
     /// Scales every time and every rate of an experiment; what a paper says of it no longer applies.
-    pub(super) fn apply(self, spec: &mut ExperimentSpec) {
+    pub(super) fn apply(self, spec: &mut ExperimentSpec, registry: &Registry) {
         let (rates, delays) = spec.topology.quantities();
         rates.into_iter().for_each(|rate| *rate = self.rate(*rate));
         delays.into_iter().for_each(|delay| *delay = self.time(*delay));
@@ -83,19 +83,18 @@ impl Scale {
         }
         let sets = spec.policy.iter_mut().flat_map(|policy| &mut policy.set);
         for value in sets.flat_map(|set| set.edits.values_mut()) {
-            if let Some(scaled) = self.knob(value.text()) {
+            if let Some(scaled) = self.parameter(value.text()) {
                 value.replace(scaled);
             }
         }
         for entry in spec.all_schemes_mut() {
             // The defaults too: a scheme may have a timer of its own.
-            let knobs: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let Ok(config) = schemes::from_name_and_knobs(&entry.scheme, &knobs) else { continue };
-            let scaled = config
-                .knobs()
-                .into_iter()
-                .filter_map(|knob| Some((knob.name.to_owned(), self.knob(&config.get(knob.name)?)?)));
-            entry.set.extend(scaled.collect::<Vec<_>>());
+            let parameters: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let Ok(config) = registry.make(&entry.scheme, &parameters) else { continue };
+            let scaled = config.values().into_iter();
+            entry
+                .set
+                .extend(scaled.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
         }
         spec.paper.clear();
     }

@@ -58,7 +58,7 @@ pub struct ExperimentSpec {
     /// True puts ACKs and other control packets into a class of their own above data.
     #[serde(default)]
     pub ack_priority: bool,
-    /// Transport knobs.
+    /// Transport parameters.
     #[serde(default)]
     pub transport: TransportSpec,
     /// Flows one by one.
@@ -175,7 +175,7 @@ pub struct PfcSpec {
     pub resume_offset: Option<Bytes>,
 }
 
-/// Transport knobs.
+/// Transport parameters.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

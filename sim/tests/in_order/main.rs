@@ -38,8 +38,8 @@ fn so_they_do_when_everything_is_deflected() {
 fn so_they_do_when_receivers_ports_are_crowded() {
     for (name, topology) in EVEN_FABRICS {
         let [fabric, everywhere] = ["off", "on"].map(|at_hosts| {
-            let knobs = format!("deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
-            let scheme = format!("{{scheme: dart, set: {{{knobs}}}}}");
+            let parameters = format!("deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
+            let scheme = format!("{{scheme: dart, set: {{{parameters}}}}}");
             watch(&with_incasts(topology, &scheme, 1, Time::from_us(200)))
         });
         assert_eq!(everywhere.faults(), Vec::<String>::new(), "{name}");

@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
 use serde_json::json;
 use std::io::Write;
+use weir_host::schemes::Registry;
 use weir_sim::experiment::Experiment;
 
 /// Measure speed: packet-hops per second, ns per packet, memory
@@ -63,7 +64,7 @@ fn quickstart() -> Result<Experiment, Failure> {
 
 /// The same fabric for all that is in the registry, and so for every program.
 fn every_scheme() -> Result<Experiment, Failure> {
-    let names: Vec<_> = weir_host::schemes::registry().iter().map(|make| make().name()).collect();
+    let names: Vec<_> = Registry::builtin().names().collect();
     let schemes = format!("schemes=[{}]", names.join(", "));
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[schemes], None).map_err(Failure::work)
 }

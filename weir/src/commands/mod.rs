@@ -29,7 +29,7 @@ use weir_switch::Program;
 /// control at the ends, at any link rate, and the same file and seed give the same bytes.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, max_term_width = 100, after_help = EXAMPLES)]
-pub struct Cli {
+pub struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -40,7 +40,7 @@ Examples:
   weir run --help                         everything about experiment files
   weir sweep x.yaml --over seed=1..5      means and confidence intervals
   weir report runs/a runs/b               runs side by side on one page
-  weir schemes fncc                       FNCC's knobs and their sources
+  weir schemes fncc                       FNCC's parameters and their sources
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
 Exit status: 0 done; 1 the work failed; 2 the input is wrong;
@@ -64,7 +64,7 @@ enum Command {
     Policy(policy::Args),
 }
 
-impl Cli {
+impl CommandLine {
     /// Does what was asked for.
     pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
         match &self.command {
@@ -118,12 +118,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]
     fn help_reads_well() {
-        let mut cli = Cli::command().term_width(80);
+        let mut cli = CommandLine::command().term_width(80);
         cli.build();
         insta::assert_snapshot!("help", cli.render_long_help());
         for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {

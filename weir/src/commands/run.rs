@@ -10,6 +10,7 @@ use crate::sweep::pool;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use weir_host::schemes::Registry;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::Results;
 use weir_units::Bandwidth;
@@ -102,7 +103,8 @@ const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // All files first: a mistake in the last one should not cost the runs before it.
-    let experiments = args.files.iter().map(|file| load(file, args)).collect::<Result<Vec<_>, _>>()?;
+    let experiments =
+        args.files.iter().map(|file| load(file, args, &console.registry)).collect::<Result<Vec<_>, _>>()?;
     if args.out.is_some() && experiments.len() > 1 {
         return Err(Failure::input(
             "--out names one directory, and there are several experiments: run them one by one",
@@ -123,8 +125,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn load(file: &Path, args: &Args) -> Result<Experiment, Failure> {
-    let mut experiment = Experiment::load(file, &args.set, args.seed).map_err(Failure::input)?;
+fn load(file: &Path, args: &Args, registry: &Registry) -> Result<Experiment, Failure> {
+    let mut experiment =
+        Experiment::load_with(registry, file, &args.set, args.seed).map_err(Failure::input)?;
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }

@@ -55,9 +55,8 @@ impl Agents {
             option("--flows-from", list.display().to_string());
             option("--out", results.display().to_string());
             option("--scheme", config.name().into());
-            for knob in config.knobs() {
-                let value = config.get(knob.name).unwrap_or_else(|| knob.default.to_owned());
-                option("--set", format!("{}={value}", knob.name));
+            for (parameter, value) in config.values() {
+                option("--set", format!("{parameter}={value}"));
             }
             if let Some(program) = spec.program {
                 option("--program", program.to_string());

@@ -153,12 +153,20 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
+    use weir_host::schemes::Registry;
 
     fn task(dir: &std::path::Path) -> Task {
         let file = dir.join("x.yaml");
         let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
         fs::write(&file, yaml).unwrap();
-        Task { file, set: Vec::new(), seed: None, schemes: Vec::new(), dir: PathBuf::from("x") }
+        Task {
+            registry: Registry::builtin(),
+            file,
+            set: Vec::new(),
+            seed: None,
+            schemes: Vec::new(),
+            dir: PathBuf::from("x"),
+        }
     }
 
     #[test]

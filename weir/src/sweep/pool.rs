@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use weir_host::schemes::Registry;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::{Part, Summary};
 use weir_sim::{Observer, Progress};
@@ -27,6 +28,8 @@ const STACK_BYTES: usize = 8 << 20;
 /// One run to do.
 #[derive(Clone, Debug)]
 pub struct Task {
+    /// The schemes that the file can name.
+    pub registry: Registry,
     /// The experiment's file.
     pub file: PathBuf,
     /// As `--set` takes them.
@@ -45,7 +48,8 @@ impl Task {
         // A run of a sweep is no sweep.
         let mut set = self.set.clone();
         set.push("sweep=null".to_owned());
-        let mut experiment = Experiment::load(&self.file, &set, self.seed).map_err(Failure::input)?;
+        let mut experiment =
+            Experiment::load_with(&self.registry, &self.file, &set, self.seed).map_err(Failure::input)?;
         if !self.schemes.is_empty() {
             experiment.retain_schemes(&self.schemes).map_err(Failure::input)?;
         }

@@ -16,18 +16,17 @@ mod state;
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
 use super::iofd::{self, Iofd, dart_marking};
-use crate::knob::{HostsOwn, Knob, KnobOf, Or, part};
+use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, part};
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Deflection, Feedback, FlowParams, Marking, Needs, Pace, Receiver,
-    Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Marking, Needs, Pace, Receiver, Scheme, Sender,
+    SwitchProgram,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use senders::Senders;
 use state::{State, StateMachine};
-use weir_units::{Bytes, Time};
+use weir_units::Time;
 
-/// DASR's knobs.
+/// DASR's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Dasr {
     look_ahead: bool,
@@ -61,13 +60,12 @@ impl Scheme for Dasr {
     const NAME: &'static str = "dasr";
     const ABOUT: &'static str = "DASR (Dart): the receiver divides its line among its senders, DCQCN below";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "look_ahead",
                     unit: "-",
-                    default: "on",
                     range: "on or off",
                     symbol: "-",
                     source: "Dart §III-D; off where tenants are not trusted",
@@ -75,11 +73,10 @@ impl Scheme for Dasr {
                 },
                 |c: &mut Dasr| &mut c.look_ahead,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "announced_for",
                     unit: "s",
-                    default: "200us",
                     range: "a time above 0",
                     symbol: "-",
                     source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
@@ -87,11 +84,10 @@ impl Scheme for Dasr {
                 },
                 |c: &mut Dasr| &mut c.announced_for,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "tenant_bits",
                     unit: "-",
-                    default: "16",
                     range: "16 to 32",
                     symbol: "-",
                     source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
@@ -101,11 +97,10 @@ impl Scheme for Dasr {
                 16.0..=32.0,
                 |c: &mut Dasr| &mut c.tenant_bits,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "soft_state",
                     unit: "s",
-                    default: "2s",
                     range: "a time above 0",
                     symbol: "-",
                     source: "Dart §III-B",
@@ -113,11 +108,10 @@ impl Scheme for Dasr {
                 },
                 |c: &mut Dasr| &mut c.soft_state,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "state_window",
                     unit: "s",
-                    default: "host",
                     range: "host (the host's base RTT) or a time above 0",
                     symbol: "-",
                     source: "ours: Dart gives none",
@@ -125,11 +119,10 @@ impl Scheme for Dasr {
                 },
                 |c: &mut Dasr| &mut c.window,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "line_share",
                     unit: "-",
-                    default: "0.95",
                     range: "0.1 to 1",
                     symbol: "-",
                     source: "ours: Dart says equal to line rate",
@@ -138,11 +131,10 @@ impl Scheme for Dasr {
                 0.1..=1.0,
                 |c: &mut Dasr| &mut c.line_share,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "drain",
                     unit: "-",
-                    default: "off",
                     range: "on or off",
                     symbol: "-",
                     source: "ours: Dart's shares add up to the line, so that what has queued stays",
@@ -150,27 +142,12 @@ impl Scheme for Dasr {
                 },
                 |c: &mut Dasr| &mut c.drain,
             ),
-            iofd::ecn_knob(|c: &mut Dasr| &mut c.ecn),
+            iofd::ecn_parameter(|c: &mut Dasr| &mut c.ecn),
         ];
-        own.into_iter().chain(part(dcqcn::knobs_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
+        own.into_iter().chain(part(dcqcn::parameters_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Ecn,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            ecn: Some(self.ecn),
-            grant: false,
-        }
-    }
-    /// One round trip; what queued in it stays, since the shares add up to the line.
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_us(100),
-            recovers_within: Time::from_us(100),
-            peak: Bytes::from_kb(120),
-            steady: Bytes::from_kb(120),
-        }
+        Needs { ecn: Some(self.ecn), ..Needs::of(SwitchProgram::Ecn) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let line = flow.nic_rate.as_bps_f64();
@@ -263,18 +240,13 @@ impl Scheme for Dart {
     const ABOUT: &'static str =
         "Dart: DASR with look-ahead, short messages deflected in order (IOFD), DCQCN below";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let iofd = part(iofd::knobs(), |c: &mut Dart| &mut c.iofd);
-        iofd.chain(part(<Dasr as Scheme>::knobs(), |c: &mut Dart| &mut c.dasr)).collect()
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let iofd = part(iofd::parameters(), |c: &mut Dart| &mut c.iofd);
+        iofd.chain(part(<Dasr as Scheme>::parameters(), |c: &mut Dart| &mut c.dasr)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { program: SwitchProgram::Dart, ..Scheme::needs(&self.dasr) }
-    }
-    fn deflection(&self) -> Option<Deflection> {
-        Some(self.iofd.deflection())
-    }
-    fn conduct(&self) -> Conduct {
-        Scheme::conduct(&self.dasr)
+        let deflection = Some(self.iofd.deflection());
+        Needs { program: SwitchProgram::Dart, deflection, ..Scheme::needs(&self.dasr) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Scheme::sender(&self.dasr, flow)

@@ -1,9 +1,9 @@
 use super::super::pacing::{PacingConfig, Window};
-use crate::knob::{Knob, KnobOf, Off, OneOf, Or, RateOf, Variants, part};
+use crate::parameter::{Off, OneOf, Or, ParameterInfo, ParameterOf, RateOf, Variants, part};
 use crate::scheme::Marking;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// DCQCN's knobs. What is `variant` here is filled in when it is used, so that knobs may come in any order.
+/// DCQCN's parameters. What is `variant` here is filled in when it is used, so that parameters may come in any order.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Dcqcn {
     pub(super) variant: Variant,
@@ -91,13 +91,12 @@ impl Dcqcn {
     }
 }
 
-pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
+pub(super) fn parameters() -> Vec<ParameterOf<Dcqcn>> {
     let own = vec![
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "variant",
                 unit: "-",
-                default: "paper",
                 range: "paper or simulator",
                 symbol: "-",
                 source: "DCQCN §3; HPCC simulator rdma-hw.cc:618-739",
@@ -105,11 +104,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c: &mut Dcqcn| &mut c.variant,
         ),
-        KnobOf::number(
-            Knob {
+        ParameterOf::number(
+            ParameterInfo {
                 name: "g",
                 unit: "-",
-                default: "0.00390625",
                 range: "0 to 1",
                 symbol: "g",
                 source: "DCQCN §5: 1/256; HPCC simulator run.py",
@@ -118,11 +116,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             0.0..=1.0,
             |c| &mut c.g,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "alpha_timer",
                 unit: "s",
-                default: "variant",
                 range: "variant (paper 55us, simulator 1us) or a time above 0",
                 symbol: "K",
                 source: "DCQCN §5; HPCC simulator run.py",
@@ -130,11 +127,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.alpha_timer,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "decrease_timer",
                 unit: "s",
-                default: "4us",
                 range: "a time above 0",
                 symbol: "t_dec",
                 source: "HPCC simulator run.py",
@@ -142,11 +138,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.decrease_timer,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "increase_timer",
                 unit: "s",
-                default: "variant",
                 range: "variant (paper 55us, simulator 300us) or a time above 0",
                 symbol: "T",
                 source: "DCQCN §5; HPCC simulator run.py",
@@ -154,11 +149,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.increase_timer,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "byte_counter",
                 unit: "B",
-                default: "10MB",
                 range: "a size above 0",
                 symbol: "B",
                 source: "DCQCN §5",
@@ -166,11 +160,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.byte_counter,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "stages",
                 unit: "times",
-                default: "variant",
                 range: "variant (paper 5, simulator 1) or a count above 0",
                 symbol: "F",
                 source: "DCQCN §3.3; HPCC simulator run.py",
@@ -178,11 +171,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.stages,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "r_ai",
                 unit: "bit/s",
-                default: "variant",
                 range: "variant (paper nic/1000, simulator nic/5000), a rate above 0, or nic/N",
                 symbol: "R_AI",
                 source: "DCQCN §5: 40 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 20 Mbit/s at 100 Gbit/s",
@@ -190,11 +182,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.r_ai,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "r_hai",
                 unit: "bit/s",
-                default: "variant",
                 range: "variant (paper nic/200, simulator nic/500), a rate above 0, or nic/N",
                 symbol: "R_HAI",
                 source: "DCQCN authors' ns-3: 200 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 200 Mbit/s at 100 Gbit/s",
@@ -202,11 +193,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.r_hai,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "clamp_target",
                 unit: "-",
-                default: "off",
                 range: "on or off",
                 symbol: "CLAMP_TARGET_RATE",
                 source: "HPCC simulator config.txt",
@@ -214,11 +204,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.clamp_target,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "cnp_interval",
                 unit: "s",
-                default: "50us",
                 range: "a time above 0",
                 symbol: "N",
                 source: "DCQCN §3.2",
@@ -226,11 +215,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.cnp_interval,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "ecn",
                 unit: "B",
-                default: "variant",
                 range: MARKING_OR_VARIANT,
                 symbol: "Kmin, Kmax, Pmax",
                 source: "DCQCN §5; HPCC §5.1",
@@ -238,11 +226,10 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             },
             |c| &mut c.ecn,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "short_first",
                 unit: "B",
-                default: "off",
                 range: "off or a size above 0",
                 symbol: "Pri-Q",
                 source: "Dart §VI-B: two priority levels, short flows over long ones",
@@ -251,16 +238,16 @@ pub(super) fn knobs() -> Vec<KnobOf<Dcqcn>> {
             |c| &mut c.short_first,
         ),
     ];
-    let pacing = PacingConfig::knobs("off", "DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying");
+    let pacing = PacingConfig::parameters("DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying");
     own.into_iter().chain(part(pacing, |c: &mut Dcqcn| &mut c.pacing)).collect()
 }
 
-/// The knobs where DCQCN is what is left under Dart: the paper's variant it is, and marking is Dart's.
-pub(in crate::schemes) fn knobs_below_dart() -> Vec<KnobOf<Dcqcn>> {
+/// The parameters where DCQCN is what is left under Dart: the paper's variant it is, and marking is Dart's.
+pub(in crate::schemes) fn parameters_below_dart() -> Vec<ParameterOf<Dcqcn>> {
     const NOT_THERE: [&str; 5] = ["variant", "decrease_timer", "clamp_target", "ecn", "short_first"];
-    let mut knobs = knobs();
-    knobs.retain(|k| !NOT_THERE.contains(&k.knob.name));
-    knobs
+    let mut parameters = parameters();
+    parameters.retain(|k| !NOT_THERE.contains(&k.info.name));
+    parameters
 }
 
 const MARKING_OR_VARIANT: &str = "variant (paper 5KB-200KB:0.01/40Gbps, simulator 100KB-400KB:0.2/25Gbps), \

@@ -8,46 +8,31 @@ mod config;
 mod paper;
 mod simulator;
 
-pub(super) use config::{Dcqcn, knobs_below_dart};
+pub(super) use config::{Dcqcn, parameters_below_dart};
 pub(super) use paper::Reaction;
 
 use crate::scheme::{
-    AckEvent, Conduct, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, Receiver,
-    Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme,
+    Sender, SwitchProgram,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
-use config::{Variant, knobs};
+use config::{Variant, parameters};
 use simulator::Simulator;
-use weir_units::{Bytes, Time};
+use weir_units::Time;
 
 impl Scheme for Dcqcn {
     const NAME: &'static str = "dcqcn";
     const ABOUT: &'static str =
         "DCQCN: congestion notification packets for marks, recovery by timer and bytes";
 
-    fn knobs() -> Vec<crate::knob::KnobOf<Self>> {
-        knobs()
+    fn parameters() -> Vec<crate::parameter::ParameterOf<Self>> {
+        parameters()
     }
     fn needs(&self) -> Needs {
         Needs {
-            program: SwitchProgram::Ecn,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
             ecn: Some(self.marking()),
-            grant: false,
-        }
-    }
-    fn short_first(&self) -> Option<Bytes> {
-        self.short_first.value()
-    }
-    /// Rates rise by 100 Mbit/s every 55 us in the paper, by 200 Mbit/s every 300 us in the simulator.
-    fn conduct(&self) -> Conduct {
-        Conduct {
-            fair_within: Time::from_ms(20),
-            recovers_within: Time::from_ms(self.pick(20, 80)),
-            peak: Bytes::from_kb(1_000),
-            steady: Bytes::from_kb(self.pick(500, 1_000)),
+            short_first: self.short_first.value(),
+            ..Needs::of(SwitchProgram::Ecn)
         }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {

@@ -1,10 +1,10 @@
 use super::super::pacing::MIN_RATE;
 use super::Law;
-use crate::knob::{HostsOwn, Knob, KnobOf, Or, RateOf, Setting, share};
+use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, ParameterValue, RateOf, share};
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
-/// The knobs that HPCC and FNCC share.
+/// The parameters that HPCC and FNCC share.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct InflightConfig {
     eta: f64,
@@ -37,7 +37,7 @@ enum Increase {
 /// `W_init*(1-eta)` over the flows that the receiver reports.
 const REPORTED: &str = "headroom/reported";
 
-impl Setting for MaxStage {
+impl ParameterValue for MaxStage {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "simulator" => Ok(MaxStage::Simulator),
@@ -54,7 +54,7 @@ impl Setting for MaxStage {
     }
 }
 
-impl Setting for Increase {
+impl ParameterValue for Increase {
     fn read(text: &str) -> Result<Self, String> {
         if text == REPORTED {
             Ok(Increase::Reported)
@@ -136,19 +136,18 @@ impl InflightConfig {
     }
 }
 
-/// W_AI's default and where it comes from: HPCC's, which FNCC takes over.
-pub(in crate::schemes) const W_AI_80B: (&str, &str) = ("80B", "HPCC §5.1 fn4");
-/// The same of the HPCC++ draft.
-pub(in crate::schemes) const W_AI_REPORTED: (&str, &str) = (REPORTED, "HPCC++ draft, Figure 3");
+/// Source of W_AI's default in HPCC, which FNCC takes over.
+pub(in crate::schemes) const W_AI_80B: &str = "HPCC §5.1 fn4";
+/// Source of W_AI's default in the HPCC++ draft.
+pub(in crate::schemes) const W_AI_REPORTED: &str = "HPCC++ draft, Figure 3";
 
-/// Knobs of [`InflightConfig`], with the default of W_AI and its source.
-pub(in crate::schemes) fn knobs(w_ai: (&'static str, &'static str)) -> Vec<KnobOf<InflightConfig>> {
+/// Declares the parameters of [`InflightConfig`]; `w_ai` is the source of W_AI's default.
+pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<InflightConfig>> {
     vec![
-        KnobOf::number(
-            Knob {
+        ParameterOf::number(
+            ParameterInfo {
                 name: "eta",
                 unit: "-",
-                default: "0.95",
                 range: "0.05 to 2",
                 symbol: "eta",
                 source: "HPCC §3.3, FNCC §3.2.2",
@@ -157,11 +156,10 @@ pub(in crate::schemes) fn knobs(w_ai: (&'static str, &'static str)) -> Vec<KnobO
             0.05..=2.0,
             |c| &mut c.eta,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "max_stage",
                 unit: "times",
-                default: "simulator",
                 range: "simulator (0), paper (5) or a number",
                 symbol: "maxStage",
                 source: "HPCC authors' settings page: the paper's 5 is for the FPGA testbed only",
@@ -169,23 +167,21 @@ pub(in crate::schemes) fn knobs(w_ai: (&'static str, &'static str)) -> Vec<KnobO
             },
             |c| &mut c.max_stage,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "w_ai",
                 unit: "B",
-                default: w_ai.0,
                 range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N",
                 symbol: "W_AI",
-                source: w_ai.1,
+                source: w_ai,
                 help: "Additive increase of the window, which makes flows fair.",
             },
             |c| &mut c.w_ai,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "base_rtt",
                 unit: "s",
-                default: "host",
                 range: "host (the host's base RTT) or a time above 0",
                 symbol: "T",
                 source: "HPCC §3.2: slightly above the largest propagation RTT",
@@ -193,11 +189,10 @@ pub(in crate::schemes) fn knobs(w_ai: (&'static str, &'static str)) -> Vec<KnobO
             },
             |c| &mut c.base_rtt,
         ),
-        KnobOf::new(
-            Knob {
+        ParameterOf::new(
+            ParameterInfo {
                 name: "fast_react",
                 unit: "-",
-                default: "on",
                 range: "on or off",
                 symbol: "-",
                 source: "HPCC §3.2, HPCC simulator FAST_REACT",
@@ -205,6 +200,6 @@ pub(in crate::schemes) fn knobs(w_ai: (&'static str, &'static str)) -> Vec<KnobO
             },
             |c| &mut c.fast_react,
         ),
-        KnobOf::new(MIN_RATE, |c| &mut c.min_rate),
+        ParameterOf::new(MIN_RATE, |c| &mut c.min_rate),
     ]
 }

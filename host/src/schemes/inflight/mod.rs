@@ -7,22 +7,13 @@
 mod config;
 mod measure;
 
-pub(super) use config::{InflightConfig, W_AI_80B, W_AI_REPORTED, knobs};
+pub(super) use config::{InflightConfig, W_AI_80B, W_AI_REPORTED, parameters};
 
-use crate::scheme::{AckEvent, Conduct, Decision, FlowParams, Pace};
+use crate::scheme::{AckEvent, Decision, FlowParams, Pace};
 use crate::telemetry::TelemetryChecks;
 use crate::wire::MAX_HOPS;
 use measure::{Path, Sample};
-use weir_units::{Bandwidth, Bytes, Time};
-
-/// Two flows even out within a millisecond and a half (W_AI is 80 B a round trip); they start at line
-/// rate, so the first round trip queues about one BDP of 75 KB.
-pub(super) const CONDUCT: Conduct = Conduct {
-    fair_within: Time::from_us(1_700),
-    recovers_within: Time::from_us(500),
-    peak: Bytes::from_kb(225),
-    steady: Bytes::from_kb(40),
-};
+use weir_units::{Bandwidth, Bytes};
 
 /// The constants of the law for one flow.
 #[derive(Clone, Copy, Debug)]

@@ -1,25 +1,21 @@
 //! AMP (arXiv 1707.00322): one packet per round trip over all subflows, a constant cut, and only one subflow
 //! while all of them struggle.
 
-use super::uncoupled::CONDUCT;
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::knob::{Knob, KnobOf, part};
-use crate::scheme::{
-    Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Repair, Scheme, Sender,
-};
+use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::scheme::{Coupled, FlowParams, Needs, Repair, Scheme, Sender};
 
 /// `beta`: what part of a window a mark takes.
-pub(super) const BETA: Knob = Knob {
+pub(super) const BETA: ParameterInfo = ParameterInfo {
     name: "beta",
     unit: "-",
-    default: "4",
     range: "2 to 1000",
     symbol: "beta",
     source: "AMP §5, XMP; at least 1 + BDP/K, so that a cut does not drain the queue (AMP §4.2)",
     help: "A mark takes this part of a window: one in beta.",
 };
 
-/// The knobs.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Amp {
     beta: f64,
@@ -40,14 +36,13 @@ impl Scheme for Amp {
     const ABOUT: &'static str =
         "AMP: subflows that add one packet per round trip together, and fall back to one in an incast";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Amp| &mut c.beta),
-            KnobOf::new(
-                Knob {
+            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Amp| &mut c.beta),
+            ParameterOf::new(
+                ParameterInfo {
                     name: "suppress_after",
                     unit: "round trips",
-                    default: "2",
                     range: "a count above 0",
                     symbol: "S",
                     source: "AMP §1: 1 to 3; the default of §5.1 is lost, its code has 10",
@@ -55,11 +50,10 @@ impl Scheme for Amp {
                 },
                 |c| &mut c.suppress_after,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "release_after",
                     unit: "round trips",
-                    default: "8",
                     range: "a count above 0",
                     symbol: "E",
                     source: "AMP §1: 8; its code too",
@@ -67,11 +61,10 @@ impl Scheme for Amp {
                 },
                 |c| &mut c.release_after,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "ssr",
                     unit: "-",
-                    default: "on",
                     range: "on or off",
                     symbol: "SSR",
                     source: "AMP §4.2",
@@ -80,25 +73,16 @@ impl Scheme for Amp {
                 |c| &mut c.ssr,
             ),
         ];
-        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Amp| &mut c.windows)).collect()
+        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Amp| &mut c.windows)).collect()
     }
     fn needs(&self) -> Needs {
         self.windows.needs()
-    }
-    fn conduct(&self) -> Conduct {
-        CONDUCT
-    }
-    fn carriage(&self) -> Carriage {
-        self.windows.carriage()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(AmpLaw::new(self), flow)
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         self.windows.coupled(AmpLaw::new(self), flow)
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

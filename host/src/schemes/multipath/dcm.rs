@@ -1,11 +1,11 @@
 //! DCM (AMP §2.1): MPTCP's linked increase (RFC 6356) with DCTCP's cut on each subflow.
 
-use super::uncoupled::{Alphas, CONDUCT, G};
+use super::uncoupled::{Alphas, G};
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::knob::{KnobOf, part};
-use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+use crate::parameter::{ParameterOf, part};
+use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The knobs.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Dcm {
     g: f64,
@@ -22,27 +22,18 @@ impl Scheme for Dcm {
     const NAME: &'static str = "dcm";
     const ABOUT: &'static str = "DCM: subflows that grow together as MPTCP's and slow down as DCTCP flows";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let own = [KnobOf::number(G, 0.0..=1.0, |c: &mut Dcm| &mut c.g)];
-        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Dcm| &mut c.windows)).collect()
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let own = [ParameterOf::number(G, 0.0..=1.0, |c: &mut Dcm| &mut c.g)];
+        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Dcm| &mut c.windows)).collect()
     }
     fn needs(&self) -> Needs {
         self.windows.needs()
-    }
-    fn conduct(&self) -> Conduct {
-        CONDUCT
-    }
-    fn carriage(&self) -> Carriage {
-        self.windows.carriage()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         self.windows.coupled(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

@@ -15,13 +15,12 @@ pub(super) use mptcp::Mptcp;
 pub(super) use uncoupled::{Dctcp as DctcpLaw, Uncoupled};
 pub(super) use xmp::Xmp;
 
-use crate::knob::{Knob, KnobOf, Setting};
+use crate::parameter::{ParameterInfo, ParameterOf, ParameterValue};
 use crate::scheme::{
-    AckEvent, Carriage, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS,
-    Marking, Needs, Pace, Recovery, Repair, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS, Marking,
+    Needs, Pace, Recovery, Repair, Sender, SwitchProgram, Transport,
 };
 use crate::telemetry::TelemetryChecks;
-use crate::wire::RecordFormat;
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
@@ -36,7 +35,7 @@ const RTT_GAIN: f64 = 0.125;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subflows(u8);
 
-impl Setting for Subflows {
+impl ParameterValue for Subflows {
     fn read(text: &str) -> Result<Self, String> {
         let count = text.parse().ok().filter(|count| (1..=MAX_SUBFLOWS).contains(count));
         count.map(Subflows).ok_or_else(|| format!("\"{text}\" is no number of subflows"))
@@ -46,7 +45,7 @@ impl Setting for Subflows {
     }
 }
 
-/// Knobs of all of them.
+/// Parameters of all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowsConfig {
     subflows: Subflows,
@@ -73,13 +72,12 @@ impl WindowsConfig {
         WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
     }
 
-    pub fn knobs() -> Vec<KnobOf<WindowsConfig>> {
+    pub fn parameters() -> Vec<ParameterOf<WindowsConfig>> {
         let several = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "subflows",
                     unit: "-",
-                    default: "4",
                     range: "1 to 16",
                     symbol: "-",
                     source: "AMP §5: 4, up to 8 are safe",
@@ -87,11 +85,10 @@ impl WindowsConfig {
                 },
                 |c: &mut WindowsConfig| &mut c.subflows,
             ),
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "ecn",
                     unit: "B",
-                    default: "15KB/10Gbps",
                     range: MARKING_RANGE,
                     symbol: "K",
                     source: "AMP §5: 10 packets at 10 Gbit/s",
@@ -100,17 +97,16 @@ impl WindowsConfig {
                 |c| &mut c.ecn,
             ),
         ];
-        several.into_iter().chain(WindowsConfig::window_knobs()).collect()
+        several.into_iter().chain(WindowsConfig::window_parameters()).collect()
     }
 
     /// Those of them that a message with one subflow has too.
-    pub fn window_knobs() -> Vec<KnobOf<WindowsConfig>> {
+    pub fn window_parameters() -> Vec<ParameterOf<WindowsConfig>> {
         vec![
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "min_window",
                     unit: "packets",
-                    default: "2",
                     range: "1 to 1000",
                     symbol: "cwnd_min",
                     source: "AMP §3.2, §5; its code has 1",
@@ -119,11 +115,10 @@ impl WindowsConfig {
                 1.0..=1000.0,
                 |c: &mut WindowsConfig| &mut c.min_window,
             ),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(
+                ParameterInfo {
                     name: "initial_window",
                     unit: "packets",
-                    default: "1",
                     range: "1 to 1000",
                     symbol: "IW",
                     source: "AMP's code; RFC 6928 has 10",
@@ -135,18 +130,12 @@ impl WindowsConfig {
         ]
     }
 
-    pub fn carriage(&self) -> Carriage {
-        Carriage { recovery: Recovery::Selective, subflows: self.subflows.0, slow_start: true }
+    pub fn transport(&self) -> Transport {
+        Transport { recovery: Recovery::Selective, subflows: self.subflows.0, slow_start: true }
     }
 
     pub fn needs(&self) -> Needs {
-        Needs {
-            program: SwitchProgram::Ecn,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            ecn: Some(self.ecn),
-            grant: false,
-        }
+        Needs { ecn: Some(self.ecn), transport: self.transport(), ..Needs::of(SwitchProgram::Ecn) }
     }
 
     /// The sender half of a connection.

@@ -3,12 +3,11 @@
 
 use super::amp::BETA;
 use super::dcm::linked_increase;
-use super::uncoupled::CONDUCT;
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::knob::{Knob, KnobOf, part};
-use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The knobs.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Mptcp {
     marks: bool,
@@ -26,13 +25,12 @@ impl Scheme for Mptcp {
     const NAME: &'static str = "mptcp";
     const ABOUT: &'static str = "MPTCP: linked increase of subflows, a constant cut on marks, half on losses";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::new(
-                Knob {
+            ParameterOf::new(
+                ParameterInfo {
                     name: "marks",
                     unit: "-",
-                    default: "on",
                     range: "on or off",
                     symbol: "-",
                     source: "AMP §4.1 (3); MPTCP itself, RFC 6356, knows losses only",
@@ -40,28 +38,19 @@ impl Scheme for Mptcp {
                 },
                 |c: &mut Mptcp| &mut c.marks,
             ),
-            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Mptcp| &mut c.beta),
+            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Mptcp| &mut c.beta),
         ];
-        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Mptcp| &mut c.windows)).collect()
+        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Mptcp| &mut c.windows)).collect()
     }
     fn needs(&self) -> Needs {
         let needs = self.windows.needs();
         Needs { ecn: needs.ecn.filter(|_| self.marks), ..needs }
-    }
-    fn conduct(&self) -> Conduct {
-        CONDUCT
-    }
-    fn carriage(&self) -> Carriage {
-        self.windows.carriage()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(MptcpLaw { beta: self.beta }, flow)
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         self.windows.coupled(MptcpLaw { beta: self.beta }, flow)
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

@@ -1,22 +1,20 @@
 //! Subflows that know nothing of each other: each is a DCTCP flow (RFC 8257) with a window of its own.
 
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::knob::{Knob, KnobOf, part};
-use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
-use weir_units::{Bytes, Time};
+use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
 /// `g`: the weight of the newest window of data in alpha.
-pub(in crate::schemes) const G: Knob = Knob {
+pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
     name: "g",
     unit: "-",
-    default: "0.0625",
     range: "0 to 1",
     symbol: "g",
     source: "DCTCP §3.3: 1/16",
     help: "Weight of the newest round trip in alpha, the average share of marked bytes.",
 };
 
-/// The knobs.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Uncoupled {
     g: f64,
@@ -34,18 +32,12 @@ impl Scheme for Uncoupled {
     const ABOUT: &'static str =
         "subflows that are DCTCP flows, each for itself: what coupling is measured against";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
-        let own = [KnobOf::number(G, 0.0..=1.0, |c: &mut Uncoupled| &mut c.g)];
-        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Uncoupled| &mut c.windows)).collect()
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let own = [ParameterOf::number(G, 0.0..=1.0, |c: &mut Uncoupled| &mut c.g)];
+        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Uncoupled| &mut c.windows)).collect()
     }
     fn needs(&self) -> Needs {
         self.windows.needs()
-    }
-    fn conduct(&self) -> Conduct {
-        CONDUCT
-    }
-    fn carriage(&self) -> Carriage {
-        self.windows.carriage()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(Dctcp::new(self.g), flow)
@@ -53,18 +45,7 @@ impl Scheme for Uncoupled {
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         self.windows.coupled(Dctcp::new(self.g), flow)
     }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
-    }
 }
-
-/// Of all schemes of windows: the queue swings about K, 150 KB at 100 Gbit/s; slow start overshoots it.
-pub(super) const CONDUCT: Conduct = Conduct {
-    fair_within: Time::from_ms(10),
-    recovers_within: Time::from_ms(1),
-    peak: Bytes::from_kb(400),
-    steady: Bytes::from_kb(300),
-};
 
 /// DCTCP's law: alpha per subflow.
 #[derive(Debug)]

@@ -2,12 +2,11 @@
 //! subflow grows.
 
 use super::amp::BETA;
-use super::uncoupled::CONDUCT;
 use super::{Law, Path, WindowsConfig};
-use crate::knob::{Knob, KnobOf, part};
-use crate::scheme::{Carriage, Conduct, Coupled, FlowParams, Needs, PlainReceiver, Receiver, Scheme, Sender};
+use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The knobs.
+/// The parameters.
 #[derive(Clone, Debug)]
 pub(in crate::schemes) struct Xmp {
     beta: f64,
@@ -26,14 +25,13 @@ impl Scheme for Xmp {
     const ABOUT: &'static str =
         "XMP: subflows that grow by their share of the rate and slow down by a constant";
 
-    fn knobs() -> Vec<KnobOf<Self>> {
+    fn parameters() -> Vec<ParameterOf<Self>> {
         let own = [
-            KnobOf::number(BETA, 2.0..=1000.0, |c: &mut Xmp| &mut c.beta),
-            KnobOf::number(
-                Knob {
+            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Xmp| &mut c.beta),
+            ParameterOf::number(
+                ParameterInfo {
                     name: "gamma",
                     unit: "packets",
-                    default: "1",
                     range: "0.01 to 100",
                     symbol: "gamma",
                     source: "XMP as in AMP's code",
@@ -43,25 +41,16 @@ impl Scheme for Xmp {
                 |c| &mut c.gamma,
             ),
         ];
-        own.into_iter().chain(part(WindowsConfig::knobs(), |c: &mut Xmp| &mut c.windows)).collect()
+        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Xmp| &mut c.windows)).collect()
     }
     fn needs(&self) -> Needs {
         self.windows.needs()
-    }
-    fn conduct(&self) -> Conduct {
-        CONDUCT
-    }
-    fn carriage(&self) -> Carriage {
-        self.windows.carriage()
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(XmpLaw::new(self), flow)
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         self.windows.coupled(XmpLaw::new(self), flow)
-    }
-    fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
     }
 }
 

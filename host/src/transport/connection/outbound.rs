@@ -51,7 +51,7 @@ impl Outbound {
             timers: Deadlines::default(),
             needs: config.scheme.needs(),
             params: config.flow_params(resolved.payload),
-            subflows: config.scheme.carriage().subflows,
+            subflows: config.scheme.needs().transport.subflows,
         }
     }
 
@@ -77,7 +77,7 @@ impl Outbound {
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
         self.needs = config.scheme.needs();
         self.params = config.flow_params(resolved.payload);
-        self.subflows = config.scheme.carriage().subflows;
+        self.subflows = config.scheme.needs().transport.subflows;
         for slot in self.connections.slots() {
             let Some(connection) = self.connections.at_mut(slot) else { continue };
             let law = (connection.subflows.len() == usize::from(self.subflows))

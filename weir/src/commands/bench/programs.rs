@@ -50,7 +50,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         let flags = asks(matches!(needs.telemetry, TelemetryOn::Data | TelemetryOn::Notices));
         let mtu = experiment.spec.mtu.get() as u32;
         // Of a message that may be deflected: its packets are looked for in the table of those that are.
-        let tokens = scheme.config.deflection().map_or(0, |it| it.tokens);
+        let tokens = scheme.config.needs().deflection.map_or(0, |it| it.tokens);
         let data =
             frame(Kind::Data, WeirRepr { flags, tokens, format: needs.records, ..EMPTY }, from, to, mtu);
         let flags = asks(needs.telemetry == TelemetryOn::Acks);

@@ -7,9 +7,10 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_host::agent::{AgentError, Interface, SPIN, StartAt};
 use weir_host::scheme::{Recovery, SwitchProgram};
+use weir_host::schemes::Registry;
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
-use weir_host::{HostConfig, MIN_RTO, schemes};
+use weir_host::{HostConfig, MIN_RTO};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// What the host is.
@@ -27,8 +28,8 @@ pub struct HostOptions {
     #[arg(long, default_value = "fncc")]
     scheme: String,
 
-    /// Tune a knob of the scheme
-    #[arg(long, value_name = "KNOB=VALUE")]
+    /// Tune a parameter of the scheme
+    #[arg(long, value_name = "PARAMETER=VALUE")]
     set: Vec<String>,
 
     /// The P4 program that switches run, if it is not the scheme's own
@@ -183,13 +184,15 @@ impl HostOptions {
     }
 
     /// The host on that interface.
-    pub fn config(&self, interface: &Interface) -> Result<HostConfig, Failure> {
-        let knobs = self.set.iter().map(|set| {
-            set.split_once('=').ok_or_else(|| Failure::Input(format!("--set {set}: write it KNOB=VALUE")))
+    pub fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
+        let parameters = self.set.iter().map(|set| {
+            set.split_once('=')
+                .ok_or_else(|| Failure::Input(format!("--set {set}: write it PARAMETER=VALUE")))
         });
-        let knobs = knobs.collect::<Result<Vec<_>, _>>()?;
-        let scheme = schemes::from_name_and_knobs(&self.scheme, &knobs).map_err(Failure::input)?;
+        let parameters = parameters.collect::<Result<Vec<_>, _>>()?;
+        let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
         let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
+        config.registry = registry.clone();
         config.program = self.program;
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
         config.telemetry_clock = self.telemetry_clock;

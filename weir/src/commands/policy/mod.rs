@@ -35,7 +35,7 @@ Examples:
   sudo weir policy set max_stage=3 lifetime=10min --via h1
   sudo weir policy history --via h16
 
-Keys: the knobs of the scheme (`weir schemes hpcc`), and
+Keys: the parameters of the scheme (`weir schemes hpcc`), and
   scheme          another one, if the switches' program and tables suit it
   T               base round-trip time, or `host`: each host's own
   ecn_thresholds  what switches are to mark by, for whoever fills their tables

@@ -1,0 +1,147 @@
+//! Parameters of schemes: each is declared once, for help, sweeps, reports and documentation.
+//!
+//! A scheme lists its parameters as [`ParameterOf`] values: a description and the field that holds the value. The
+//! default is what the type's `Default` has there, and is not written a second time.
+
+mod value;
+
+pub use value::{
+    EveryDequeue, HostsOwn, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word, number_in, share,
+};
+
+use crate::scheme::SchemeConfig;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// The description of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Its name in experiment files.
+    pub name: &'static str,
+    /// Its unit, or `-`.
+    pub unit: &'static str,
+    /// The values that it takes.
+    pub range: &'static str,
+    /// The symbol that the paper uses, or `-`.
+    pub symbol: &'static str,
+    /// The source of the default.
+    pub source: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// A parameter of a scheme and its default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The description.
+    pub info: ParameterInfo,
+    /// The default, as [`SchemeConfig::set`] reads it.
+    pub default: String,
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parameter { info: ParameterInfo { name, unit, range, symbol, source, help }, default } = self;
+        write!(f, "{name} ({symbol}, {unit}, {range}; default {default}, from {source}): {help}")
+    }
+}
+
+type Get<C> = Box<dyn Fn(&mut C) -> String>;
+type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
+
+/// A parameter of a configuration `C`: its description, and how it is read and written there.
+pub struct ParameterOf<C> {
+    /// The description.
+    pub info: ParameterInfo,
+    get: Get<C>,
+    set: Set<C>,
+}
+
+impl<C: 'static> ParameterOf<C> {
+    /// Declares a parameter that is a field of `C`.
+    pub fn new<V: ParameterValue>(info: ParameterInfo, field: fn(&mut C) -> &mut V) -> Self {
+        ParameterOf {
+            info,
+            get: Box::new(move |c| field(c).write()),
+            set: Box::new(move |c, text| V::read(text).map(|value| *field(c) = value)),
+        }
+    }
+
+    /// Declares a parameter that is a number within limits. A percentage is a number too.
+    pub fn number(info: ParameterInfo, limits: RangeInclusive<f64>, field: fn(&mut C) -> &mut f64) -> Self {
+        ParameterOf {
+            info,
+            get: Box::new(move |c| field(c).to_string()),
+            set: Box::new(move |c, text| number_in(text, &limits).map(|value| *field(c) = value)),
+        }
+    }
+
+    /// Returns the value in `config` as [`set`](Self::set) reads it.
+    pub fn get(&self, config: &C) -> String
+    where
+        C: Clone,
+    {
+        // One projection to a field serves reading and writing; it wants a configuration of its own.
+        (self.get)(&mut config.clone())
+    }
+
+    /// Sets the value in `config`. On error nothing has changed.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no value of this parameter.
+    pub fn set(&self, config: &mut C, text: &str) -> Result<(), ParameterError> {
+        let ParameterInfo { name, range, .. } = self.info;
+        (self.set)(config, text).map_err(|problem| ParameterError::BadValue {
+            parameter: name,
+            problem,
+            range,
+        })
+    }
+}
+
+/// Turns the parameters of a part of a configuration into parameters of the whole.
+pub fn part<P: 'static, C: 'static>(
+    parameters: Vec<ParameterOf<P>>,
+    of: fn(&mut C) -> &mut P,
+) -> impl Iterator<Item = ParameterOf<C>> {
+    parameters.into_iter().map(move |ParameterOf { info, get, set }| ParameterOf {
+        info,
+        get: Box::new(move |c: &mut C| get(of(c))),
+        set: Box::new(move |c: &mut C, text: &str| set(of(c), text)),
+    })
+}
+
+/// Why a parameter could not be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// The parameter does not take this value.
+    #[error("{parameter}: {problem}, it takes {range}")]
+    BadValue {
+        /// The parameter.
+        parameter: &'static str,
+        /// What is wrong.
+        problem: String,
+        /// The values that it takes.
+        range: &'static str,
+    },
+    /// The scheme has no such parameter.
+    #[error("{scheme} has no parameter \"{parameter}\", it has {known}")]
+    Unknown {
+        /// The scheme.
+        scheme: &'static str,
+        /// As given.
+        parameter: String,
+        /// The parameters that it has.
+        known: String,
+    },
+}
+
+impl ParameterError {
+    /// Returns the error for a name that is none of the scheme's parameters.
+    pub fn unknown(scheme: &dyn SchemeConfig, parameter: &str) -> ParameterError {
+        let known: Vec<_> = scheme.parameters().iter().map(|it| it.info.name).collect();
+        let (scheme, known) = (scheme.name(), known.join(", "));
+        ParameterError::Unknown { scheme, parameter: parameter.to_owned(), known }
+    }
+}

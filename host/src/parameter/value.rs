@@ -1,0 +1,211 @@
+//! Types of parameter values, and their text forms.
+
+use std::ops::RangeInclusive;
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
+
+/// A type of parameter values, read and written as people write them.
+pub trait ParameterValue: Copy + 'static {
+    /// Reads a value.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no such value: says why, without a full stop.
+    fn read(text: &str) -> Result<Self, String>;
+    /// Writes the value as [`read`](Self::read) reads it.
+    fn write(self) -> String;
+}
+
+impl ParameterValue for bool {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "on" | "true" => Ok(true),
+            "off" | "false" => Ok(false),
+            _ => Err(format!("\"{text}\" is neither on nor off")),
+        }
+    }
+    fn write(self) -> String {
+        if self { "on" } else { "off" }.to_owned()
+    }
+}
+
+/// A count above 0.
+impl ParameterValue for u32 {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("\"{text}\" is not a count above 0"))
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A time above 0.
+impl ParameterValue for Time {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Time::ZERO => Err("zero is too short".to_owned()),
+            time => Ok(time),
+        }
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A size above 0.
+impl ParameterValue for Bytes {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Bytes::ZERO => Err("zero is too little".to_owned()),
+            bytes => Ok(bytes),
+        }
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A rate above 0, absolute or as a fraction of the NIC's rate, so that a default fits 10 Mbit/s and 400 Gbit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateOf {
+    /// An absolute rate.
+    Rate(Bandwidth),
+    /// The NIC's rate divided by this.
+    NicOver(u32),
+}
+
+impl RateOf {
+    /// Returns the rate on a host whose NIC has rate `nic`.
+    pub fn of(self, nic: Bandwidth) -> Bandwidth {
+        match self {
+            RateOf::Rate(rate) => rate,
+            RateOf::NicOver(n) => nic / u64::from(n),
+        }
+    }
+}
+
+impl ParameterValue for RateOf {
+    fn read(text: &str) -> Result<Self, String> {
+        if let Some(n) = share(text, "nic") {
+            return Ok(RateOf::NicOver(n));
+        }
+        match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
+            Bandwidth::ZERO => Err("at rate zero a flow stands still for ever".to_owned()),
+            rate => Ok(RateOf::Rate(rate)),
+        }
+    }
+    fn write(self) -> String {
+        match self {
+            RateOf::Rate(rate) => rate.to_string(),
+            RateOf::NicOver(n) => format!("nic/{n}"),
+        }
+    }
+}
+
+/// A value, or the word that leaves it to another parameter or to the host.
+impl<W: Word, S: ParameterValue> ParameterValue for Or<W, S> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == W::WORD { Ok(Or::Word(W::default())) } else { S::read(text).map(Or::Value) }
+    }
+    fn write(self) -> String {
+        match self {
+            Or::Word(_) => W::WORD.to_owned(),
+            Or::Value(value) => value.write(),
+        }
+    }
+}
+
+/// A value of type `S`, or a word in its place.
+#[derive(Clone, Copy, Debug)]
+pub enum Or<W, S> {
+    /// The word.
+    Word(W),
+    /// The value.
+    Value(S),
+}
+
+impl<W: Word, S> Or<W, S> {
+    /// Returns the word.
+    pub fn word() -> Self {
+        Or::Word(W::default())
+    }
+    /// Returns the value, `None` for the word.
+    pub fn value(self) -> Option<S> {
+        match self {
+            Or::Word(_) => None,
+            Or::Value(value) => Some(value),
+        }
+    }
+    /// Returns the value, or `meant` for the word.
+    pub fn or(self, meant: S) -> S {
+        match self {
+            Or::Word(_) => meant,
+            Or::Value(value) => value,
+        }
+    }
+}
+
+/// A word that may stand in place of a value.
+pub trait Word: Copy + Default + 'static {
+    /// The word as it is written.
+    const WORD: &'static str;
+}
+
+/// `host`: the value of the host's configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostsOwn;
+impl Word for HostsOwn {
+    const WORD: &'static str = "host";
+}
+
+/// `dequeue`: whenever a packet leaves, instead of periodically.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EveryDequeue;
+impl Word for EveryDequeue {
+    const WORD: &'static str = "dequeue";
+}
+
+/// `off`: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Off;
+impl Word for Off {
+    const WORD: &'static str = "off";
+}
+
+/// `variant`: the value of the scheme's variant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Variants;
+impl Word for Variants {
+    const WORD: &'static str = "variant";
+}
+
+/// Reads `<word>/<count>`; `None` if the text is something else or the count is 0.
+pub fn share(text: &str, word: &str) -> Option<u32> {
+    text.strip_prefix(word)?.strip_prefix('/')?.parse().ok().filter(|&n| n > 0)
+}
+
+/// A type with a few values, each with its word.
+pub trait OneOf: Copy + PartialEq + 'static {
+    /// Each value and its word.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+impl<T: OneOf> ParameterValue for T {
+    fn read(text: &str) -> Result<Self, String> {
+        let found = T::WORDS.iter().find(|(word, _)| *word == text);
+        found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its values"))
+    }
+    fn write(self) -> String {
+        let found = T::WORDS.iter().find(|(_, value)| *value == self);
+        found.map_or_else(String::new, |(word, _)| (*word).to_owned())
+    }
+}
+
+/// Reads a number within limits.
+///
+/// # Errors
+///
+/// If the text is no number, or outside the limits.
+pub fn number_in(text: &str, limits: &RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse::<weir_units::Ratio>()?.get();
+    if limits.contains(&number) { Ok(number) } else { Err(format!("{text} is out of range")) }
+}

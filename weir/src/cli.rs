@@ -1,0 +1,76 @@
+//! The program `weir`, which other crates can build with schemes of their own.
+
+use crate::commands::CommandLine;
+use crate::console::Console;
+use clap::Parser as _;
+use std::process::ExitCode;
+use weir_host::scheme::Scheme;
+use weir_host::schemes::Registry;
+
+/// The command line of Weir with a set of schemes.
+///
+/// A crate with a scheme of its own builds a program that has all commands, and knows that scheme wherever a
+/// scheme can be named: in experiment files, `weir schemes`, policies, agents on raw sockets and reports.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use weir_host::scheme::{FlowParams, Needs, Scheme, Sender, SwitchProgram};
+/// # use weir_host::parameter::ParameterOf;
+/// # #[derive(Clone, Debug, Default)]
+/// # struct MyScheme;
+/// # impl Scheme for MyScheme {
+/// #     const NAME: &'static str = "mine";
+/// #     const ABOUT: &'static str = "Mine: an example";
+/// #     fn parameters() -> Vec<ParameterOf<Self>> {
+/// #         Vec::new()
+/// #     }
+/// #     fn needs(&self) -> Needs {
+/// #         Needs::of(SwitchProgram::Ecn)
+/// #     }
+/// #     fn sender(&self, _flow: &FlowParams) -> Box<dyn Sender> {
+/// #         unreachable!("an example")
+/// #     }
+/// # }
+///
+/// fn main() -> ExitCode {
+///     weir::Cli::new().scheme::<MyScheme>().run()
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cli {
+    registry: Registry,
+}
+
+impl Cli {
+    /// Returns the command line with the built-in schemes.
+    #[must_use]
+    pub fn new() -> Cli {
+        Cli { registry: Registry::builtin() }
+    }
+
+    /// Adds a scheme.
+    ///
+    /// # Panics
+    ///
+    /// If there is a scheme of that name already.
+    #[must_use]
+    pub fn scheme<S: Scheme>(mut self) -> Cli {
+        self.registry = self.registry.with::<S>();
+        self
+    }
+
+    /// Runs the command that the process was started with, and returns its exit status.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let line = CommandLine::parse();
+        let mut console = Console::standard(self.registry);
+        let outcome = line.run(&mut console);
+        console.close(outcome)
+    }
+}
+
+impl Default for Cli {
+    fn default() -> Cli {
+        Cli::new()
+    }
+}
