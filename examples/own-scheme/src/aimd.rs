@@ -1,0 +1,101 @@
+//! AIMD on ECN marks: one packet more per round trip, and a fixed cut in a round trip with a mark.
+
+use weir_host::parameter::{ParameterInfo, ParameterOf, part};
+use weir_host::scheme::{
+    AckEvent, Decision, FlowParams, MARKING_RANGE, Marking, Needs, Scheme, Sender, SwitchProgram,
+};
+use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
+use weir_host::telemetry::TelemetryChecks;
+use weir_units::{Bandwidth, Bytes, Ratio};
+
+/// The scheme's parameters.
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    beta: f64,
+    ecn: Marking,
+    pacing: PacingConfig,
+}
+
+impl Default for Aimd {
+    fn default() -> Aimd {
+        let k = Bytes::from_kb(4);
+        Aimd {
+            beta: 0.25,
+            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
+            pacing: PacingConfig::new(Window::Varying),
+        }
+    }
+}
+
+impl Scheme for Aimd {
+    const NAME: &'static str = "aimd";
+    const ABOUT: &'static str = "AIMD: additive increase, and a fixed decrease in round trips with an ECN mark";
+
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let beta = ParameterInfo {
+            name: "beta",
+            unit: "-",
+            range: "0.01 to 0.9",
+            symbol: "beta",
+            source: "this example",
+            help: "Multiplicative decrease factor.",
+        };
+        let ecn = ParameterInfo {
+            name: "ecn",
+            unit: "B",
+            range: MARKING_RANGE,
+            symbol: "K",
+            source: "this example: 40 KB at 100 Gbit/s, half a window",
+            help: "Queue above which switches mark, unless the experiment says otherwise.",
+        };
+        let own = [
+            ParameterOf::number(beta, 0.01..=0.9, |aimd: &mut Aimd| &mut aimd.beta),
+            ParameterOf::new(ecn, |aimd| &mut aimd.ecn),
+        ];
+        let pacing = PacingConfig::parameters("this example: the window follows the rate");
+        own.into_iter().chain(part(pacing, |aimd: &mut Aimd| &mut aimd.pacing)).collect()
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { ecn: Some(self.ecn), ..Needs::of(SwitchProgram::Ecn) }
+    }
+
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let pacing = Pacing::new(&self.pacing, flow);
+        let packet_per_rtt = flow.payload.as_f64() * 8.0 / flow.base_rtt.as_secs_f64();
+        let rate = pacing.line();
+        Box::new(AimdSender { pacing, beta: self.beta, packet_per_rtt, rate, marked: false, round_ends: 0 })
+    }
+}
+
+/// One flow.
+#[derive(Debug)]
+struct AimdSender {
+    pacing: Pacing,
+    beta: f64,
+    /// Rate of one packet per base round trip, in bit/s.
+    packet_per_rtt: f64,
+    /// Sending rate in bit/s.
+    rate: f64,
+    /// Whether an ACK of this round trip carried a mark.
+    marked: bool,
+    /// The round trip ends when this byte is acknowledged.
+    round_ends: u64,
+}
+
+impl Sender for AimdSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        self.marked |= ack.ecn_echo;
+        if ack.seq > self.round_ends {
+            let next = if self.marked { self.rate * (1.0 - self.beta) } else { self.rate + self.packet_per_rtt };
+            self.rate = self.pacing.clamp(next);
+            self.marked = false;
+            self.round_ends = ack.snd_nxt;
+        }
+        self.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.pacing.decide(self.rate, None)
+    }
+}
