@@ -48,4 +48,5 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     }
 }
 
+@weir_telemetry("acks")
 V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), FnccEgress(), WeirComputeChecksum(), WeirDeparser()) main;

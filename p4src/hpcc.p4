@@ -33,4 +33,5 @@ control HpccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
     }
 }
 
+@weir_telemetry("data")
 V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), HpccEgress(), WeirComputeChecksum(), WeirDeparser()) main;

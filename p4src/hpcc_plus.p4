@@ -40,4 +40,5 @@ control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_
     }
 }
 
+@weir_telemetry("data, links")
 V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), HpccPlusEgress(), WeirComputeChecksum(), WeirDeparser()) main;

@@ -62,4 +62,5 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
     }
 }
 
+@weir_telemetry("data, acks")
 V1Switch(WeirParser(), WeirVerifyChecksum(), WeirIngress(), AllEgress(), WeirComputeChecksum(), WeirDeparser()) main;

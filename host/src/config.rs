@@ -1,5 +1,6 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
+use crate::abilities::Abilities;
 use crate::policy::PolicyConfig;
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::schemes::Registry;
@@ -32,8 +33,9 @@ pub struct HostConfig {
     pub scheme: Arc<dyn SchemeConfig>,
     /// The schemes that a policy can name. Default: [`Registry::builtin`].
     pub registry: Registry,
-    /// What switches run, if it is not the scheme's own program: policies may then change to whatever that serves.
-    pub program: Option<SwitchProgram>,
+    /// What the switches' program offers, if it is not the scheme's own program. Policies may then change to every
+    /// scheme that needs no more.
+    pub switches: Option<Abilities>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
     pub ack_every: u32,
     /// Priority class of ACK, NACK and what else controls.
@@ -70,7 +72,7 @@ impl HostConfig {
             telemetry_clock: Clock::Ns,
             scheme,
             registry: Registry::builtin(),
-            program: None,
+            switches: None,
             ack_every: 1,
             control_class: 0,
             data_class: 0,
@@ -80,9 +82,9 @@ impl HostConfig {
         }
     }
 
-    /// What switches run.
-    pub(crate) fn switch_program(&self) -> SwitchProgram {
-        self.program.unwrap_or(self.scheme.needs().program)
+    /// What the switches' program offers.
+    pub(crate) fn abilities(&self) -> Abilities {
+        self.switches.unwrap_or(self.scheme.needs().program.abilities())
     }
 
     /// Payload of a full packet: the MTU less the headers, and less room for all the records that
@@ -157,9 +159,9 @@ impl HostConfig {
             return Err(ConfigError::NoInbound);
         }
         let (needs, carriage) = (self.scheme.needs(), self.scheme.needs().transport);
-        let (scheme, program) = (self.scheme.name(), self.switch_program());
-        if !program.serves(needs.program) {
-            return Err(ConfigError::Program { scheme, program, needed: needs.program });
+        let (scheme, missing) = (self.scheme.name(), self.abilities().missing(needs.abilities()));
+        if missing != Abilities::NONE {
+            return Err(ConfigError::Program { scheme, missing });
         }
         match resolved.recovery {
             Recovery::GoBackN if carriage.subflows > 1 => {
@@ -318,15 +320,13 @@ pub enum ConfigError {
     /// No room for any flow.
     #[error("max_inbound: 0 refuses every message, use at least 1")]
     NoInbound,
-    /// Switches do something else.
-    #[error("{scheme} needs {needed}.p4 in the switches, {program}.p4 does not do what that does")]
+    /// The switches' program lacks something.
+    #[error("{scheme} needs {missing}, which the program of the switches does not have")]
     Program {
         /// Which scheme.
         scheme: &'static str,
-        /// What they run.
-        program: SwitchProgram,
-        /// What they should.
-        needed: SwitchProgram,
+        /// What it lacks.
+        missing: Abilities,
     },
     /// Subflows need the other transport.
     #[error(

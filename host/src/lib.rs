@@ -13,6 +13,7 @@
 //! Nothing but `agent` reads a clock or opens a socket, and nothing logs or draws random numbers:
 //! time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
 
+pub mod abilities;
 #[cfg(feature = "agent")]
 pub mod agent;
 mod config;

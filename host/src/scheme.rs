@@ -4,6 +4,7 @@
 //! not know how telemetry travelled: [`Telemetry`] comes in data-path order, whichever packet
 //! carried it.
 
+use crate::abilities::{Abilities, Ability};
 use crate::law::PortLaw;
 use crate::parameter::{Parameter, ParameterError, ParameterOf, ParameterValue};
 use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
@@ -287,10 +288,22 @@ impl SwitchProgram {
         }
     }
 
-    /// Whether switches that run this do for a scheme what `needed` would.
-    pub fn serves(self, needed: SwitchProgram) -> bool {
-        use SwitchProgram::{Dart, Ecn, Fncc, Hpcc, Weir};
-        self == needed || self == Weir && matches!(needed, Ecn | Hpcc | Fncc | Dart)
+    /// Returns what the program declares in its P4Info.
+    pub const fn abilities(self) -> Abilities {
+        use Ability::{
+            AckRecords, Credits, DataRecords, Deflection, LinkRecords, Marks, RcpRates, RoccRates,
+        };
+        match self {
+            SwitchProgram::Ecn => Abilities::of(&[Marks]),
+            SwitchProgram::Hpcc => Abilities::of(&[Marks, DataRecords]),
+            SwitchProgram::HpccPlus => Abilities::of(&[Marks, DataRecords, LinkRecords]),
+            SwitchProgram::Fncc => Abilities::of(&[Marks, AckRecords]),
+            SwitchProgram::Rocc => Abilities::of(&[Marks, RoccRates]),
+            SwitchProgram::Rcp => Abilities::of(&[Marks, RcpRates]),
+            SwitchProgram::Dart => Abilities::of(&[Marks, Deflection]),
+            SwitchProgram::Xpass => Abilities::of(&[Marks, Credits]),
+            SwitchProgram::Weir => Abilities::of(&[Marks, DataRecords, AckRecords, Deflection]),
+        }
     }
 }
 
@@ -350,6 +363,28 @@ impl Needs {
             short_first: None,
             transport: Transport::default(),
         }
+    }
+
+    /// Returns what the switches' program has to offer for them.
+    pub fn abilities(&self) -> Abilities {
+        let gathered = match self.telemetry {
+            TelemetryOn::Nothing => None,
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::Probes => {
+                Some(Ability::DataRecords)
+            }
+            TelemetryOn::Acks => Some(Ability::AckRecords),
+            TelemetryOn::Notices => Some(Ability::RoccRates),
+        };
+        let computed = match self.program {
+            SwitchProgram::Rocc => Some(Ability::RoccRates),
+            SwitchProgram::Rcp => Some(Ability::RcpRates),
+            SwitchProgram::Xpass => Some(Ability::Credits),
+            _ => None,
+        };
+        let links = self.records.has(RecordFormat::LINK).then_some(Ability::LinkRecords);
+        let marks = self.ecn.map(|_| Ability::Marks);
+        let deflection = self.deflection.map(|_| Ability::Deflection);
+        [gathered, computed, links, marks, deflection].into_iter().flatten().collect()
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 use common::expectations::Expectations;
 use common::{BASE_RTT, Net, addr, rebuild};
 use std::sync::Arc;
+use weir_host::abilities::Abilities;
 use weir_host::policy::{
     Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyNode, PolicyRefusal, StateError,
     default_trickle,
@@ -254,7 +255,7 @@ fn what_the_switches_do_not_do_is_refused() {
 #[test]
 fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     let mut config = HostConfig::new(addr(0), common::RATE, BASE_RTT, scheme("dcqcn"));
-    config.program = Some(SwitchProgram::Weir);
+    config.switches = Some(SwitchProgram::Weir.abilities());
     with_policy(&mut config);
     let mut host = Host::new(config.clone()).unwrap();
     let mut set = |name| host.set_policy(Time::ZERO, &[("scheme", name)]).map(|_| ());
@@ -267,9 +268,12 @@ fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     // It deflects, but its ports have no thresholds.
     assert_eq!(set("dart"), Err(PolicyError::Refused(PolicyRefusal::SwitchTables)));
     // And a host whose switches do less than its scheme needs is none.
-    config.program = Some(SwitchProgram::Hpcc);
+    config.switches = Some(Abilities::NONE);
     let error = Host::new(config).unwrap_err().to_string();
-    assert_eq!(error, "dcqcn needs ecn.p4 in the switches, hpcc.p4 does not do what that does");
+    assert_eq!(
+        error,
+        "dcqcn needs ECN marks (table \"port_profile\"), which the program of the switches does not have"
+    );
 }
 
 #[test]

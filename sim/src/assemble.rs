@@ -2,7 +2,6 @@
 //! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
 //! the scheme in them.
 
-use crate::artifacts::Artifact;
 use crate::experiment::{Experiment, Scheme};
 use crate::laws::{self, LawError};
 use crate::link::Direction;
@@ -35,7 +34,7 @@ pub struct Assembly {
 /// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
 pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, RunError> {
     let topology = &experiment.topology;
-    let artifact = Artifact::of(experiment.program_of(scheme));
+    let artifact = experiment.artifact_of(scheme);
     let (program, p4info) = artifact.load().map_err(RunError::Artifact)?;
     let directions = lay_links(topology);
     let base_rtt = base_rtt(experiment, routes);
@@ -58,7 +57,7 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
 }
 
 /// What the tables of switches hold besides routes while `scheme` runs; `tick` is of their clock.
-pub fn plan_options(
+fn plan_options(
     experiment: &Experiment,
     scheme: &Scheme,
     base_rtt: Time,
@@ -112,18 +111,25 @@ fn host_direction(topology: &Topology, host: HostIx) -> u32 {
     leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
 }
 
-/// What the controller writes into every switch, by name.
-fn updates(
+/// Returns what the controller writes into every switch, by name. `tick` is of the switches' clock.
+pub fn updates(
     experiment: &Experiment,
     scheme: &Scheme,
     routes: &Routes,
     base_rtt: Time,
+    tick: Time,
     p4info: &Index,
 ) -> Result<BTreeMap<String, Vec<Update>>, RunError> {
-    let tick = clocks(base_rtt).1.tick();
-    let refuse = |e: LawError| RunError::Plan(e.to_string());
-    let options = plan_options(experiment, scheme, base_rtt, tick).map_err(refuse)?;
-    plan(&experiment.topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))
+    let options =
+        plan_options(experiment, scheme, base_rtt, tick).map_err(|e| RunError::Plan(e.to_string()))?;
+    let options = PlanOptions { without_routes: experiment.brings_routes(p4info), ..options };
+    let topology = &experiment.topology;
+    let mut updates = plan(topology, routes, &options, p4info).map_err(|e| RunError::Plan(e.to_string()))?;
+    for ix in topology.switch_ixs() {
+        let further = experiment.further_updates(ix, p4info).map_err(RunError::Plan)?;
+        updates.entry(topology.switch(ix).name.clone()).or_default().extend(further);
+    }
+    Ok(updates)
 }
 
 /// A switch with the program and empty tables.
@@ -153,7 +159,7 @@ pub fn restarted(
     base_rtt: Time,
     ix: SwitchIx,
 ) -> Result<Switch, RunError> {
-    let (program, _) = Artifact::of(experiment.program_of(scheme)).load().map_err(RunError::Artifact)?;
+    let (program, _) = experiment.artifact_of(scheme).load().map_err(RunError::Artifact)?;
     bare_switch(experiment, scheme, base_rtt, &program, ix)
 }
 
@@ -166,8 +172,8 @@ pub fn refill(
     ix: SwitchIx,
     switch: &mut Switch,
 ) -> Result<(), RunError> {
-    let (_, p4info) = Artifact::of(experiment.program_of(scheme)).load().map_err(RunError::Artifact)?;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, &p4info)?;
+    let (_, p4info) = experiment.artifact_of(scheme).load().map_err(RunError::Artifact)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clocks(base_rtt).1.tick(), &p4info)?;
     let name = &experiment.topology.switch(ix).name;
     fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
 }
@@ -181,7 +187,7 @@ fn rack_switches(
     base_rtt: Time,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, p4info)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clocks(base_rtt).1.tick(), p4info)?;
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {
         let name = &topology.switch(ix).name;
@@ -235,7 +241,7 @@ fn build_host(
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
     config.registry = experiment.registry.clone();
-    config.program = spec.program;
+    config.switches = experiment.abilities();
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;

@@ -33,8 +33,8 @@ pub const SLOWDOWN_RTTS: u64 = 4;
 /// Why a checked experiment cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A committed program does not load.
-    #[error("p4src/build/{0}")]
+    /// A program does not load.
+    #[error("{0}")]
     Artifact(String),
     /// There are no routes.
     #[error("topology: {0}")]

@@ -11,6 +11,24 @@ pub const DEFLECTION: &str = "deflection";
 /// The table that says which multicast group takes what comes by a port; programs without it flood nothing.
 pub const POLICY_FLOOD: &str = "policy_flood";
 
+/// The tables that [`Entry`] has entries of.
+pub const TABLES: [&str; 14] = [
+    FORWARD,
+    "member",
+    "tree_route",
+    "traffic_class",
+    "port_profile",
+    "int_refresh",
+    "rocc_port",
+    "rcp_port",
+    "credit_port",
+    "switch_identity",
+    DEFLECTION,
+    "deflect_port",
+    "escape_class",
+    POLICY_FLOOD,
+];
+
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
 /// and parameter names stand in this file and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

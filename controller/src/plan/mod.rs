@@ -7,7 +7,7 @@ mod rank;
 
 pub use decode::decode;
 pub use encode::Encoder;
-pub use entry::{Call, Entry, Field};
+pub use entry::{Call, Entry, FORWARD, Field};
 pub use rank::Ranks;
 
 use crate::deflect;
@@ -18,7 +18,7 @@ use crate::rate;
 use crate::reconcile::{BASE, Goal, LAST_WANTED};
 use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_proto::p4::v1::{Entity, Update, update};
 use weir_proto::p4info::{Index, Object, P4InfoError};
@@ -59,6 +59,8 @@ pub struct PlanOptions {
     pub deflection: Option<DeflectionConfig>,
     /// What a port takes in of POLICY packets, in programs that flood them.
     pub flood: FloodConfig,
+    /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
+    pub without_routes: bool,
 }
 
 impl PlanOptions {
@@ -188,9 +190,12 @@ pub fn goals(
 ) -> Result<BTreeMap<String, Goal>, PlanError> {
     let encoder = Encoder::new(p4info);
     let ranks = Ranks::new(topology, routes);
-    let forward = p4info.tables.named(entry::FORWARD)?.preamble().id;
+    // Other tables are other people's.
+    let id = |table: &str| p4info.tables.named(table).map(|table| table.preamble().id);
+    let planned: BTreeSet<u32> = entry::TABLES.iter().filter_map(|table| id(table).ok()).collect();
     let goals = topology.switch_ixs().map(|ix| {
         let mut goal = Goal::default();
+        goal.limit_to(planned.clone());
         for group in floods(routes, p4info, ix) {
             goal.want(LAST_WANTED, group);
         }
@@ -200,7 +205,9 @@ pub fn goals(
         for mirror in mirrors(topology, options, ix) {
             goal.want(BASE, mirror);
         }
-        if routes.method == Method::Trees {
+        if routes.method == Method::Trees
+            && let Ok(forward) = id(entry::FORWARD)
+        {
             // Prefixes of an ECMP that was there before hide the trees. See `Ranks`.
             goal.retire_first(forward);
         }
@@ -259,7 +266,9 @@ fn entries(
         let row = options.rows.get(&topology.link(link).rate).copied();
         entries.extend(row.map(|row| Entry::PortRow { port, row }));
     }
-    entries.extend(route_entries(routes.of(ix)));
+    if !options.without_routes {
+        entries.extend(route_entries(routes.of(ix)));
+    }
     check_sizes(&topology.switch(ix).name, &entries, p4info)?;
     Ok(entries)
 }

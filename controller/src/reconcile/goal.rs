@@ -29,6 +29,7 @@ pub struct Goal {
     wanted: Vec<(u32, Entity)>,
     places: BTreeMap<Identity, usize>,
     retire_first: BTreeSet<u32>,
+    tables: Option<BTreeSet<u32>>,
 }
 
 impl Goal {
@@ -42,6 +43,33 @@ impl Goal {
                 self.places.insert(identity, self.wanted.len());
                 self.wanted.push((rank, entity));
             }
+        }
+    }
+
+    /// Adds all entities of another goal.
+    pub fn merge(&mut self, other: &Goal) {
+        for Wanted { rank, entity } in other.wanted() {
+            if let (Some(tables), Some(Identity::Entry { table, .. } | Identity::Default(table))) =
+                (&mut self.tables, identity(entity))
+            {
+                tables.insert(table);
+            }
+            self.want(rank, entity.clone());
+        }
+    }
+
+    /// Leaves all tables alone but these: what they hold beyond the goal stays there.
+    pub fn limit_to(&mut self, tables: BTreeSet<u32>) {
+        self.tables = Some(tables);
+    }
+
+    /// Returns whether the switch may hold this although it is not wanted.
+    pub(super) fn tolerates(&self, identity: &Identity) -> bool {
+        match (identity, &self.tables) {
+            (Identity::Entry { table, .. } | Identity::Default(table), Some(tables)) => {
+                !tables.contains(table)
+            }
+            _ => false,
         }
     }
 

@@ -85,7 +85,8 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
             .steps
             .push(Step { rank, update: Update { r#type: kind.into(), entity: Some(entity.clone()) } });
     }
-    let mut superfluous: Vec<_> = there.into_iter().collect();
+    let mut superfluous: Vec<_> =
+        there.into_iter().filter(|(identity, _)| !goal.tolerates(identity)).collect();
     superfluous.sort_by_key(|(identity, _)| retirement(identity, p4info));
     for (identity, entity) in superfluous {
         let rank = goal.retirement_rank(&identity);
@@ -95,6 +96,18 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
     }
     result.steps.sort_by_key(|step| step.rank); // stable
     result
+}
+
+/// Returns what to write into empty tables so that they hold the goal.
+pub fn updates(goal: &Goal) -> Vec<Update> {
+    let mut wanted: Vec<_> = goal.wanted().collect();
+    wanted.sort_by_key(|it| it.rank); // stable
+    let update = |it: &Wanted<'_>| {
+        let default = matches!(identity(it.entity), Some(Identity::Default(_)));
+        let kind = if default { Type::Modify } else { Type::Insert };
+        Update { r#type: kind.into(), entity: Some(it.entity.clone()) }
+    };
+    wanted.iter().map(update).collect()
 }
 
 fn modify(entity: &Entity) -> Update {

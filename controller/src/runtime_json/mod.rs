@@ -16,9 +16,11 @@ use thiserror::Error;
 pub struct RuntimeJson {
     /// Always `bmv2`.
     pub target: String,
-    /// Path of the P4Info.
+    /// Path of the P4Info; may be absent where the program is named elsewhere.
+    #[serde(default)]
     pub p4info: String,
-    /// Path of the compiled program.
+    /// Path of the compiled program, as `p4info`.
+    #[serde(default)]
     pub bmv2_json: String,
     /// Entries and default actions.
     #[serde(default)]

@@ -60,7 +60,7 @@ impl fmt::Display for PolicyRefusal {
 /// Whether a host that is what `present` says, switches and all, may become what `wanted` says.
 pub(crate) fn fits(present: &HostConfig, wanted: &HostConfig) -> Result<(), PolicyRefusal> {
     let (here, there) = (present.scheme.needs(), wanted.scheme.needs());
-    if !present.switch_program().serves(there.program) {
+    if !present.abilities().contains(there.abilities()) {
         return Err(PolicyRefusal::SwitchProgram);
     }
     let deflects =

@@ -7,6 +7,7 @@
 mod faults;
 mod overrides;
 mod policy;
+mod program;
 mod resolve;
 mod scalar;
 mod scale;
@@ -15,6 +16,7 @@ mod spec;
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use faults::{Attack, FaultSpec, Happening, What};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
+pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scalar::{OffOr, Scalar, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
@@ -22,17 +24,22 @@ pub use spec::{
     TransportSpec,
 };
 
+use crate::artifacts::Artifact;
 use crate::workload::{Arrival, Feed, Workload};
 use resolve::{entropy_port, host_rate, locate, read, resolve};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, feedback_priority};
+use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_priority};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
+use weir_controller::reconcile::{Goal, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_host::abilities::Abilities;
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig, SwitchProgram};
+use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_host::schemes::Registry;
+use weir_proto::p4::v1::Update;
+use weir_proto::p4info::Index;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.
@@ -117,6 +124,13 @@ pub struct Scheme {
     pub config: Arc<dyn SchemeConfig>,
 }
 
+/// The program that a file names.
+#[derive(Clone)]
+struct Program {
+    artifact: Artifact,
+    abilities: Abilities,
+}
+
 /// A checked experiment.
 pub struct Experiment {
     /// The keys, defaults filled in and overrides applied.
@@ -133,6 +147,10 @@ pub struct Experiment {
     pub happenings: Vec<Happening>,
     /// Where the others come from.
     workloads: Vec<Workload>,
+    /// The program of all switches, if the file names one.
+    program: Option<Program>,
+    /// Entries besides the plan's.
+    entries: Vec<Entries>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// How much slower it runs than it is written.
@@ -271,9 +289,33 @@ impl Experiment {
         self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
     }
 
-    /// The program that switches run while `scheme` does.
-    pub fn program_of(&self, scheme: &Scheme) -> SwitchProgram {
-        self.spec.program.unwrap_or(scheme.config.needs().program)
+    /// Returns the program that switches run while `scheme` does.
+    pub fn artifact_of(&self, scheme: &Scheme) -> Artifact {
+        let own = || Artifact::of(scheme.config.needs().program);
+        self.program.as_ref().map_or_else(own, |program| program.artifact.clone())
+    }
+
+    /// Returns what the switches' program offers, if the file names one.
+    pub fn abilities(&self) -> Option<Abilities> {
+        self.program.as_ref().map(|program| program.abilities)
+    }
+
+    /// Returns the updates that the file's `entries` are to a switch, beyond the controller's plan.
+    ///
+    /// # Errors
+    ///
+    /// If the program lacks what they name. The text names file and place.
+    pub fn further_updates(&self, switch: SwitchIx, p4info: &Index) -> Result<Vec<Update>, String> {
+        let mut goal = Goal::default();
+        for entries in &self.entries {
+            goal.merge(&entries.goal(switch, p4info)?);
+        }
+        Ok(updates(&goal))
+    }
+
+    /// Returns whether the file brings the routes: its program has other tables than the controller's for them.
+    pub fn brings_routes(&self, p4info: &Index) -> bool {
+        !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
     }
 
     /// The ECN thresholds that ports have while `scheme` runs.

@@ -1,10 +1,12 @@
 //! From what a file says to an [`Experiment`]: names become indices, defaults are filled in, and what cannot be is
 //! refused with its place.
 
+use super::program::Entries;
 use super::{
-    Experiment, ExperimentError, ExperimentSpec, Flow, Scale, Scheme, SchemeEntry, WorkloadSpec, faults,
-    flow_name, overrides,
+    Experiment, ExperimentError, ExperimentSpec, Flow, Program, Scale, Scheme, SchemeEntry, WorkloadSpec,
+    faults, flow_name, overrides,
 };
+use crate::artifacts::{self, Artifact};
 use crate::rng::{Stream, mix, stream_seed};
 use crate::workload::{Workload, host_set};
 use serde_yaml::Value;
@@ -13,8 +15,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::import::import;
+use weir_controller::plan::FORWARD;
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
+use weir_host::abilities::Abilities;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
@@ -26,6 +30,8 @@ pub(super) fn locate(spec: &mut ExperimentSpec, file: &str) -> Result<(), Experi
     // So that `run.yaml`, which lies elsewhere, finds them too.
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     spec.all_workloads_mut().for_each(|workload| workload.locate(&base));
+    spec.program.iter_mut().for_each(|program| program.locate(&base));
+    spec.entries.iter_mut().for_each(|entries| entries.file = base.join(&entries.file));
     if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
         let path = base.join(path);
         let wrong = |why: String| ExperimentError::Meaning {
@@ -72,7 +78,9 @@ pub(super) fn resolve(
         return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
     }
     let topology = topology::build(&spec.topology).map_err(|e| wrong("topology", e.to_string()))?;
-    let schemes = resolve_schemes(&spec, registry, &wrong)?;
+    let program = resolve_program(&spec, &wrong)?;
+    let schemes = resolve_schemes(&spec, registry, program.as_ref(), &wrong)?;
+    let entries = resolve_entries(&spec, &topology, &schemes, program.as_ref(), &wrong)?;
     if spec.duration == Time::ZERO {
         return Err(wrong("duration", "nothing happens in no time, give a span like 1ms".to_owned()));
     }
@@ -121,6 +129,8 @@ pub(super) fn resolve(
         flows,
         happenings,
         workloads,
+        program,
+        entries,
         observed_ports,
         scale,
         registry: registry.clone(),
@@ -132,9 +142,53 @@ pub(super) fn host_rate(topology: &Topology) -> Bandwidth {
     topology.hosts.iter().map(|host| topology.link(host.link).rate).min().unwrap_or_default()
 }
 
+fn resolve_program(
+    spec: &ExperimentSpec,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Option<Program>, ExperimentError> {
+    let Some(named) = &spec.program else { return Ok(None) };
+    let wrong = |why: String| wrong("program", why);
+    let artifact = named.artifact().map_err(wrong)?;
+    let p4info = artifact.index().map_err(wrong)?;
+    if spec.entries.is_empty()
+        && let Err(error) = p4info.tables.named(FORWARD)
+    {
+        let why = format!("{}: {error} for routes; give its own routes by `entries`", artifact.title());
+        return Err(wrong(why));
+    }
+    let abilities = artifacts::abilities(&p4info);
+    Ok(Some(Program { artifact, abilities }))
+}
+
+/// Every switch is tried with every program, so that a wrong name is found before anything runs.
+fn resolve_entries(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    schemes: &[Scheme],
+    program: Option<&Program>,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Entries>, ExperimentError> {
+    let all = Entries::read(&spec.entries, topology).map_err(|(place, why)| wrong(&place, why))?;
+    if all.is_empty() {
+        return Ok(all);
+    }
+    let own = schemes.iter().map(|scheme| Artifact::of(scheme.config.needs().program));
+    let artifacts = program.map_or_else(|| own.collect(), |program| vec![program.artifact.clone()]);
+    for artifact in artifacts {
+        let p4info = artifact.index().map_err(|why| wrong("program", why))?;
+        for (i, entries) in all.iter().enumerate() {
+            let refuse =
+                |why: String| wrong(&format!("entries[{i}]"), format!("{why} ({})", artifact.title()));
+            topology.switch_ixs().try_for_each(|ix| entries.goal(ix, &p4info).map(|_| ())).map_err(refuse)?;
+        }
+    }
+    Ok(all)
+}
+
 fn resolve_schemes(
     spec: &ExperimentSpec,
     registry: &Registry,
+    program: Option<&Program>,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Scheme>, ExperimentError> {
     if spec.schemes.is_empty() {
@@ -153,13 +207,13 @@ fn resolve_schemes(
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
         }
-        let needed = config.needs().program;
-        if let Some(program) = spec.program.filter(|program| !program.serves(needed)) {
-            let why = format!(
-                "{} needs {needed}.p4, and {program}.p4 (`program`) does not do what that does",
-                entry.scheme
-            );
-            return Err(wrong(&place, why));
+        if let Some(program) = program {
+            let missing = program.abilities.missing(config.needs().abilities());
+            if missing != Abilities::NONE {
+                let why =
+                    format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
+                return Err(wrong(&place, why));
+            }
         }
         resolved.push(Scheme { label: entry.label.clone(), config });
     }

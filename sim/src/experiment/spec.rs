@@ -2,6 +2,7 @@
 
 use super::faults::FaultSpec;
 use super::policy::PolicySpec;
+use super::program::{EntriesSpec, ProgramSpec};
 use super::scalar::{OffOr, SchemeEntry};
 use crate::workload::WorkloadSpec;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
-use weir_host::scheme::{Marking, Recovery, SchemeConfig, SwitchProgram};
+use weir_host::scheme::{Marking, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// One experiment file.
@@ -34,10 +35,12 @@ pub struct ExperimentSpec {
     pub routing: Method,
     /// What to compare, each run by itself on the same fabric and flows.
     pub schemes: Vec<SchemeEntry>,
-    /// The P4 program of all switches, whatever the scheme; absent: each scheme's own.
-    #[serde_as(as = "Option<AsText>")]
+    /// The P4 program of all switches, whatever the scheme: one of `p4src`, or a file; absent: each scheme's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<SwitchProgram>,
+    pub program: Option<ProgramSpec>,
+    /// Entries of tables, besides those that the controller plans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<EntriesSpec>,
     /// Largest Ethernet frame on any link, header included, FCS and preamble not.
     #[serde_as(as = "AsText")]
     #[serde(default = "default_mtu")]

@@ -113,7 +113,7 @@ fn print(
     });
     writeln!(out, "{}\n", columns(["scheme", "median", "best", "packet-hops"], rows))?;
     writeln!(out, "Nanoseconds per packet through one switch: ingress, queue, egress")?;
-    let rows = costs.iter().map(|c| [c.program.to_owned(), c.packet.to_owned(), format::decimal(c.ns, 0)]);
+    let rows = costs.iter().map(|c| [c.program.to_string(), c.packet.to_owned(), format::decimal(c.ns, 0)]);
     writeln!(out, "{}\n", columns(["program", "packet", "ns"], rows))?;
     if let Some(bytes) = memory {
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;

@@ -58,8 +58,8 @@ impl Agents {
             for (parameter, value) in config.values() {
                 option("--set", format!("{parameter}={value}"));
             }
-            if let Some(program) = spec.program {
-                option("--program", program.to_string());
+            if let Some(program) = &spec.program {
+                option("--program", program.agent_argument().map_err(Failure::Input)?);
             }
             option("--rate", topology.link(host.link).rate.to_string());
             option("--mtu", spec.mtu.to_string());

@@ -17,13 +17,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_controller::client::{Program, ThriftClient, ThriftError, packets_per_second};
-use weir_controller::plan::plan;
 use weir_controller::{BaseRtt, Routes, routes};
 use weir_host::HostConfig;
 use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
 use weir_proto::p4info::{self, Index, Object};
 use weir_sim::artifacts::Artifact;
-use weir_sim::assemble::{base_rtt, plan_options};
+use weir_sim::assemble::{base_rtt, updates};
 use weir_sim::experiment::{Experiment, Scheme};
 use weir_sim::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_sim::tally::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
@@ -186,10 +185,10 @@ impl Fabric<'_> {
         let (experiment, work) = (self.experiment, bridge.work().to_owned());
         let scheme = &experiment.schemes[index];
         bridge.up(&Plan::new(experiment, scheme, &self.places, &work, self.delays == Delays::Tc))?;
-        let artifact = Artifact::of(experiment.program_of(scheme));
-        let p4info = Index::from_text(artifact.p4info).map_err(Failure::work)?;
+        let artifact = experiment.artifact_of(scheme);
+        let p4info = artifact.index().map_err(Failure::Work)?;
         let controller = Controller::new(&experiment.topology)?;
-        self.install(&controller, scheme, artifact, &p4info)?;
+        self.install(&controller, scheme, &artifact, &p4info)?;
         if self.places.switch == SwitchKind::Bmv2 {
             self.set_queues(scheme)?;
         }
@@ -200,7 +199,8 @@ impl Fabric<'_> {
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
         let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
         let before = bridge.packets()?;
-        let register = p4info.registers.named(probe::QUEUE_REGISTER).map_err(Failure::work)?.preamble().id;
+        // Queues of a program without the register are not observed.
+        let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().id);
         let ports = self.traffic(bridge, &agents, register, index, observer)?;
         let after = bridge.packets()?;
         let counts = count(&controller, &p4info, &before, &after)?;
@@ -230,10 +230,9 @@ impl Fabric<'_> {
         p4info: &Index,
     ) -> Result<(), Failure> {
         let base_rtt = base_rtt(self.experiment, self.routes);
-        let options = plan_options(self.experiment, scheme, base_rtt, TICK).map_err(Failure::input)?;
-        let updates =
-            plan(&self.experiment.topology, self.routes, &options, p4info).map_err(Failure::input)?;
-        let p4info = p4info::parse(artifact.p4info).map_err(Failure::work)?;
+        let updates = updates(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
+        let updates = updates.map_err(Failure::input)?;
+        let p4info = p4info::parse(&artifact.p4info).map_err(Failure::work)?;
         let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Failure::work)?;
         controller.install(program, updates)
     }
@@ -292,7 +291,7 @@ impl Fabric<'_> {
         &self,
         bridge: &mut Bridge,
         agents: &Agents,
-        register: u32,
+        register: Option<u32>,
         index: usize,
         observer: &mut dyn Observer,
     ) -> Result<Vec<PortSamples>, Failure> {
@@ -303,8 +302,9 @@ impl Fabric<'_> {
             &agents.commands,
             |start| {
                 *began.borrow_mut() = start;
-                *probe.borrow_mut() =
-                    Some(Probe::start(topology, (self.places.switch, register), start, self.distance, end));
+                *probe.borrow_mut() = register.map(|register| {
+                    Probe::start(topology, (self.places.switch, register), start, self.distance, end)
+                });
             },
             || {
                 let now = Time::from_secs_f64(probe::monotonic() - *began.borrow()).min(end);
@@ -401,15 +401,16 @@ fn count(
     after: &BTreeMap<String, Frames>,
 ) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
-    let cells = |name: &str| {
-        let counter = p4info.counters.named(name).map_err(Failure::work)?;
-        controller.counters(counter.preamble().id)
+    // A program without these counters counts nothing.
+    let cells = |name: &str| match p4info.counters.named(name) {
+        Ok(counter) => controller.counters(counter.preamble().id),
+        Err(_) => Ok(BTreeMap::new()),
     };
     let (drops, events) = (cells(DROP_COUNTER)?, cells(EVENT_COUNTER)?);
     for switch in drops.keys() {
         tally::count_program(&mut counts, |counter, index| {
-            let cells = if counter == DROP_COUNTER { &drops[switch] } else { &events[switch] };
-            cells.get(index as usize).copied().unwrap_or(0)
+            let cells = if counter == DROP_COUNTER { &drops } else { &events };
+            cells.get(switch).and_then(|cells| cells.get(index as usize)).copied().unwrap_or(0)
         });
     }
     let lost = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));

@@ -1,6 +1,7 @@
 //! What one packet costs in one switch, with the tables that the controller fills.
 
 use crate::console::Failure;
+use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::Instant;
 use weir_controller::routes;
@@ -16,7 +17,7 @@ use weir_units::Time;
 /// What a packet costs.
 pub struct Cost {
     /// Name of the program.
-    pub program: &'static str,
+    pub program: Cow<'static, str>,
     /// Which packet.
     pub packet: &'static str,
     /// Nanoseconds from arrival to departure.
@@ -42,7 +43,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     let mut costs = Vec::new();
     for scheme in &experiment.schemes {
         let needs = scheme.config.needs();
-        let program = experiment.program_of(scheme).name();
+        let program = experiment.artifact_of(scheme).name;
         if costs.iter().any(|cost: &Cost| cost.program == program) {
             continue;
         }
@@ -60,7 +61,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
             // A switch of its own: what one kind left behind, as RoCC's notices, is not in the other's way.
             let mut network = assemble(experiment, scheme, &routes).map_err(Failure::work)?.network;
             let ns = cost(&mut network.switches[0].switch, &frame?, port_in, port_out)?;
-            costs.push(Cost { program, packet, ns });
+            costs.push(Cost { program: program.clone(), packet, ns });
         }
     }
     Ok(costs)

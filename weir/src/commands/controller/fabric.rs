@@ -13,7 +13,8 @@ use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
-use weir_sim::experiment::OffOr;
+use weir_sim::artifacts::p4info_beside;
+use weir_sim::experiment::{Entries, EntriesSpec, OffOr};
 
 /// The fabric.
 #[derive(Debug, clap::Args)]
@@ -50,6 +51,8 @@ pub struct Fabric {
     pub routes: Routes,
     /// What else goes into the tables.
     pub options: PlanOptions,
+    /// Entries that the file gives besides the plan's.
+    pub entries: Vec<Entries>,
     /// The file's directory, and what another tool wrote into the file.
     pub imported: Option<(PathBuf, Imported)>,
 }
@@ -88,8 +91,11 @@ impl FabricArgs {
         let method = self.routing.unwrap_or(file.routing);
         let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();
+        file.entries.iter_mut().for_each(|entries| entries.file = directory.join(&entries.file));
+        let entries = Entries::read(&file.entries, &topology);
+        let entries = entries.map_err(|(key, why)| place(format!("{key}: {why}")))?;
         let imported = imported.map(|imported| (directory, imported));
-        Ok(Fabric { topology, method, routes, options, imported })
+        Ok(Fabric { topology, method, routes, options, entries, imported })
     }
 }
 
@@ -107,7 +113,7 @@ impl ProgramArgs {
         };
         let p4info = match &self.p4info {
             Some(path) => path.clone(),
-            None => beside(program)?,
+            None => p4info_beside(program).map_err(|why| Failure::Input(format!("{why} by --p4info")))?,
         };
         Ok((p4info, program.clone()))
     }
@@ -129,16 +135,6 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
     Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| place(error.to_string()))?))
 }
 
-/// `build/x.json` has `build/x.p4info.txtpb`, or by the tutorials' Makefile `build/x.p4.p4info.txtpb`.
-fn beside(program: &Path) -> Result<PathBuf, Failure> {
-    const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
-    let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
-    candidates.find(|path| path.is_file()).ok_or_else(|| {
-        let expected = program.with_extension(ENDINGS[0]);
-        Failure::Input(format!("there is no {}; name the P4Info by --p4info", expected.display()))
-    })
-}
-
 fn method(text: &str) -> Result<Method, String> {
     serde_yaml::from_str(text).map_err(|_| "take auto, ecmp or trees".to_owned())
 }
@@ -156,6 +152,8 @@ struct File {
     /// In an experiment the scheme says this.
     #[serde(default)]
     deflection: Option<DeflectionConfig>,
+    #[serde(default)]
+    entries: Vec<EntriesSpec>,
 }
 
 fn off() -> OffOr<EcnConfig> {
@@ -176,6 +174,13 @@ impl File {
     }
 
     fn of(topology: TopologySpec) -> File {
-        File { topology, routing: Method::Auto, ecn: off(), ack_priority: false, deflection: None }
+        File {
+            topology,
+            routing: Method::Auto,
+            ecn: off(),
+            ack_priority: false,
+            deflection: None,
+            entries: Vec::new(),
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_controller::client::fleet::Task;
 use weir_controller::client::{Program, Target};
-use weir_controller::plan::goals;
+use weir_controller::plan::{FORWARD, PlanOptions, goals};
 use weir_controller::runtime_json::RuntimeJson;
 
 /// Of every switch, in the topology's order.
@@ -24,8 +24,16 @@ pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> R
 }
 
 fn planned(fabric: &Fabric, program: &Arc<Program>, targets: Vec<Target>) -> Result<Vec<Task>, Failure> {
-    let goals = goals(&fabric.topology, &fabric.routes, &fabric.options, &program.index);
-    let mut goals = goals.map_err(Failure::input)?;
+    let own_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
+    let options = PlanOptions { without_routes: own_routes, ..fabric.options.clone() };
+    let mut goals =
+        goals(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
+    for ix in fabric.topology.switch_ixs() {
+        let goal = goals.entry(fabric.topology.switch(ix).name.clone()).or_default();
+        for entries in &fabric.entries {
+            goal.merge(&entries.goal(ix, &program.index).map_err(Failure::Input)?);
+        }
+    }
     let task = |target: Target| {
         let goal = goals.remove(&target.name).unwrap_or_default();
         Task { target, program: Arc::clone(program), goal }
@@ -46,6 +54,9 @@ fn listed(
         let path = find(directory, path)?;
         let place = |why: String| Failure::Input(format!("{}: {why}", path.display()));
         let file = RuntimeJson::parse(&read(&path)?).map_err(|error| place(error.to_string()))?;
+        if file.bmv2_json.is_empty() || file.p4info.is_empty() {
+            return Err(place("it lacks bmv2_json or p4info; name the program by --program".to_owned()));
+        }
         let paths = (find(directory, &file.bmv2_json)?, find(directory, &file.p4info)?);
         let program = match programs.get(&paths) {
             Some(program) => Arc::clone(program),

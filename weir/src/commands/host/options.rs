@@ -2,15 +2,18 @@
 
 use crate::console::Failure;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_host::abilities::Abilities;
 use weir_host::agent::{AgentError, Interface, SPIN, StartAt};
 use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, MIN_RTO};
+use weir_proto::p4info::Index;
+use weir_sim::artifacts::abilities;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// What the host is.
@@ -32,11 +35,11 @@ pub struct HostOptions {
     #[arg(long, value_name = "PARAMETER=VALUE")]
     set: Vec<String>,
 
-    /// The P4 program that switches run, if it is not the scheme's own
+    /// The P4 program that switches run, if it is not the scheme's own: a name like `weir`, or the P4Info of a program
     ///
-    /// A policy may then change to any scheme that it serves.
-    #[arg(long, value_name = "NAME")]
-    program: Option<SwitchProgram>,
+    /// A policy may then change to every scheme that needs no more than the program offers.
+    #[arg(long, value_name = "NAME|P4INFO", value_parser = program)]
+    program: Option<Abilities>,
 
     /// Rate of the NIC: flows start at it, and together never exceed it
     #[arg(long, default_value_t = DEFAULT_RATE)]
@@ -169,6 +172,14 @@ fn telemetry_clock(text: &str) -> Result<Clock, String> {
     }
 }
 
+fn program(text: &str) -> Result<Abilities, String> {
+    if !Path::new(text).is_file() {
+        return text.parse().map(SwitchProgram::abilities);
+    }
+    let words = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
+    Index::from_text(&words).map(|p4info| abilities(&p4info)).map_err(|e| e.to_string())
+}
+
 fn recovery(text: &str) -> Result<Recovery, String> {
     match text {
         "go-back-n" => Ok(Recovery::GoBackN),
@@ -193,7 +204,7 @@ impl HostOptions {
         let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
         let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
         config.registry = registry.clone();
-        config.program = self.program;
+        config.switches = self.program;
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
         config.telemetry_clock = self.telemetry_clock;
         config.ack_every = self.ack_every;

@@ -1,0 +1,153 @@
+//! What a P4 program does for congestion control, and the objects by which it says so.
+
+use std::fmt;
+
+/// A set of services that switches offer to schemes.
+///
+/// A program declares each of them by an object in its P4Info, see [`Ability::object`]. A scheme works with every
+/// program that has the abilities which [`Needs::abilities`](crate::scheme::Needs::abilities) lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Abilities(u16);
+
+/// One service that switches offer to schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Ability {
+    /// Sets ECN CE by thresholds on the queue (RFC 3168).
+    Marks,
+    /// Appends INT records to DATA and PROBE packets that ask for them (HPCC §3.1).
+    DataRecords,
+    /// Appends INT records to ACKs (FNCC §3.2.1).
+    AckRecords,
+    /// Appends records with ids of switch and port, and with the time in the queue on demand (HPCC++).
+    LinkRecords,
+    /// Deflects packets of short messages from congested ports (Dart's IOFD).
+    Deflection,
+    /// Computes RoCC's fair rate for each port.
+    RoccRates,
+    /// Computes RCP's fair rate for each port.
+    RcpRates,
+    /// Limits the rate of ExpressPass's credits.
+    Credits,
+}
+
+/// The object by which a program declares an ability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declaration {
+    /// A table, found by its name or alias.
+    Table(&'static str),
+    /// A word in the annotation [`TELEMETRY_ANNOTATION`] of the package.
+    Telemetry(&'static str),
+}
+
+/// The annotation on `main` whose words say which packets gather INT records: `@weir_telemetry("data, acks")`.
+pub const TELEMETRY_ANNOTATION: &str = "weir_telemetry";
+
+impl Ability {
+    /// Every ability.
+    pub const ALL: [Ability; 8] = [
+        Ability::Marks,
+        Ability::DataRecords,
+        Ability::AckRecords,
+        Ability::LinkRecords,
+        Ability::Deflection,
+        Ability::RoccRates,
+        Ability::RcpRates,
+        Ability::Credits,
+    ];
+
+    /// Returns the object by which a program declares the ability.
+    pub const fn declaration(self) -> Declaration {
+        match self {
+            Ability::Marks => Declaration::Table("port_profile"),
+            Ability::DataRecords => Declaration::Telemetry("data"),
+            Ability::AckRecords => Declaration::Telemetry("acks"),
+            Ability::LinkRecords => Declaration::Telemetry("links"),
+            Ability::Deflection => Declaration::Table("deflection"),
+            Ability::RoccRates => Declaration::Table("rocc_port"),
+            Ability::RcpRates => Declaration::Table("rcp_port"),
+            Ability::Credits => Declaration::Table("credit_port"),
+        }
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Ability::Marks => "ECN marks",
+            Ability::DataRecords => "INT records on DATA packets",
+            Ability::AckRecords => "INT records on ACKs",
+            Ability::LinkRecords => "INT records with switch and port ids",
+            Ability::Deflection => "deflection",
+            Ability::RoccRates => "RoCC's fair rates",
+            Ability::RcpRates => "RCP's fair rates",
+            Ability::Credits => "a limit on the rate of credits",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Ability {
+    /// Writes what it is and the object that declares it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.declaration() {
+            Declaration::Table(table) => write!(f, "{} (table \"{table}\")", self.about()),
+            Declaration::Telemetry(word) => {
+                write!(f, "{} (annotation @{TELEMETRY_ANNOTATION}(\"{word}\") of main)", self.about())
+            }
+        }
+    }
+}
+
+impl Abilities {
+    /// No abilities.
+    pub const NONE: Abilities = Abilities(0);
+
+    /// Returns the set of these.
+    pub const fn of(abilities: &[Ability]) -> Abilities {
+        let (mut set, mut i) = (0, 0);
+        while i < abilities.len() {
+            set |= abilities[i].bit();
+            i += 1;
+        }
+        Abilities(set)
+    }
+
+    /// Returns the set with one ability more.
+    #[must_use]
+    pub const fn with(self, ability: Ability) -> Abilities {
+        Abilities(self.0 | ability.bit())
+    }
+
+    /// Returns whether the set has all of `needed`.
+    pub const fn contains(self, needed: Abilities) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+
+    /// Returns those of `needed` that the set lacks.
+    #[must_use]
+    pub const fn missing(self, needed: Abilities) -> Abilities {
+        Abilities(needed.0 & !self.0)
+    }
+
+    /// Returns the abilities in the order of [`Ability::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Ability> {
+        Ability::ALL.into_iter().filter(move |ability| self.0 & ability.bit() != 0)
+    }
+}
+
+impl FromIterator<Ability> for Abilities {
+    fn from_iter<I: IntoIterator<Item = Ability>>(abilities: I) -> Abilities {
+        abilities.into_iter().fold(Abilities::NONE, Abilities::with)
+    }
+}
+
+impl fmt::Display for Abilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ability) in self.iter().enumerate() {
+            write!(f, "{}{ability}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
