@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
 use weir_controller::path::Lost;
 use weir_controller::plan::{decode, goals};
-use weir_controller::reconcile::{Goal, Identity, Step, canonical, difference, identity};
+use weir_controller::reconcile::{BASE, Goal, Identity, Step, canonical, difference, identity};
 use weir_controller::routes::{Hop, Method, Routes, reroute, routes};
+use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_controller::{PlanOptions, verify, verify_flood};
 use weir_proto::p4::v1::update::Type;
@@ -193,6 +194,35 @@ proptest! {
         it.roll_out(&base, &whole, 0, false);
         prop_assert!(verify(&whole, &it.routes()).is_ok());
         prop_assert_eq!(verify_flood(&whole, &it.routes()).map(|_| ()), Ok(()));
+    }
+}
+
+/// A program with a table of its own: the plan neither fills it nor empties it, unless a goal names it.
+#[test]
+fn tables_that_the_plan_does_not_know_are_left_alone() {
+    const OWN: &str = include_str!("../../examples/own-p4/build/own_p4.p4info.txtpb");
+    let limit = |ticks: u32| -> Entity {
+        let json = format!(
+            r#"{{"target": "bmv2", "table_entries": [{{"table": "sojourn_mark", "default_action": true,
+                "action_name": "mark_above", "action_params": {{"ticks": {ticks}}}}}]}}"#
+        );
+        let goal = RuntimeJson::parse(&json).unwrap().goal(&Index::from_text(OWN).unwrap()).unwrap();
+        goal.wanted().next().unwrap().entity.clone()
+    };
+    let mut fabric = Fabric { index: Index::from_text(OWN).unwrap(), ..Fabric::new(parallel()) };
+    let routes = routes(&fabric.topology, Method::Auto).unwrap();
+    let left = fabric.topology.clone();
+    fabric.roll_out(&routes, &left, 0, false);
+    let insert = Update { r#type: Type::Modify.into(), entity: Some(limit(7)) };
+    fabric.models.values_mut().for_each(|model| model.write(&insert));
+    let mut goals = fabric.goals(&routes);
+    assert!(fabric.differences(&goals).values().all(Vec::is_empty));
+    let mut more = Goal::default();
+    more.want(BASE, limit(9));
+    goals.values_mut().for_each(|goal| goal.merge(&more));
+    for steps in fabric.differences(&goals).values() {
+        assert_eq!(steps.len(), 1);
+        assert_eq!(steps[0].update.entity, Some(canonical(&limit(9))));
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use weir_host::scheme::SwitchProgram;
 use weir_host::schemes::Registry;
-use weir_sim::artifacts::Artifact;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::SchemeSummary;
 
@@ -36,7 +35,8 @@ fn weir_p4_does_what_each_schemes_own_program_does() {
     let (mut served, mut deflections, mut marks) = (Vec::new(), 0, 0);
     for scheme in Registry::builtin().schemes() {
         let (name, needed) = (scheme.name(), scheme.needs().program);
-        if needed == SwitchProgram::Weir || !SwitchProgram::Weir.serves(needed) {
+        let serves = SwitchProgram::Weir.abilities().contains(scheme.needs().abilities());
+        if needed == SwitchProgram::Weir || !serves {
             continue;
         }
         let ((own, summary), (weirs, _)) = (run(name, ""), run(name, "program: weir"));
@@ -52,23 +52,74 @@ fn weir_p4_does_what_each_schemes_own_program_does() {
 }
 
 #[test]
-fn what_weir_p4_does_not_do_is_refused() {
-    for scheme in ["rocc", "rcp", "hpcc++", "expresspass"] {
-        let why = experiment(scheme, "program: weir").err().expect("it is refused");
-        assert!(why.starts_with(&format!("x.yaml: schemes[0]: {scheme} needs ")), "{why}");
-        assert!(why.ends_with("weir.p4 (`program`) does not do what that does"), "{why}");
+fn what_a_program_lacks_is_named() {
+    let lacks = [
+        ("rocc", "weir", "RoCC's fair rates (table \"rocc_port\")"),
+        ("rcp", "weir", "RCP's fair rates (table \"rcp_port\")"),
+        (
+            "hpcc++",
+            "weir",
+            "INT records with switch and port ids (annotation @weir_telemetry(\"links\") of main)",
+        ),
+        ("expresspass", "weir", "a limit on the rate of credits (table \"credit_port\")"),
+        ("weir", "fncc", "deflection (table \"deflection\")"),
+        ("hpcc", "dart", "INT records on DATA packets (annotation @weir_telemetry(\"data\") of main)"),
+    ];
+    for (scheme, program, what) in lacks {
+        let why = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
+        assert_eq!(why, format!("x.yaml: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks"));
     }
-    let why = experiment("weir", "program: fncc").err().expect("it is refused");
-    assert!(why.contains("weir needs weir.p4, and fncc.p4"), "{why}");
     let why = experiment("fncc", "program: weird").err().expect("it is refused");
     assert!(why.contains("there is no program \"weird\", there are ecn, hpcc,"), "{why}");
 }
 
+/// Parameters do not change what a scheme needs of the switches beyond what its own program offers.
 #[test]
-fn every_program_is_compiled() {
-    for program in SwitchProgram::ALL {
-        assert_eq!(Artifact::of(program).name, program.name());
-        assert!(program.serves(program));
+fn schemes_run_on_their_own_programs() {
+    for scheme in Registry::builtin().schemes() {
+        let needs = scheme.needs();
+        assert!(needs.program.abilities().contains(needs.abilities()), "{}", scheme.name());
+    }
+}
+
+/// The example's program marks by sojourn time, with a limit that only `entries` sets.
+#[test]
+fn a_users_program_runs_with_entries_of_its_own() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-p4/marks.yaml");
+    let run = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&it| it.to_owned()).collect();
+        let experiment = Experiment::load(&example, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
+        let mut results = weir_sim::run(&experiment, &mut ()).unwrap();
+        results.summary.schemes.remove("dctcp").expect("it ran")
+    };
+    let (marked, unmarked) = (run(&[]), run(&["entries=[]"]));
+    assert!(marked.marks > 100, "{}", marked.marks);
+    assert_eq!(unmarked.marks, 0);
+    // Entries of one switch alone: only its port marks.
+    let one = run(&["entries.0.switches=[s2]"]);
+    assert!(one.marks < marked.marks, "{} {}", one.marks, marked.marks);
+}
+
+#[test]
+fn what_is_wrong_with_a_users_program_is_said_before_anything_runs() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-p4/marks.yaml");
+    let cases = [
+        ("program=missing.json", "missing.json: No such file"),
+        ("program=own_p4.p4", "own_p4.p4 is P4 source: compile it with p4c-bm2-ss and name the .json"),
+        ("program={json: build/own_p4.json, p4info: entries.json}", "not a P4Info in text format"),
+        ("program=entries.json", "there is no "),
+        (
+            "schemes.0=fncc",
+            "fncc needs INT records on ACKs (annotation @weir_telemetry(\"acks\") of main), which ",
+        ),
+        ("entries.0.switches=[s9]", "entries[0].switches: switch \"s9\" is not declared"),
+        ("entries.0.file=none.json", "none.json: No such file"),
+        ("entries.0.file=marks.yaml", "not a WriteRequest in text format"),
+        ("program=ecn", "the program has no table \"sojourn_mark\" (ecn.p4)"),
+    ];
+    for (wrong, expected) in cases {
+        let why = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();
+        assert!(why.contains(expected), "{wrong}: {why}");
     }
 }
 

@@ -181,6 +181,40 @@ fn schemes_tell_their_parameters() {
     assert!(fncc.contains("lhcs = direct") && fncc.contains("default  FNCC §3.2.2"), "{fncc}");
 }
 
+/// Outside the repository, with no compiler: what `weir new p4` writes passes its test and runs.
+#[test]
+fn a_new_p4_project_is_tested_and_runs_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |args: &[&str], place: &Path| {
+        let output = weir().current_dir(place).args(args).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(told(&["new", "p4", "sojourn"], dir.path()).contains("sojourn/README.md"));
+    let project = dir.path().join("sojourn");
+    assert!(
+        told(&["stf", "build/sojourn.json", "tests/forward.stf"], &project).contains("1 passed, 0 failed")
+    );
+    told(&["run", "marks.yaml", "--out", "run"], &project);
+    let summary: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(project.join("run/summary.json")).unwrap()).unwrap();
+    assert!(summary["schemes"]["dctcp"]["marks"].as_u64().unwrap() > 100, "{summary}");
+    // Everything that the source includes is there, and nothing names the example or the repository.
+    for file in [
+        "sojourn.p4",
+        "Makefile",
+        "marks.yaml",
+        "README.md",
+        "weir/include/weir.p4",
+        "weir/controls/drops.p4",
+    ] {
+        let text = fs::read_to_string(project.join(file)).unwrap();
+        assert!(!text.contains("own_p4") && !text.contains("p4src"), "{file}");
+    }
+    // A second one of the name changes nothing.
+    let again = weir().current_dir(&dir).args(["new", "p4", "sojourn"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(again.stderr).unwrap().contains("sojourn: File exists"));
+}
+
 #[test]
 fn a_failed_packet_test_says_where_to_look() {
     let dir = tempfile::tempdir().unwrap();

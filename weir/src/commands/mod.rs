@@ -5,6 +5,7 @@ mod controller;
 mod export;
 mod host;
 mod mininet;
+mod new;
 mod policy;
 mod progress;
 mod report;
@@ -41,6 +42,7 @@ Examples:
   weir sweep x.yaml --over seed=1..5      means and confidence intervals
   weir report runs/a runs/b               runs side by side on one page
   weir schemes fncc                       FNCC's parameters and their sources
+  weir new p4 mine                        a P4 program of your own, ready to run
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
 Exit status: 0 done; 1 the work failed; 2 the input is wrong;
@@ -56,6 +58,7 @@ enum Command {
     Switch(switch::Args),
     Trace(trace::Args),
     Schemes(schemes::Args),
+    New(new::Args),
     Bench(bench::Args),
     Export(export::Args),
     Host(host::Args),
@@ -76,6 +79,7 @@ impl CommandLine {
             Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
+            Command::New(args) => new::run(args, console),
             Command::Bench(args) => bench::run(args, console),
             Command::Export(args) => export::run(args, console),
             Command::Host(args) => host::run(args, console),

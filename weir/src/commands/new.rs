@@ -1,0 +1,145 @@
+//! `weir new`: small projects to begin with, from the examples.
+
+use crate::console::{Console, Failure};
+use clap::Subcommand;
+use include_dir::{Dir, include_dir};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Write a small project that builds, runs and is tested as it is
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  weir new p4 sojourn        a P4 program with one control of its own
+  weir new scheme mine       a congestion control scheme and its weir
+
+The project is a directory of that name; its README.md says what to do with it.";
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// A P4 program: Weir's headers and controls, one control more, an experiment and a packet test
+    P4 {
+        /// Name of the program, and of the directory
+        #[arg(value_parser = name)]
+        name: String,
+    },
+    /// A congestion control scheme in Rust: a crate with a `weir` program that knows it
+    Scheme {
+        /// Name of the scheme, and of the directory
+        #[arg(value_parser = name)]
+        name: String,
+
+        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        #[arg(long, value_name = "DIR")]
+        weir: Option<PathBuf>,
+    },
+}
+
+static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/own-p4");
+static P4_INCLUDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/include");
+static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/controls");
+
+/// Name in the project, and content, of each file of the scheme's example. Not a directory: cargo may have built there.
+const SCHEME_EXAMPLE: [(&str, &str); 5] = [
+    ("Cargo.toml", include_str!("../../../examples/own-scheme/Cargo.toml")),
+    ("README.md", include_str!("../../../examples/own-scheme/README.md")),
+    ("join.yaml", include_str!("../../../examples/own-scheme/join.yaml")),
+    ("src/main.rs", include_str!("../../../examples/own-scheme/src/main.rs")),
+    ("src/aimd.rs", include_str!("../../../examples/own-scheme/src/aimd.rs")),
+];
+
+/// Names that are good for a directory, a crate, a scheme and a P4 program.
+fn name(text: &str) -> Result<String, String> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let first = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
+    if first && text.chars().all(good) && text.len() <= 40 {
+        return Ok(text.to_owned());
+    }
+    Err("a name has lower-case letters, digits and underscores, and begins with a letter".to_owned())
+}
+
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let (name, files) = match &args.what {
+        What::P4 { name } => (name, p4(name)?),
+        What::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
+    };
+    let folder = Path::new(name);
+    fs::create_dir(folder).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    write(folder, &files).inspect_err(|_| {
+        let _ = fs::remove_dir_all(folder);
+    })?;
+    writeln!(console.out, "{name}: {} files. Read {name}/README.md.", files.len())?;
+    Ok(())
+}
+
+/// Path in the project, and content.
+type File = (String, String);
+
+fn write(folder: &Path, files: &[File]) -> Result<(), Failure> {
+    for (path, text) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(&path, text)?;
+    }
+    Ok(())
+}
+
+fn p4(name: &str) -> Result<Vec<File>, Failure> {
+    let rename = |text: &str| text.replace("own_p4", name);
+    let mut files = Vec::new();
+    for (directory, into) in
+        [(&P4_EXAMPLE, ""), (&P4_INCLUDE, "weir/include/"), (&P4_CONTROLS, "weir/controls/")]
+    {
+        collect(directory, into, &mut files)?;
+    }
+    let own = |(path, text): File| match path.starts_with("weir/") {
+        true => (path, text),
+        false => (rename(&path), rename(&text).replace("../../p4src", "weir")),
+    };
+    Ok(files.into_iter().map(own).collect())
+}
+
+fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(), Failure> {
+    for file in directory.files() {
+        let path = format!("{into}{}", file.path().display());
+        let text = file.contents_utf8().ok_or_else(|| Failure::Work(format!("{path}: not a text")))?;
+        files.push((path, text.to_owned()));
+    }
+    // What runs of the example left behind is not part of it.
+    let parts = directory.dirs().filter(|part| !part.path().ends_with("runs"));
+    parts.into_iter().try_for_each(|part| collect(part, into, files))
+}
+
+fn scheme(name: &str, weir: &Path) -> Vec<File> {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    let camel: String = name.split('_').filter(|word| !word.is_empty()).map(capital).collect();
+    let rename = |text: &str| {
+        let text = text
+            .replace("\"own-scheme\"", &format!("\"{name}\""))
+            .replace("aimd", name)
+            .replace("Aimd", &camel);
+        text.replace("AIMD", &camel).replace("../..", &weir.display().to_string())
+    };
+    SCHEME_EXAMPLE.iter().map(|(path, text)| (rename(path), rename(text))).collect()
+}
+
+/// The tree with the crates that the scheme's crate depends on.
+fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let is_weir =
+        |path: &&Path| path.join("host/src/scheme.rs").is_file() && path.join("weir/Cargo.toml").is_file();
+    if let Some(named) = named {
+        let why = || Failure::Input(format!("--weir {}: this is not Weir's source tree", named.display()));
+        return Ok(Some(named).filter(is_weir).ok_or_else(why)?.canonicalize()?);
+    }
+    let starts = [std::env::current_exe(), std::env::current_dir()];
+    let found = starts.iter().flatten().flat_map(|path| path.ancestors()).find(is_weir);
+    let why = || Failure::input("Weir's source tree is not found, name it: --weir DIR");
+    found.map(Path::to_owned).ok_or_else(why)
+}
