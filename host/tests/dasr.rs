@@ -7,7 +7,7 @@ use common::{BASE_RTT, DELAY, Net, RATE, addr, scheme};
 use std::net::Ipv4Addr;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig};
-use weir_units::{Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
     Time::from_us(us)
@@ -188,17 +188,37 @@ fn the_smaller_of_share_and_dcqcn_holds() {
     let flow = common::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
     let (_, now) = common::frames::drain(&mut host, Time::ZERO);
     let mut ack = from_peer(Kind::Ack, 7, 1000);
-    ack.weir.concurrency = 4;
+    let kbps = |rate: Bandwidth| (rate.as_bps() / 1_000) as u32;
+    (ack.weir.concurrency, ack.weir.grant) = (4, kbps(RATE / 4));
     give(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 4);
     give(&mut host, now, &from_peer(Kind::Cnp, 7, 0), &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN is at a half");
-    ack.weir.concurrency = 1;
+    (ack.weir.concurrency, ack.weir.grant) = (1, kbps(RATE));
     give(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
-    ack.weir.concurrency = 0;
-    give(&mut host, now, &ack, &[]);
-    assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
+    // Of a faster receiver, and of one with another scheme, where the field is a path: neither is a cap.
+    for (concurrency, grant) in [(1, kbps(RATE * 4)), (0, 0x123), (0, 0), (2, 0)] {
+        (ack.weir.concurrency, ack.weir.grant) = (concurrency, grant);
+        give(&mut host, now, &ack, &[]);
+        assert_eq!(host.flow(flow).unwrap().rate, RATE / 2, "n {concurrency}, grant {grant}");
+    }
+}
+
+/// It is the receiver's line that is shared, whatever its senders' is: n goes by the concurrency field, the share by the
+/// grant field.
+#[test]
+fn the_share_is_of_the_receivers_line() {
+    for (rate, shares) in
+        [(RATE, [100_000_000, 50_000_000, 33_333_333]), (RATE / 4, [25_000_000, 12_500_000, 8_333_333])]
+    {
+        let mut host = host(&scheme("dasr", &[]), |config: &mut HostConfig| config.nic_rate = rate);
+        for (sender, share) in (1..).zip(shares) {
+            give(&mut host, us(1), &data(sender, 1, 0, Flags::START), &[]);
+            let ack = take(&mut host, us(1)).unwrap().weir;
+            assert_eq!((ack.concurrency, ack.grant), (sender as u16, share), "{rate}");
+        }
+    }
 }
 
 /// §III-D: the first message of an incast announces all senders; the long flow hears of them with its next

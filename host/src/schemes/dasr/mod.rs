@@ -7,15 +7,19 @@
 //! ```text
 //!                    no mark                 mark, line rate          mark, below line rate
 //!  state             No Congestion           Receiver Congestion      Non-receiver Congestion
-//!  n on ACKs         senders                 senders                  1
+//!  n                 senders                 senders                  1
 //!  marks             -                       hidden                   passed on: CNPs, DCQCN
 //! ```
+//!
+//! Each ACK carries n in its concurrency field and the sender's share, the receiver's line rate over n, in its grant field.
 
 mod senders;
 mod state;
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
 use super::iofd::{self, Iofd, dart_marking};
+use super::rocc::granted;
+use crate::law::{GRANT_UNIT_BPS, NO_LIMIT};
 use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, part};
 use crate::scheme::{
     AckEvent, DataEvent, Decision, Feedback, FlowParams, Marking, Needs, Pace, Receiver, Scheme, Sender,
@@ -24,7 +28,7 @@ use crate::scheme::{
 use crate::telemetry::TelemetryChecks;
 use senders::Senders;
 use state::{State, StateMachine};
-use weir_units::Time;
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// DASR's parameters.
 #[derive(Clone, Debug)]
@@ -147,11 +151,18 @@ impl Scheme for Dasr {
         own.into_iter().chain(part(dcqcn::parameters_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
     }
     fn needs(&self) -> Needs {
-        Needs { ecn: Some(self.ecn), ..Needs::of(SwitchProgram::Ecn) }
+        Needs { ecn: Some(self.ecn), grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let line = flow.nic_rate.as_bps_f64();
-        Box::new(DasrSender { below: Reaction::new(&self.dcqcn, flow), line, cap: line })
+        Box::new(DasrSender {
+            below: Reaction::new(&self.dcqcn, flow),
+            line,
+            cap: line,
+            base_rtt: flow.base_rtt,
+            packet: flow.payload,
+            window: None,
+        })
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(DasrReceiver {
@@ -165,24 +176,49 @@ impl Scheme for Dasr {
                 host.nic_rate.as_bps_f64(),
                 self.line_share,
             ),
+            line: host.nic_rate,
             drain: self.drain,
             notification: NotificationPoint::new(self.dcqcn.cnp_interval),
         })
     }
 }
 
-/// `min(DCQCN's rate, line rate / n)`: the paper leaves open how the two meet.
+/// The smallest part of its own line that a sender goes down to, whatever an ACK says: that of the largest n. A forged share
+/// of nothing would hold up a flow for seconds.
+const LEAST_SHARE: f64 = 1.0 / u16::MAX as f64;
+
+/// `min(DCQCN's rate, receiver's line rate / n)`: the paper leaves open how the two meet. Rates are in bit/s.
 #[derive(Debug)]
 struct DasrSender {
     below: Reaction,
     line: f64,
     cap: f64,
+    base_rtt: Time,
+    packet: Bytes,
+    /// What may be in flight to a slower receiver.
+    window: Option<Bytes>,
+}
+
+impl DasrSender {
+    /// The rate that an ACK allows. To a receiver with a slower line no more than a round trip of it may be in flight: shares
+    /// add up to that line, so what a faster sender queued there in its first round trip would stay for good.
+    fn follow(&mut self, n: u16, share: f64) {
+        let n = f64::from(n);
+        self.cap = share.clamp(self.line * LEAST_SHARE, self.line);
+        let is_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line;
+        let round_trip = || Bandwidth::from_bps_f64(share).bytes_in(self.base_rtt);
+        self.window = is_slower.then(|| round_trip() + self.packet * 2);
+    }
 }
 
 impl Sender for DasrSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
         self.below.sent(ack.acked);
-        self.cap = self.line / f64::from(ack.concurrency.max(1));
+        // Receivers of other schemes report no n, and use the grant field for something else.
+        match granted(ack).filter(|_| ack.concurrency > 0) {
+            Some(share) => self.follow(ack.concurrency, share),
+            None => (self.cap, self.window) = (self.line, None),
+        }
         self.decision()
     }
     fn on_cnp(&mut self, now: Time) -> Decision {
@@ -199,7 +235,8 @@ impl Sender for DasrSender {
         self.decision()
     }
     fn decision(&self) -> Decision {
-        self.below.decision_below(self.cap)
+        let decision = self.below.decision_below(self.cap);
+        Decision { window: self.window.map_or(decision.window, |it| it.min(decision.window)), ..decision }
     }
 }
 
@@ -207,8 +244,18 @@ impl Sender for DasrSender {
 struct DasrReceiver {
     senders: Senders,
     state: StateMachine,
+    line: Bandwidth,
     drain: bool,
     notification: NotificationPoint,
+}
+
+impl DasrReceiver {
+    /// n, and the share of the line that it leaves to each sender.
+    fn share(&self, concurrency: u16) -> Feedback {
+        let kbps = self.line.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
+        let grant = u32::try_from(kbps).unwrap_or(NO_LIMIT).max(1);
+        Feedback { concurrency, grant, ..Feedback::default() }
+    }
 }
 
 impl Receiver for DasrReceiver {
@@ -216,14 +263,9 @@ impl Receiver for DasrReceiver {
         let senders = self.senders.count(data);
         self.notification.begin(data);
         match self.state.next(data) {
-            State::NoCongestion => Feedback { concurrency: senders, hide_mark: true, ..Feedback::default() },
-            State::Receiver => {
-                let concurrency = senders + u16::from(self.drain);
-                Feedback { concurrency, hide_mark: true, ..Feedback::default() }
-            }
-            State::NonReceiver => {
-                Feedback { concurrency: 1, cnp: self.notification.notifies(data), ..Feedback::default() }
-            }
+            State::NoCongestion => Feedback { hide_mark: true, ..self.share(senders) },
+            State::Receiver => Feedback { hide_mark: true, ..self.share(senders + u16::from(self.drain)) },
+            State::NonReceiver => Feedback { cnp: self.notification.notifies(data), ..self.share(1) },
         }
     }
 }
