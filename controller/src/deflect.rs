@@ -57,7 +57,7 @@ fn leads_elsewhere(
 }
 
 /// All ports by which a switch may send to a host.
-fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
+pub(crate) fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
     match it.lookup(dst) {
         Some((_, Hop::Deliver { port, .. } | Hop::Via { port })) => vec![port],
         Some((_, Hop::Spread { group, .. })) => it.groups.get(&group).cloned().unwrap_or_default(),

@@ -7,6 +7,7 @@
 //! 2. [`mod@routes`]: symmetric ECMP or spanning trees over it.
 //! 3. [`mod@verify`]: a proof over every pair and every hash value that data and ACK take the same path
 //!    in opposite directions, without loop or black hole.
+//!    [`channels`]: a proof that no packets of a lossless fabric wait for each other in a cycle.
 //!    [`flood`]: the tree along which POLICY packets go, and its proof.
 //! 4. [`mod@plan`]: the table entries of each switch as P4Runtime updates.
 //! 5. [`mod@reconcile`]: what a switch lacks of its plan, as updates in an order without black holes or loops.
@@ -18,6 +19,7 @@
 //! opens no socket and reads no clock, but for the P4Runtime client behind the feature `client`; `sim` gives the same
 //! updates to `weir_switch::control` in process. `docs/routing.md` and `docs/controller.md` explain the ideas.
 
+pub mod channels;
 #[cfg(feature = "client")]
 pub mod client;
 mod compiled;
@@ -41,6 +43,7 @@ mod walk;
 pub mod watch;
 pub mod words;
 
+pub use channels::{ChannelCycle, ChannelProof, verify_channels};
 pub use flood::{FloodConfig, FloodFault, FloodProof, verify_flood};
 pub use path::{BaseRtt, Path, PathHop};
 pub use plan::{PlanError, PlanOptions, plan};

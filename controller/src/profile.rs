@@ -116,13 +116,27 @@ pub struct DeflectionConfig {
     /// From ports to hosts too: the message goes back into the network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_hosts: bool,
-    /// After how many ticks of the switch's clock (on BMv2 microseconds) it may forget a message that it deflects and of
-    /// which nothing came; 0: never.
-    #[serde(default)]
+    /// Entries idle for more than this many ticks of the switch's clock (on BMv2 microseconds) may be reused; 0: never.
+    #[serde(default = "default_lifetime")]
     pub lifetime: u64,
+    /// Deflections of one packet, at most [`MAX_DEFLECTIONS`]. Each needs two priority classes of its own.
+    #[serde(default = "default_tokens")]
+    pub tokens: u8,
 }
 
-/// A deflection threshold that makes no sense.
+/// 10 ms of BMv2's clock, more than two retransmission timeouts of hosts.
+fn default_lifetime() -> u64 {
+    10_000
+}
+fn default_tokens() -> u8 {
+    1
+}
+
+/// The most deflections of one packet: ports have eight priority queues, data and feedback take one each, and each deflection
+/// two.
+pub const MAX_DEFLECTIONS: u8 = 3;
+
+/// A deflection threshold, or a number of tokens, that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ThresholdError {
     /// Scaling by nothing.
@@ -136,9 +150,17 @@ pub enum ThresholdError {
         /// The port's rate.
         rate: Bandwidth,
     },
+    /// More deflections than there are classes for.
+    #[error("deflection: {0} tokens, but eight priority queues are enough for {MAX_DEFLECTIONS}")]
+    Tokens(u8),
 }
 
 impl DeflectionConfig {
+    /// Refuses more tokens than there are priority classes for.
+    pub fn check(&self) -> Result<(), ThresholdError> {
+        if self.tokens > MAX_DEFLECTIONS { Err(ThresholdError::Tokens(self.tokens)) } else { Ok(()) }
+    }
+
     /// The threshold of a port of this rate, in bytes.
     pub fn limit(&self, rate: Bandwidth) -> Result<u32, ThresholdError> {
         let per = self.per.unwrap_or(rate);
@@ -187,7 +209,11 @@ mod tests {
             per: Some(Bandwidth::from_gbps(10)),
             at_hosts: false,
             lifetime: 0,
+            tokens: 3,
         };
+        assert_eq!(dart.check(), Ok(()));
+        let many = DeflectionConfig { tokens: 4, ..dart }.check().unwrap_err().to_string();
+        assert!(many.contains("4 tokens"), "{many}");
         assert_eq!(dart.limit(Bandwidth::from_gbps(100)), Ok(150_000));
         assert_eq!(DeflectionConfig { per: None, ..dart }.limit(Bandwidth::from_gbps(100)), Ok(15_000));
         let bad = |config: DeflectionConfig| config.limit(Bandwidth::from_gbps(100)).unwrap_err().to_string();

@@ -154,7 +154,8 @@ fn candidates_are_the_other_ways() {
         all.filter(|l| l.starts_with("defl") || l.starts_with("escape")).collect()
     };
     let leaf = [
-        "escape_class[] escape(priority=2)",
+        "escape_class[tokens=0] wait_in(escape=3 detour=3)",
+        "escape_class[tokens=1] wait_in(escape=0 detour=2)",
         "deflect_port[port=2 index=0] deflect_to(port=3 other=4)",
         "deflect_port[port=2 index=1] deflect_to(port=4 other=3)",
         "deflection[port=2] over(limit=150000 ports=2 ticks=50)",
@@ -166,7 +167,7 @@ fn candidates_are_the_other_ways() {
         "deflection[port=4] over(limit=150000 ports=2 ticks=50)",
     ];
     assert_eq!(lines("s1", &options, DART), leaf);
-    assert_eq!(lines("s4", &options, DART).len(), 1 + 3 * 3);
+    assert_eq!(lines("s4", &options, DART).len(), 2 + 3 * 3);
     // From the host's port too, to any of three: its candidates and itself.
     let at_hosts = PlanOptions {
         deflection: Some(DeflectionConfig { at_hosts: true, ..deflection }),

@@ -20,10 +20,13 @@
 // lost too; an entry that was idle for longer than `lifetime` ticks may be taken by another flow (0: never).
 // A message of one packet needs no entry.
 //
-// The last token's packet is told so by the flag ESCAPE, which no switch takes away: from the next switch on it waits in the
-// priority of `escape_class`, and is deflected no more. In that priority packets only go up and then down.
+// A deflected packet has the flag ESCAPE, which no switch takes away, and waits in priorities of its own, which `escape_class`
+// gives for the tokens it has left: the one `detour` at the switch that deflects it, the one `escape` at all that follow, until
+// it is deflected again. So no packet of the data class turns down and up again, nor one of an `escape` class, and those
+// of a `detour` class go a single hop. Each class waits for itself, for which paths go up and then down, or for one of fewer
+// tokens: with PFC none waits for itself in a cycle (docs/p4.md). Packets with a number of tokens that has no entry are not deflected.
 //
-// A packet that came by the port that is its way on was deflected to here. For it that port counts as crowded; where
+// A packet with ESCAPE whose way on is the port it came by was deflected to here. For it that port counts as crowded; where
 // there is no other it may go back, which for packets that were never deflected is a drop (same_port).
 //
 // Contract: hdr.weir is valid; runs after Forwarding and Classes and before Enqueue, with egress_spec set unless
@@ -70,6 +73,8 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
     bit<16> candidate;
     port_t chosen;
     port_t second;
+    bit<3> detour_priority;
+    bit<3> escape_priority;
 
     // What is crowded, and where one may go instead: `candidates` ports, numbered from 0.
     action over(bit<32> limit, bit<16> ports, bit<48> ticks) {
@@ -101,26 +106,39 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
         size = DEFLECT_PORT_ENTRIES;
     }
 
-    action escape(bit<3> priority) { target.priority = priority; }
+    // Where packets with these tokens wait: deflected before, and deflected here.
+    action wait_in(bit<3> escape, bit<3> detour) {
+        escape_priority = escape;
+        detour_priority = detour;
+    }
 
     table escape_class {
-        actions = { escape; @defaultonly NoAction; }
-        default_action = NoAction();
-        size = 1;
+        key = { hdr.weir.tokens : exact @name("tokens"); }
+        actions = { wait_in; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = 16;
     }
 
     action misroute() {
         hdr.weir.tokens = hdr.weir.tokens - 1;
+        hdr.weir.flags = hdr.weir.flags | FLAG_ESCAPE;
+        target.priority = detour_priority;
         events.count(EVENT_DEFLECTED);
     }
 
     apply {
-        if (hdr.weir.kind == KIND_DATA && (meta.drop_reason == DROP_NONE || meta.drop_reason == DROP_SAME_PORT)) {
+        escape_priority = 0;
+        detour_priority = 0;
+        if (hdr.weir.kind == KIND_DATA
+            && (meta.drop_reason == DROP_NONE
+                || (meta.drop_reason == DROP_SAME_PORT && hdr.weir.flags & FLAG_ESCAPE != 0))
+            && (hdr.weir.tokens != 0 || hdr.weir.flags & FLAG_ESCAPE != 0)
+            && escape_class.apply().hit) {
+            meta.drop_reason = DROP_NONE;
             if (hdr.weir.flags & FLAG_ESCAPE != 0) {
-                meta.drop_reason = DROP_NONE;
-                escape_class.apply();
-            } else if (hdr.weir.tokens != 0) {
-                meta.drop_reason = DROP_NONE;
+                target.priority = escape_priority;
+            }
+            if (hdr.weir.tokens != 0) {
                 now = TIME(target);
                 entry = DFT_ENTRIES;
                 out_by = 0;
@@ -174,10 +192,6 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
                             }
                         }
                     }
-                }
-                // Above, tokens were not 0.
-                if (hdr.weir.tokens == 0) {
-                    hdr.weir.flags = hdr.weir.flags | FLAG_ESCAPE;
                 }
             }
         }

@@ -44,7 +44,7 @@ const bit<4> KIND_POLICY    = 7;
 @noWarn("unused") const bit<7> FLAG_END        = 0x02;
 @noWarn("unused") const bit<7> FLAG_TELEMETRY  = 0x04;
 @noWarn("unused") const bit<7> FLAG_RETRANSMIT = 0x20;
-@noWarn("unused") const bit<7> FLAG_ESCAPE     = 0x40;      // set by the switch that took the last token
+@noWarn("unused") const bit<7> FLAG_ESCAPE     = 0x40;      // set by the switch that deflects the packet
 
 // INT record: the papers' 64 bits.
 @noWarn("unused") const bit<16> RECORD_BYTES = 8;

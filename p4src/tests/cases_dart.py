@@ -12,9 +12,12 @@ LIMIT, ENTRIES = 15000, 8
 WAY, OTHER = 2, 3
 
 
-def start(title, to=(OTHER,), lifetime=0, **more):
+def start(title, to=(OTHER,), lifetime=0, tokens=range(16), **more):
+    """`tokens`: how many packets may have to be deflected, all in priority 0."""
     stf = Stf(title, **{"paced": True, **more})
     stf.via("h2", WAY)
+    for count in tokens:
+        stf.escape(count)
     if to:
         stf.deflect(WAY, LIMIT, list(to), lifetime)
     return stf
@@ -31,7 +34,7 @@ def passes(stf, by, ingress=1, flags=0, tokens=4, left=None, sets=0, **more):
 
 
 def deflected(stf, tokens=4, by=OTHER, **more):
-    passes(stf, by, tokens=tokens, left=tokens - 1, sets=ESCAPE if tokens == 1 else 0, **more)
+    passes(stf, by, tokens=tokens, left=tokens - 1, sets=ESCAPE, **more)
 
 
 def flow_of(src="h1", message=7):
@@ -91,9 +94,16 @@ entry in `deflection` is never crowded."""
 
 def tokens():
     stf = start(
-        """A packet without tokens is never deflected. Each deflection takes one. The last one taken, the packet is told to
-ESCAPE."""
+        """A packet without tokens is never deflected. Each deflection takes one, and sets ESCAPE. A number of tokens without an
+entry in `escape_class` is as good as none.""",
+        tokens=(0, 1, 2, 4, 15),
     )
+    for count in (3, 14):
+        stf.note(f"{count} tokens, no entry")
+        crowded(stf)
+        passes(stf, WAY, flags=START | END, tokens=count)
+        passes(stf, WAY, flags=START, tokens=count)
+        entry_is(stf, 0)
     for count in (0, 1, 2, 4, 15):
         stf.note(f"{count} tokens")
         crowded(stf)
@@ -181,19 +191,19 @@ their second."""
     )
     passes(stf, WAY, flags=START)
     crowded(stf)
-    deflected(stf, flags=START, tokens=3)
+    deflected(stf, flags=START | ESCAPE, tokens=3)
     entry_is(stf, 0, 3, OTHER, message=7)
     passes(stf, WAY, seq=0x2000)
     passes(stf, WAY, flags=END, seq=0x3000)
     entry_is(stf, 0, 3, OTHER)
-    deflected(stf, tokens=3, seq=0x2000)
+    deflected(stf, flags=ESCAPE, tokens=3, seq=0x2000)
     stf.note("At a third visit there is one more entry.")
     crowded(stf)
-    deflected(stf, flags=START, tokens=1)
+    deflected(stf, flags=START | ESCAPE, tokens=1)
     entry_is(stf, 1, 1, OTHER, message=7)
-    deflected(stf, flags=END, tokens=3, seq=0x3000)
+    deflected(stf, flags=END | ESCAPE, tokens=3, seq=0x3000)
     entry_is(stf, 0)
-    deflected(stf, flags=END, tokens=1, seq=0x3000)
+    deflected(stf, flags=END | ESCAPE, tokens=1, seq=0x3000)
     entry_is(stf, 1)
     return stf
 
@@ -222,47 +232,60 @@ none left.""",
 
 def back():
     stf = start(
-        """A packet whose way on is the way it came was deflected to here. That way counts as crowded, whatever its queue; if
-there is no other it goes back. A packet that was never deflected is dropped there, as in every program."""
+        """A packet with ESCAPE whose way on is the way it came was deflected to here. That way counts as crowded, whatever its
+queue; if there is no other it goes back. A packet that was never deflected is dropped there, as in every program."""
     )
     stf.via("h3", 5)
-    deflected(stf, flags=START, ingress=WAY)
+    deflected(stf, flags=START | ESCAPE, ingress=WAY)
     entry_is(stf, 0, 4, OTHER, message=7)
-    deflected(stf, flags=END, ingress=WAY, seq=0x2000)
+    deflected(stf, flags=END | ESCAPE, ingress=WAY, seq=0x2000)
     stf.note("not the START, or no candidates, or no tokens left: back")
-    passes(stf, WAY, ingress=WAY, message=8)
-    passes(stf, 5, ingress=5, flags=START, dst="h3")
+    passes(stf, WAY, ingress=WAY, flags=ESCAPE, message=8)
+    passes(stf, 5, ingress=5, flags=START | ESCAPE, dst="h3")
     passes(stf, WAY, ingress=WAY, flags=START | ESCAPE, tokens=0)
     stf.dropped("same_port", 0)
-    stf.note("without tokens and without ESCAPE it never was deflected; other kinds never are")
-    stf.packet(WAY, weir_frame(flags=START))
-    stf.packet(WAY, weir_frame(kind=ACK, tokens=4))
-    stf.dropped("same_port", 2)
+    stf.note("without ESCAPE it never was deflected, tokens or not; other kinds never are")
+    stf.packet(WAY, weir_frame(flags=START, tokens=0))
+    stf.packet(WAY, weir_frame(flags=START, tokens=4))
+    stf.packet(WAY, weir_frame(kind=ACK, flags=ESCAPE, tokens=4))
+    stf.dropped("same_port", 3)
     return stf
 
 
 def escape():
     stf = start(
-        """A packet with ESCAPE waits in the priority of `escape_class` and is deflected no more; the flag stays. Seen here by the
-rule that only a packet of priority 0 resets queue_bytes. The packet whose last token was just taken has still its old priority."""
+        """A deflected packet waits in the priority `detour` of the tokens it came with, one that was deflected before in `escape` of
+those it has. Seen here by the rule that only a packet of priority 0 resets queue_bytes. The flag stays.""",
+        tokens=(),
     )
-    stf.escape(6)
+    stf.escape(2, escape=0, detour=5)
+    stf.escape(1, escape=6, detour=0)
+    stf.escape(0, escape=7, detour=0)
+
+    def waits(port, resets, do, **packet):
+        stf.register("queue_bytes", port, LIMIT + 1)
+        do(stf, **packet)
+        stf.register_is("queue_bytes", port, 0 if resets else LIMIT + 1)
+
+    def onward(stf, **packet):
+        passes(stf, WAY, **packet)
+
+    stf.note("deflected for the first time, then not, then again, then no more")
     crowded(stf)
-    passes(stf, WAY, flags=START | ESCAPE, tokens=0)
-    stf.register_is("queue_bytes", WAY, LIMIT + 1)
-    passes(stf, WAY, flags=START | ESCAPE, tokens=3)
-    stf.register_is("queue_bytes", WAY, LIMIT + 1)
+    waits(OTHER, False, deflected, flags=START | END, tokens=2)
+    waits(WAY, False, onward, flags=ESCAPE, tokens=1)
+    crowded(stf)
+    waits(OTHER, True, deflected, flags=START | END | ESCAPE, tokens=1)
+    waits(WAY, False, onward, flags=START | ESCAPE, tokens=0)
     entry_is(stf, 0)
-    stf.register("queue_bytes", OTHER, 500)
-    deflected(stf, flags=START | END, tokens=1)
-    stf.register_is("queue_bytes", OTHER, 0)
-    stf.note("tokens 0 without ESCAPE is a long message: its class is that of its kind")
-    passes(stf, WAY, flags=START, tokens=0)
-    stf.register_is("queue_bytes", WAY, 0)
+    stf.note("without ESCAPE a packet waits in the class of its kind, whatever its tokens")
+    waits(WAY, True, onward, tokens=1)
+    waits(WAY, True, onward, flags=START, tokens=0)
     stf.note("ESCAPE on anything else than DATA means nothing")
-    stf.register("queue_bytes", WAY, 500)
-    passes(stf, WAY, kind=ACK, flags=ESCAPE, tokens=0)
-    stf.register_is("queue_bytes", WAY, 0)
+    waits(WAY, True, onward, kind=ACK, flags=ESCAPE, tokens=0)
+    stf.note("no entry for so many tokens")
+    waits(WAY, True, onward, flags=START | ESCAPE, tokens=3)
+    stf.counted("deflected", 2)
     return stf
 
 

@@ -64,8 +64,9 @@ class Stf:
             other = to[(index + 1) % len(to)]
             self.lines.append(f"add deflect_port port:{port} index:{index} deflect_to(port:{candidate}, other:{other})")
 
-    def escape(self, priority):
-        self.lines.append(f"setdefault escape_class escape(priority:{priority})")
+    def escape(self, tokens, escape=0, detour=0):
+        """Where packets with so many tokens wait: deflected before, and deflected here."""
+        self.lines.append(f"add escape_class tokens:{tokens} wait_in(escape:{escape}, detour:{detour})")
 
     def tree(self, ports):
         """The flooding tree: what comes by one of these leaves by all others. Groups are numbered as ports, from 1."""

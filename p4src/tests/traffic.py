@@ -55,7 +55,8 @@ def laws_of(program):
             to, other = 1 + port % 8, 1 + (port + 3) % 8
             if port != 7:
                 stf.line(f"add deflect_port port:{port} index:0 deflect_to(port:{to}, other:{other})")
-        stf.escape(5)
+        for tokens in range(14):
+            stf.escape(tokens, escape=5, detour=6)
         yield from stf.lines
 
 

@@ -118,6 +118,11 @@ impl<'e> Happenings<'e> {
         Ok(())
     }
 
+    /// Whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    pub fn is_over(&self) -> bool {
+        self.next == self.experiment.happenings.len()
+    }
+
     fn restart(&mut self, now: Time, network: &mut Network, ix: SwitchIx) -> Result<(), RunError> {
         let fresh = assemble::restarted(self.experiment, self.scheme, self.base_rtt, ix)?;
         let chassis = &mut network.switches[ix.0 as usize];

@@ -5,6 +5,7 @@
 //!   table entries, hosts with the scheme, links.
 //! - [`network`], [`link`], [`events`]: the event loop. A thin driver of `weir_host` and
 //!   `weir_switch`, which the drivers on real sockets run as well.
+//! - [`deadlock`]: finds ports that wait for each other for good.
 //! - [`workload`]: the flows that nobody lists, made as time goes on.
 //! - [`medium`]: policies by Trickle without a fabric.
 //! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`], [`arrivals`] and [`tally`] turn what happened
@@ -17,6 +18,7 @@ pub mod arrivals;
 pub mod artifacts;
 pub mod assemble;
 pub mod classes;
+pub mod deadlock;
 pub mod events;
 pub mod experiment;
 pub mod fct;

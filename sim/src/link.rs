@@ -184,6 +184,11 @@ impl Direction {
         (self.pfc.len() == 1).then_some(arrival)
     }
 
+    /// Whether a PFC frame is on the wire.
+    pub fn has_pfc(&self) -> bool {
+        !self.pfc.is_empty()
+    }
+
     /// Takes the PFC frame that arrives now, and says when the next one does.
     pub fn arrive_pfc(&mut self) -> Option<(PfcFrame, Option<Time>)> {
         let (_, frame) = self.pfc.pop_front()?;

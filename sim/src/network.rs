@@ -66,6 +66,8 @@ pub struct Network {
     pub packet_hops: u64,
     /// Every PFC frame sent, if somebody keeps them: (time, switch, port, frame).
     pub pfc_log: Vec<(Time, SwitchIx, u16, PfcFrame)>,
+    /// Pause frames sent, less resume frames: above 0 while a switch holds back a neighbour.
+    pub pauses_held: i64,
     /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
     pub fingerprint: u64,
     /// Frames lost on wires and in switches that restarted, by reason.
@@ -125,6 +127,7 @@ impl Network {
             events: EventQueue::default(),
             packet_hops: 0,
             pfc_log: Vec::new(),
+            pauses_held: 0,
             fingerprint: 0,
             lost: BTreeMap::new(),
             policy_sent: Vec::new(),
@@ -217,6 +220,7 @@ impl Network {
         }
         while let Some((port, frame)) = self.outbox.pfc.pop() {
             self.pfc_log.push((now, switch, port, frame));
+            self.pauses_held += if frame.on { 1 } else { -1 };
             let Some(index) = self.direction_of(switch, port) else { continue };
             if let Some(arrival) = self.directions[index as usize].send_pfc(now, frame) {
                 self.events.push(arrival, Event::Pfc(index));
@@ -271,13 +275,15 @@ impl Network {
                     }
                 });
                 match sent {
-                    Transmit::Frame { payload, .. } => {
+                    Transmit::Frame { payload, class, .. } => {
                         packet.set_virtual_len(payload);
+                        packet.class = Some(class);
                         self.send(now, index, packet, true);
                     }
-                    Transmit::Policy { .. } => {
+                    Transmit::Policy { class } => {
                         self.policy_sent.push(now);
                         packet.set_bytes(nic.host.policy_frame());
+                        packet.class = Some(class);
                         self.send(now, index, packet, true);
                     }
                     Transmit::Nothing => {

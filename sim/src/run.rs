@@ -2,6 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::assemble::{Assembly, assemble};
+use crate::deadlock;
 use crate::events::{Event, MAX_INDEX};
 use crate::experiment::{Experiment, Flow, Names, Scheme};
 use crate::fct;
@@ -11,7 +12,9 @@ use crate::network::Network;
 use crate::parallel;
 use crate::paths;
 use crate::recorder::{FlowSample, Recorder};
-use crate::results::{Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace};
+use crate::results::{
+    DeadlockSummary, Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace,
+};
 use crate::tally;
 use crate::workload::{Ended, Feed};
 use std::collections::{HashMap, VecDeque};
@@ -25,6 +28,8 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
 const EVENTS_PER_LOOK: u32 = 1 << 16;
+/// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
+const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 /// "Slows down" means: falls below this share of its least rate in the window before the join.
 pub const SLOWDOWN_SHARE: f64 = 0.9;
 /// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
@@ -192,6 +197,10 @@ struct SchemeRun<'e> {
     slowdown: Option<SlowdownProbe>,
     happenings: Happenings<'e>,
     window_start: Time,
+    /// When a deadlock was last searched for.
+    searched: Time,
+    /// The deadlock that ended the run.
+    deadlock: Option<DeadlockSummary>,
 }
 
 impl<'e> SchemeRun<'e> {
@@ -225,6 +234,8 @@ impl<'e> SchemeRun<'e> {
             }),
             happenings,
             window_start: experiment.fairness_window_start(),
+            searched: Time::ZERO,
+            deadlock: None,
             assembly,
         })
     }
@@ -247,7 +258,12 @@ impl<'e> SchemeRun<'e> {
             self.assembly.network.look_ahead();
             match event {
                 Event::Flow => self.follow_agenda(),
-                Event::Sample => self.sample(),
+                Event::Sample => {
+                    self.sample();
+                    if self.is_deadlocked() {
+                        return ControlFlow::Continue(());
+                    }
+                }
                 Event::Happening => {
                     let happened = self.happenings.happen(time, &mut self.assembly.network);
                     happened.expect("the same switches and tables were accepted before");
@@ -444,6 +460,18 @@ impl<'e> SchemeRun<'e> {
         self.recorder.sample(&self.assembly.network, &flows);
     }
 
+    /// Whether ports wait for each other for good, so that the run ends here.
+    fn is_deadlocked(&mut self) -> bool {
+        let due = self.network().pauses_held > 0 && self.now - self.searched >= DEADLOCK_INTERVAL;
+        if !due || !self.happenings.is_over() {
+            return false;
+        }
+        self.searched = self.now;
+        let found = deadlock::find(self.network());
+        self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
+        self.deadlock.is_some()
+    }
+
     /// Sums up what has happened until now.
     fn part(&self, index: usize) -> Part {
         let (summary, trace) = self.summarise();
@@ -483,6 +511,7 @@ impl<'e> SchemeRun<'e> {
             suppressions: counts.suppressions,
             fct: fct::summarise(&flows, &self.experiment.spec.observe.size_classes),
             jobs: fct::job_times(self.feed.job_times()),
+            deadlock: self.deadlock.clone(),
             policy: self.happenings.summarise(self.now, network),
             packets: self.packets(),
         };

@@ -21,7 +21,8 @@ fn manager(pfc: Option<PfcConfig>) -> TrafficManager<Box<u64>> {
 }
 
 fn arrival(n: u16) -> Arrival {
-    Arrival { ingress: (n + 1) % PORTS, egress: n % PORTS, priority: (n / PORTS % 2) as u8, len: 1_500 }
+    let priority = (n / PORTS % 2) as u8;
+    Arrival { ingress: (n + 1) % PORTS, ingress_priority: priority, egress: n % PORTS, priority, len: 1_500 }
 }
 
 fn queues(criterion: &mut Criterion) {

@@ -25,6 +25,8 @@ pub struct Packet {
     start: usize,
     end: usize,
     virtual_len: u32,
+    /// The priority class in which it was sent, as the PCP bits of an IEEE 802.1Q tag say it; `None` if nothing did.
+    pub class: Option<u8>,
     pub(crate) phv: Phv,
 }
 
@@ -50,7 +52,7 @@ pub(crate) struct Phv {
 
 impl Default for Packet {
     fn default() -> Packet {
-        Packet { buffer: vec![0; SLACK], start: 0, end: 0, virtual_len: 0, phv: Phv::default() }
+        Packet { buffer: vec![0; SLACK], start: 0, end: 0, virtual_len: 0, class: None, phv: Phv::default() }
     }
 }
 
@@ -81,6 +83,7 @@ impl Packet {
         self.start = HEADROOM;
         self.end = HEADROOM + len;
         self.virtual_len = virtual_len;
+        self.class = None;
         self.phv.carried = false;
         if self.buffer.len() < self.end + SLACK {
             self.buffer.resize(self.end + SLACK, 0);

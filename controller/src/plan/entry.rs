@@ -1,3 +1,4 @@
+use super::EscapeClass;
 use crate::port_row::PortRow;
 use crate::profile::EcnRamp;
 use crate::routes::Hop;
@@ -110,11 +111,8 @@ pub enum Entry {
         /// and another one, for packets that came by the first.
         other: u16,
     },
-    /// The queue of packets that may not be deflected any more, the default action of a table without keys.
-    EscapeClass {
-        /// The queue.
-        priority: u8,
-    },
+    /// The queues of deflected packets.
+    EscapeClass(EscapeClass),
     /// Where POLICY packets go that come by a port.
     PolicyFlood {
         /// The port, and the number of the group of all others.
@@ -162,14 +160,14 @@ impl Entry {
             Entry::SwitchIdentity { .. } => "switch_identity",
             Entry::Deflection { .. } => DEFLECTION,
             Entry::DeflectPort { .. } => "deflect_port",
-            Entry::EscapeClass { .. } => "escape_class",
+            Entry::EscapeClass(_) => "escape_class",
             Entry::PolicyFlood { .. } => POLICY_FLOOD,
         }
     }
 
     /// Whether it sets the table's default action.
     pub fn is_default(&self) -> bool {
-        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } | Entry::EscapeClass { .. })
+        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
     }
 
     /// The key, by field names.
@@ -190,7 +188,8 @@ impl Entry {
             Entry::PortRow { port, .. } => vec![("port", exact(port))],
             Entry::Deflection { port, .. } | Entry::PolicyFlood { port, .. } => vec![("port", exact(port))],
             Entry::DeflectPort { port, index, .. } => vec![("port", exact(port)), ("index", exact(index))],
-            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } | Entry::EscapeClass { .. } => Vec::new(),
+            Entry::EscapeClass(EscapeClass { tokens, .. }) => vec![("tokens", exact(tokens.into()))],
+            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } => Vec::new(),
         }
     }
 
@@ -240,8 +239,8 @@ impl Entry {
             Entry::DeflectPort { to, other, .. } => {
                 Call { action: "deflect_to", params: vec![("port", to.into()), ("other", other.into())] }
             }
-            Entry::EscapeClass { priority } => {
-                Call { action: "escape", params: vec![("priority", priority.into())] }
+            Entry::EscapeClass(EscapeClass { escape, detour, .. }) => {
+                Call { action: "wait_in", params: vec![("escape", escape.into()), ("detour", detour.into())] }
             }
             Entry::PolicyFlood { port, .. } => Call { action: "flood", params: vec![("group", port.into())] },
             Entry::SwitchIdentity { id } => {

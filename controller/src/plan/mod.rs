@@ -28,9 +28,39 @@ use weir_units::Bandwidth;
 pub const DATA_PRIORITY: u8 = 0;
 /// The queue of short messages, with [`First::short`].
 pub const EXPRESS_PRIORITY: u8 = 1;
-/// The queue of what was deflected as often as it may be (Dart's escape class), with [`PlanOptions::deflection`]. It is
-/// late as it is, and little.
-pub const ESCAPE_PRIORITY: u8 = 2;
+/// The first of the queues of deflected packets, with [`PlanOptions::deflection`]: see [`escape_classes`]. They come before
+/// data and feedback; deflected packets are late as it is, and few.
+const FIRST_DETOUR_PRIORITY: u8 = 2;
+
+/// Where packets with a number of tokens wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EscapeClass {
+    /// The deflections that they have left.
+    pub tokens: u8,
+    /// The queue of those that were deflected before.
+    pub escape: u8,
+    /// The queue of those that are deflected here, for this one hop.
+    pub detour: u8,
+}
+
+/// The classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th deflection takes a packet to
+/// the n-th pair of queues. In each pair the first holds packets for the hop to which they are deflected, which may lead up
+/// or down, and the second from there on, where paths go up and then down as in the class of data. So a packet waits only
+/// for packets of its own class, on such paths, or of later classes: [`verify_channels`](crate::verify_channels) proves it.
+pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
+    let detour_of = |deflections: u8| FIRST_DETOUR_PRIORITY + 2 * (deflections - 1);
+    (0..=tokens).map(move |left| {
+        let deflections = tokens - left;
+        let escape = if deflections == 0 { DATA_PRIORITY } else { detour_of(deflections) + 1 };
+        let detour = if left == 0 { escape } else { detour_of(deflections + 1) };
+        EscapeClass { tokens: left, escape, detour }
+    })
+}
+
+/// The highest queue of packets that may be deflected `tokens` times.
+pub fn last_escape_priority(tokens: u8) -> u8 {
+    escape_classes(tokens).map(|class| class.escape.max(class.detour)).max().unwrap_or(DATA_PRIORITY)
+}
 
 /// The queue of feedback, with [`First::feedback`]: above data, and above short messages where these have a
 /// queue. Incasts of them would hold up each other's ACKs.
@@ -55,7 +85,8 @@ pub struct PlanOptions {
     pub rows: BTreeMap<Bandwidth, PortRow>,
     /// Gives each port a clone session of its number, for programs that send packets of their own.
     pub mirrors: bool,
-    /// When ports are crowded, for programs that deflect; `None`: never. Needs switches with three priority queues.
+    /// When ports are crowded, for programs that deflect; `None`: never. Needs switches with two priority
+    /// queues for each deflection, beside those of data and feedback.
     pub deflection: Option<DeflectionConfig>,
     /// What a port takes in of POLICY packets, in programs that flood them.
     pub flood: FloodConfig,
@@ -280,7 +311,8 @@ fn deflection_entries(
     ix: SwitchIx,
     config: &DeflectionConfig,
 ) -> Result<Vec<Entry>, ThresholdError> {
-    let mut entries = vec![Entry::EscapeClass { priority: ESCAPE_PRIORITY }];
+    config.check()?;
+    let mut entries: Vec<_> = escape_classes(config.tokens).map(Entry::EscapeClass).collect();
     let ports = topology.switch(ix).ports();
     for (port, link) in ports.filter(|&(port, _)| config.at_hosts || !topology.leads_to_host(ix, port)) {
         let to = deflect::candidates(topology, routes, ix, port);

@@ -24,22 +24,22 @@ pub(super) struct Iofd {
 impl Default for Iofd {
     fn default() -> Self {
         Iofd {
-            tokens: Tokens(4),
+            tokens: Tokens(1),
             short: Bytes::from_kb(8),
             threshold: QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK },
             at_hosts: false,
-            lifetime: Or::word(),
+            lifetime: Or::Value(Time::from_ms(10)),
         }
     }
 }
 
-/// A number that fits the 4 bits of the header.
+/// A number that fits the 4 bits of the header, and for which switches have priority classes.
 #[derive(Clone, Copy, Debug)]
 struct Tokens(u8);
 
 impl ParameterValue for Tokens {
     fn read(text: &str) -> Result<Self, String> {
-        const MOST: u8 = 15;
+        const MOST: u8 = 3;
         let tokens = text.parse().ok().filter(|&tokens| tokens <= MOST);
         tokens.map(Tokens).ok_or_else(|| format!("\"{text}\" is not a number up to {MOST}"))
     }
@@ -77,9 +77,9 @@ pub(super) fn parameters() -> Vec<ParameterOf<Iofd>> {
             ParameterInfo {
                 name: "tokens",
                 unit: "times",
-                range: "0 to 15",
+                range: "0 to 3",
                 symbol: "-",
-                source: "Dart §VI: more than four deflections do not help",
+                source: "ours: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",
                 help: "How often a packet of a short message may be deflected.",
             },
             |c: &mut Iofd| &mut c.tokens,
@@ -123,8 +123,8 @@ pub(super) fn parameters() -> Vec<ParameterOf<Iofd>> {
                 unit: "s",
                 range: "off or a time above 0",
                 symbol: "-",
-                source: "ours: Dart relies on losslessness, where none gets lost",
-                help: "When a switch may reuse the entry of a message of which nothing came for so long.",
+                source: "ours: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
+                help: "A switch whose entries are all in use may reuse one that was idle for longer than this time.",
             },
             |c| &mut c.lifetime,
         ),

@@ -30,11 +30,14 @@ use resolve::{entropy_port, host_rate, locate, read, resolve};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, ESCAPE_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_priority};
+use weir_controller::plan::{
+    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_priority, last_escape_priority,
+};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{Goal, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::abilities::Abilities;
+use weir_host::nearest::did_you_mean;
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_host::schemes::Registry;
@@ -68,6 +71,12 @@ pub enum ExperimentError {
     #[error("--set {why}")]
     Override {
         /// Place and problem.
+        why: String,
+    },
+    /// A `--schemes` names none of the experiment's.
+    #[error("--schemes: {why}")]
+    Schemes {
+        /// The problem and the labels that there are.
         why: String,
     },
     /// A rate that the experiment cannot be run at.
@@ -330,8 +339,9 @@ impl Experiment {
         let deflection = scheme.config.needs().deflection?;
         // A lifetime is a parameter, and was scaled as one.
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
-        let Deflection { threshold: QueueLimit { queue, per }, at_hosts, .. } = deflection;
-        Some(DeflectionConfig { threshold: queue, per: Some(self.scale.rate(per)), at_hosts, lifetime })
+        let Deflection { threshold: QueueLimit { queue, per }, at_hosts, tokens, .. } = deflection;
+        let per = Some(self.scale.rate(per));
+        Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
     }
 
     /// The class of feedback while `scheme` runs.
@@ -343,7 +353,7 @@ impl Experiment {
     /// Priority queues of a port while `scheme` runs.
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
         let own = [
-            scheme.config.needs().deflection.map(|_| ESCAPE_PRIORITY),
+            scheme.config.needs().deflection.map(|it| last_escape_priority(it.tokens)),
             scheme.config.needs().short_first.map(|_| EXPRESS_PRIORITY),
         ];
         own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
@@ -399,8 +409,10 @@ impl Experiment {
     pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
         let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
         if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {
-            let why = format!("\"{unknown}\" is not among this experiment's schemes: {}", known.join(", "));
-            return Err(ExperimentError::Override { why });
+            let meant = did_you_mean(unknown, known.iter().copied());
+            let why =
+                format!("\"{unknown}\" is not among this experiment's schemes: {}{meant}", known.join(", "));
+            return Err(ExperimentError::Schemes { why });
         }
         self.schemes.retain(|s| labels.contains(&s.label));
         for spec in [&mut self.spec, &mut self.written] {

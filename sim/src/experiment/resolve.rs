@@ -19,6 +19,7 @@ use weir_controller::plan::FORWARD;
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::abilities::Abilities;
+use weir_host::nearest::did_you_mean;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
@@ -94,10 +95,11 @@ pub(super) fn resolve(
         ));
     }
     for (i, scheme) in schemes.iter().enumerate() {
-        if let Some(Deflection { threshold: QueueLimit { queue, per }, .. }) =
+        if let Some(Deflection { threshold: QueueLimit { queue, per }, tokens, .. }) =
             scheme.config.needs().deflection
         {
-            let config = DeflectionConfig { threshold: queue, per: Some(per), at_hosts: false, lifetime: 0 };
+            let (at_hosts, lifetime) = (false, 0);
+            let config = DeflectionConfig { threshold: queue, per: Some(per), at_hosts, lifetime, tokens };
             for link in &topology.links {
                 config.limit(link.rate).map_err(|e| wrong(&format!("schemes[{i}]"), e.to_string()))?;
             }
@@ -298,7 +300,8 @@ fn resolve_flows(
                 (Some(first), Some(last)) => format!("the topology has {} to {}", first.name, last.name),
                 _ => "the topology has no hosts".to_owned(),
             };
-            wrong(&place, format!("host \"{name}\" is not declared, {known}"))
+            let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
+            wrong(&place, format!("host \"{name}\" is not declared, {known}{meant}"))
         })
     };
     let mut listed = Vec::new();

@@ -2,10 +2,12 @@
 //! series and records from which tables, CSV files and plots are drawn. All of it is plain data;
 //! a backend (virtual time, Mininet) fills it, the report reads it.
 
+mod deadlock;
 mod policy;
 mod series;
 mod summary;
 
+pub use deadlock::{DeadlockSummary, StuckQueue};
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{FlowRecord, PauseRecord, PortSeries, RateSeries, SchemeTrace};
 pub use summary::{

@@ -1,6 +1,6 @@
 //! The shape of `summary.json` (`docs/summary.md` says what each number means).
 
-use super::PolicySummary;
+use super::{DeadlockSummary, PolicySummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -58,6 +58,9 @@ pub struct SchemeSummary {
     pub suppressions: u64,
     /// Completion times of flows with a size.
     pub fct: Fct,
+    /// The deadlock that ended the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlock: Option<DeadlockSummary>,
     /// What hosts agreed on, if they did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,

@@ -38,7 +38,7 @@ fn so_they_do_when_everything_is_deflected() {
 fn so_they_do_when_receivers_ports_are_crowded() {
     for (name, topology) in EVEN_FABRICS {
         let [fabric, everywhere] = ["off", "on"].map(|at_hosts| {
-            let parameters = format!("deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
+            let parameters = format!("tokens: 3, deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
             let scheme = format!("{{scheme: dart, set: {{{parameters}}}}}");
             watch(&with_incasts(topology, &scheme, 1, Time::from_us(200)))
         });

@@ -109,7 +109,8 @@ impl Switch {
     ) {
         self.received += 1;
         tracer.step(Step::Arrived { port, packet: &packet });
-        self.ingress(&mut Call { now, out, tracer }, packet, Origin { port, passes: 0 });
+        let origin = Origin { port, class: packet.class, passes: 0 };
+        self.ingress(&mut Call { now, out, tracer }, packet, origin);
     }
 
     /// The port's transmitter is free: takes the next packet of its highest priority that is not
@@ -153,6 +154,7 @@ impl Switch {
             match verdict {
                 EgressVerdict::Send => {
                     self.sent += 1;
+                    packet.class = Some(departure.priority);
                     call.tracer.step(Step::Sent { port, packet: &packet });
                     return Some(packet);
                 }

@@ -24,6 +24,8 @@ pub(super) struct Call<'a, O, T> {
 pub(super) struct Origin {
     /// The port it arrived at.
     pub port: u16,
+    /// The class in which it was sent to there; `None`: the class that the program gives it.
+    pub class: Option<u8>,
     /// How often it, or what it was cloned from, went through egress and came back.
     pub passes: u8,
 }
@@ -35,6 +37,13 @@ pub struct Queued {
     pub(super) origin: Origin,
     /// Which copy it is.
     pub(super) instance: u16,
+}
+
+impl Queued {
+    /// The frame as it arrived.
+    pub fn packet(&self) -> &Packet {
+        &self.packet
+    }
 }
 
 pub(super) struct Queues {
@@ -76,7 +85,9 @@ impl Queues {
         packet: Box<Packet>,
         origin: Origin,
     ) {
-        let at = Arrival { ingress: origin.port, egress: to.port, priority, len: packet.len() };
+        let ingress_priority = origin.class.unwrap_or(priority);
+        let at =
+            Arrival { ingress: origin.port, ingress_priority, egress: to.port, priority, len: packet.len() };
         if T::ENABLED {
             let depth = self.tm.queue_level(to.port, priority).packets;
             call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
@@ -87,7 +98,7 @@ impl Queues {
                     call.out.ready(to.port);
                 }
                 if admitted.pause {
-                    call.out.pause(origin.port, priority, true);
+                    call.out.pause(origin.port, ingress_priority, true);
                 }
             }
             Err(refused) => self.drop(call, pool, refused.item.packet, refused.reason),

@@ -38,9 +38,11 @@ const NO_SLOT: u16 = u16::MAX;
 pub struct Arrival {
     /// The port it came in by.
     pub ingress: u16,
+    /// The class in which the neighbour on that port sent it: the one that PFC charges and pauses.
+    pub ingress_priority: u8,
     /// The port it leaves by.
     pub egress: u16,
-    /// Its class.
+    /// The class in which it waits.
     pub priority: u8,
     /// Its length, with what is not materialised.
     pub len: u32,
@@ -51,7 +53,7 @@ pub struct Arrival {
 pub struct Admitted {
     /// The egress port had nothing it could send, and has now.
     pub ready: bool,
-    /// The neighbour on the ingress port must pause the packet's priority.
+    /// The neighbour on the ingress port must pause the class in which it sent the packet.
     pub pause: bool,
 }
 
@@ -240,7 +242,7 @@ impl<T> TrafficManager<T> {
         let full = self.buffered + len > self.buffer;
         let ingress = self.slot(at.ingress);
         let charge = match (&self.pfc, ingress) {
-            (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.priority),
+            (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.ingress_priority),
             _ => None,
         };
         match (&mut self.pfc, charge) {
@@ -339,6 +341,53 @@ impl<T> TrafficManager<T> {
         let idle = port.sendable() == 0;
         port.paused = port.paused & !(1 << priority) | u8::from(paused) << priority;
         idle && port.sendable() != 0
+    }
+
+    /// Whether the neighbour of `port` has paused a priority in which packets wait.
+    pub fn is_held(&self, port: u16, priority: u8) -> bool {
+        self.slot(port)
+            .is_some_and(|slot| self.ports[slot].waiting & self.ports[slot].paused & 1 << priority != 0)
+    }
+
+    /// Whether the neighbour on `port` was told to pause a priority, and not to go on since.
+    pub fn pauses(&self, port: u16, priority: u8) -> bool {
+        let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
+        pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.of(slot, priority).paused)
+    }
+
+    /// The ingress ports and priorities that stay paused if the queues (port and priority) for which `is_stuck` holds never
+    /// send again and all others drain.
+    pub fn stays_paused(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
+        let Some(pfc) = &self.pfc else { return Vec::new() };
+        let mut left = vec![0; self.queues.len()];
+        for (port, queues) in self.ports.iter().zip(self.queues.chunks(self.priorities)) {
+            for (priority, queue) in
+                (0..).zip(queues).filter(|(priority, _)| is_stuck(port.number, *priority))
+            {
+                debug_assert!(port.waiting & 1 << priority != 0);
+                for waiting in self.slab.iter(&queue.fifo) {
+                    if let Some(charge) = waiting.charged {
+                        left[charge as usize] += u64::from(waiting.len);
+                    }
+                }
+            }
+        }
+        let place = |charge| pfc.place(charge);
+        pfc.stay_paused(&left)
+            .map(place)
+            .map(|(slot, priority)| (self.ports[slot].number, priority))
+            .collect()
+    }
+
+    /// The packets that wait in a queue, oldest first, each with the ingress port and priority that it is charged to.
+    pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
+        let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
+        let place = |charge| {
+            let (slot, priority) = self.pfc.as_ref()?.place(charge);
+            Some((self.ports[slot].number, priority))
+        };
+        let queue = index.map(|index| self.slab.iter(&self.queues[index].fifo));
+        queue.into_iter().flatten().map(move |it| (&it.item, it.charged.and_then(place)))
     }
 
     /// Sets the rate of a port. `false` if there is no such port.

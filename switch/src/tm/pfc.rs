@@ -17,7 +17,7 @@ pub(super) struct Use {
     /// It is counted at all.
     lossless: bool,
     /// The neighbour was told to stop.
-    paused: bool,
+    pub paused: bool,
 }
 
 /// All lossless state of a switch.
@@ -64,7 +64,8 @@ impl Pfc {
     /// The use that a packet of this ingress port and priority is charged to, if it is lossless.
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
         let charge = slot * self.priorities + usize::from(priority);
-        self.uses.get(charge)?.lossless.then_some(charge as u32)
+        let entry = self.uses.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
+        entry.lossless.then_some(charge as u32)
     }
 
     /// Whether a dynamic pool decides on admission, instead of the whole buffer.
@@ -74,7 +75,12 @@ impl Pfc {
 
     /// How much of the shared pool this use may have now.
     fn threshold(&self, entry: &Use) -> u64 {
-        let free = self.pool.saturating_sub(self.shared);
+        self.threshold_with(entry, self.shared)
+    }
+
+    /// How much of the shared pool this use may have while so many bytes of it are used.
+    fn threshold_with(&self, entry: &Use, shared: u64) -> u64 {
+        let free = self.pool.saturating_sub(shared);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
     }
 
@@ -139,16 +145,38 @@ impl Pfc {
         if !entry.paused {
             return false;
         }
-        let offset = self.config.resume_offset.get();
-        let resume = match self.config.mode {
-            PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
-            PfcMode::Dynamic { reserve } => {
-                let shared = entry.pooled.saturating_sub(reserve.get());
-                entry.headroom == 0 && (shared == 0 || shared + offset <= self.threshold(&entry))
-            }
-        };
+        let resume = self.is_low(&entry, self.shared);
         self.uses[charge as usize].paused = !resume;
         resume
+    }
+
+    /// Whether a use has fallen far enough for the neighbour to go on while so many bytes of the pool are used.
+    fn is_low(&self, entry: &Use, shared: u64) -> bool {
+        let offset = self.config.resume_offset.get();
+        match self.config.mode {
+            PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
+            PfcMode::Dynamic { reserve } => {
+                let own = entry.pooled.saturating_sub(reserve.get());
+                entry.headroom == 0 && (own == 0 || own + offset <= self.threshold_with(entry, shared))
+            }
+        }
+    }
+
+    /// The charges that stay paused once each use has fallen to what it has `left`.
+    pub fn stay_paused(&self, left: &[u64]) -> impl Iterator<Item = u32> {
+        let reserve = match self.config.mode {
+            PfcMode::Dynamic { reserve } => reserve.get(),
+            PfcMode::Fixed { .. } => 0,
+        };
+        // Headroom drains first.
+        let drained = |(entry, &left): (&Use, &u64)| {
+            let pooled = left.min(entry.pooled);
+            Use { pooled, headroom: left - pooled, ..*entry }
+        };
+        let uses: Vec<Use> = self.uses.iter().zip(left).map(drained).collect();
+        let shared = uses.iter().map(|entry| entry.pooled.saturating_sub(reserve)).sum();
+        let stays = move |entry: &Use| entry.paused && !self.is_low(entry, shared);
+        (0..).zip(uses).filter(move |(_, entry)| stays(entry)).map(|(charge, _)| charge)
     }
 
     /// The slot and priority of a charge.

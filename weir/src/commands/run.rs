@@ -205,10 +205,12 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
             print_fabric(facts, console)?;
         }
     }
+    let deadlocks = report::deadlocks(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure),
         (None, true) => Err(Failure::Interrupted(format!("{} has what was done until then", dir.display()))),
-        (None, false) => Ok(()),
+        (None, false) if deadlocks.is_empty() => Ok(()),
+        (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, deadlocks.join("; ")))),
     }
 }
 
@@ -266,6 +268,9 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
     writeln!(out, "{}", table::table(results, console.styled))?;
+    for line in report::deadlocks(results) {
+        writeln!(out, "{line}.")?;
+    }
     for line in policy::lines(results) {
         writeln!(out, "{line}.")?;
     }

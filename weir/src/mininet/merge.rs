@@ -64,6 +64,7 @@ impl<'a> Seen<'a> {
             jobs: None,
             packets: None,
             policy: None,
+            deadlock: None,
         };
         let trace = SchemeTrace {
             interval: self.distance,

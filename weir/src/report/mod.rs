@@ -36,6 +36,15 @@ use std::net::Ipv4Addr;
 use std::{fs, io, path::Path};
 use weir_sim::results::Results;
 
+/// A sentence for each scheme whose run ended in a deadlock.
+pub fn deadlocks(results: &Results) -> Vec<String> {
+    let of = |label: &String| {
+        let deadlock = results.summary.schemes.get(label)?.deadlock.as_ref()?;
+        Some(format!("{label}: {deadlock}"))
+    };
+    results.order.iter().filter_map(of).collect()
+}
+
 /// The version that stands in every report.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

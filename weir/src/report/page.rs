@@ -53,6 +53,9 @@ fn heading(run: &Run, results: &Results) -> Markup {
             @if summary.partial {
                 p.partial role="note" { strong { "Not complete. " } "The run was broken off, or goes on: the numbers are of what it had simulated until now." }
             }
+            @for deadlock in super::deadlocks(results) {
+                p.partial role="note" { strong { "Not complete. " } (deadlock) "." }
+            }
             dl {
                 @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
                 div { dt { "seed" } dd { (summary.seed) } }

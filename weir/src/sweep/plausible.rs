@@ -72,6 +72,7 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
         drops: BTreeMap::new(),
         marks: 1,
         pauses: 1,
+        deadlock: None,
         deflections: 1,
         retransmits: 1,
         timeouts: 1,

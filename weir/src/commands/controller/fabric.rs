@@ -14,7 +14,7 @@ use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_sim::artifacts::p4info_beside;
-use weir_sim::experiment::{Entries, EntriesSpec, OffOr};
+use weir_sim::experiment::{Entries, EntriesSpec, OffOr, PfcSpec};
 
 /// The fabric.
 #[derive(Debug, clap::Args)]
@@ -53,6 +53,8 @@ pub struct Fabric {
     pub options: PlanOptions,
     /// Entries that the file gives besides the plan's.
     pub entries: Vec<Entries>,
+    /// The file is an experiment whose switches pause each other.
+    pub lossless: bool,
     /// The file's directory, and what another tool wrote into the file.
     pub imported: Option<(PathBuf, Imported)>,
 }
@@ -95,7 +97,7 @@ impl FabricArgs {
         let entries = Entries::read(&file.entries, &topology);
         let entries = entries.map_err(|(key, why)| place(format!("{key}: {why}")))?;
         let imported = imported.map(|imported| (directory, imported));
-        Ok(Fabric { topology, method, routes, options, entries, imported })
+        Ok(Fabric { topology, method, routes, options, entries, lossless: file.lossless, imported })
     }
 }
 
@@ -154,6 +156,16 @@ struct File {
     deflection: Option<DeflectionConfig>,
     #[serde(default)]
     entries: Vec<EntriesSpec>,
+    #[serde(default = "on", rename = "pfc", deserialize_with = "is_on")]
+    lossless: bool,
+}
+
+/// Experiments have PFC unless they say `pfc: off`.
+fn on() -> bool {
+    true
+}
+fn is_on<'de, D: serde::Deserializer<'de>>(pfc: D) -> Result<bool, D::Error> {
+    OffOr::<PfcSpec>::deserialize(pfc).map(|pfc| pfc.on().is_some())
 }
 
 fn off() -> OffOr<EcnConfig> {
@@ -181,6 +193,7 @@ impl File {
             ack_priority: false,
             deflection: None,
             entries: Vec::new(),
+            lossless: false,
         }
     }
 }

@@ -1,0 +1,406 @@
+//! The proof that packets of a lossless fabric never wait for each other in a cycle (docs/controller.md).
+//!
+//! With priority flow control (PFC) a packet waits until the next switch has room in the packet's class. A *channel* is a
+//! direction of a link between switches, in one class. It *depends* on another if a packet that came by the first may have
+//! to wait for the second. If no channel depends on itself, over however many others, some packet can always move on
+//! (Dally and Seitz 1987): there is no deadlock, whatever the traffic and the size of buffers.
+//!
+//! The walk takes every path that the tables allow from every rack to every rack, with every deflection at every switch
+//! that a packet's tokens allow. Hash values are not followed: a cycle that is reported may need a combination of paths
+//! that no hash takes, but none is missed.
+
+use crate::deflect::{candidates, ports};
+use crate::plan::{DATA_PRIORITY, EscapeClass, escape_classes};
+use crate::profile::{DeflectionConfig, MAX_DEFLECTIONS};
+use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// The priority classes that PFC knows.
+const CLASSES: usize = 8;
+
+/// What was proved, and on how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelProof {
+    /// Channels that packets use.
+    pub channels: usize,
+    /// Pairs of them of which the first depends on the second.
+    pub dependencies: usize,
+}
+
+/// Channels of which each depends on the next, and the last on the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelCycle(Vec<ChannelName>);
+
+/// An egress port of a switch and a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ChannelName {
+    switch: String,
+    port: u16,
+    class: u8,
+}
+
+impl ChannelCycle {
+    /// The classes of the channels, in order.
+    pub fn classes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.iter().map(|channel| channel.class)
+    }
+}
+
+impl fmt::Display for ChannelCycle {
+    /// `s1:3 (class 0) -> s4:1 (class 0) -> s1:3 (class 0)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, ChannelName { switch, port, class }) in self.0.iter().chain(self.0.first()).enumerate() {
+            let arrow = if n == 0 { "" } else { " -> " };
+            write!(f, "{arrow}{switch}:{port} (class {class})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Proves that no channel of these routes depends on itself, deflected packets in the classes of [`escape_classes`] included, or
+/// gives a cycle.
+pub fn verify_channels(
+    topology: &Topology,
+    routes: &Routes,
+    deflection: Option<&DeflectionConfig>,
+) -> Result<ChannelProof, ChannelCycle> {
+    let deflects = deflection.map(|config| {
+        // A plan with more is refused.
+        let tokens = config.tokens.min(MAX_DEFLECTIONS);
+        Deflects { tokens, at_hosts: config.at_hosts, classes: escape_classes(tokens).collect() }
+    });
+    prove(topology, routes, deflects.as_ref())
+}
+
+/// How packets are deflected.
+struct Deflects {
+    /// Deflections that a packet is allowed.
+    tokens: u8,
+    at_hosts: bool,
+    /// One for each number of tokens, from 0.
+    classes: Vec<EscapeClass>,
+}
+
+fn prove(
+    topology: &Topology,
+    routes: &Routes,
+    deflects: Option<&Deflects>,
+) -> Result<ChannelProof, ChannelCycle> {
+    let mut walk = Walk::new(topology, routes, deflects);
+    for rack in topology.switch_ixs() {
+        let Some(&host) = topology.switch(rack).hosts.first() else { continue };
+        // Switches treat all hosts of a rack alike but for its own.
+        let destination = topology.host(host).ip;
+        for tree in 0..trees_to(routes, destination) {
+            walk.follow(destination, tree);
+        }
+    }
+    walk.graph.check()
+}
+
+/// How many trees lead to a destination; 1 if packets to it follow no trees.
+fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
+    let count = |it: &SwitchRoutes| match it.lookup(destination) {
+        Some((_, Hop::Trees { count })) => usize::from(count),
+        _ => 1,
+    };
+    routes.switches.iter().map(count).max().unwrap_or(1)
+}
+
+/// A packet that arrived at a switch.
+#[derive(Clone, Copy)]
+struct Place {
+    at: SwitchIx,
+    in_port: u16,
+    /// The channel by which it came; `None` from a host.
+    came_by: Option<usize>,
+    /// How often it was deflected.
+    deflected: u8,
+}
+
+struct Walk<'a> {
+    topology: &'a Topology,
+    routes: &'a Routes,
+    deflects: Option<&'a Deflects>,
+    /// Ports to which each port's packets may be deflected.
+    candidates: BTreeMap<(SwitchIx, u16), Vec<u16>>,
+    graph: Graph<'a>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(topology: &'a Topology, routes: &'a Routes, deflects: Option<&'a Deflects>) -> Walk<'a> {
+        let mut deflected_to = BTreeMap::new();
+        for at in topology.switch_ixs() {
+            let Some(deflects) = deflects else { break };
+            let ports = topology.switch(at).ports().map(|(port, _)| port);
+            for port in ports.filter(|&port| deflects.at_hosts || !topology.leads_to_host(at, port)) {
+                deflected_to.insert((at, port), candidates(topology, routes, at, port));
+            }
+        }
+        Walk { topology, routes, deflects, candidates: deflected_to, graph: Graph::new(topology) }
+    }
+
+    /// Follows all packets to one destination, by one tree if their path is a tree's.
+    fn follow(&mut self, destination: Ipv4Addr, tree: usize) {
+        let onward: Vec<Vec<u16>> = self
+            .topology
+            .switch_ixs()
+            .map(|at| {
+                let here = self.routes.of(at);
+                match here.lookup(destination) {
+                    Some((_, Hop::Trees { .. })) => here
+                        .trees
+                        .get(tree)
+                        .and_then(|tree| tree.get(&destination))
+                        .copied()
+                        .into_iter()
+                        .collect(),
+                    _ => ports(here, destination),
+                }
+            })
+            .collect();
+        let levels = self.deflects.map_or(0, |it| usize::from(it.tokens)) + 1;
+        let mut seen = vec![false; self.graph.channels() * levels];
+        let racks = self.topology.switch_ixs().filter(|&at| !self.topology.switch(at).hosts.is_empty());
+        let start = |at| Place { at, in_port: HOST_PORT, came_by: None, deflected: 0 };
+        let mut stack: Vec<Place> = racks.map(start).collect();
+        while let Some(place) = stack.pop() {
+            for &port in &onward[place.at.0 as usize] {
+                for (by, class, deflected) in self.choices(place, port) {
+                    let Some((channel, end)) = self.graph.leave(place.at, by, class) else { continue };
+                    self.graph.depend(place.came_by, channel);
+                    let Node::Switch(at) = end.node else { continue };
+                    if !std::mem::replace(&mut seen[channel * levels + usize::from(deflected)], true) {
+                        stack.push(Place { at, in_port: end.port, came_by: Some(channel), deflected });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The ports by which a packet may leave whose tables say `port`, with the class in which it waits there and how often it
+    /// was deflected then.
+    fn choices(&self, place: Place, port: u16) -> Vec<(u16, u8, u8)> {
+        let Place { at, in_port, deflected, .. } = place;
+        let class_of = |deflects: &Deflects| deflects.classes[usize::from(deflects.tokens - deflected)];
+        let stays = match self.deflects {
+            Some(deflects) if deflected > 0 => class_of(deflects).escape,
+            _ => DATA_PRIORITY,
+        };
+        // A packet that was never deflected does not go back by the port it came by.
+        if port == in_port && deflected == 0 {
+            return Vec::new();
+        }
+        let mut choices = vec![(port, stays, deflected)];
+        if let Some(deflects) = self.deflects.filter(|it| it.tokens > deflected)
+            && let Some(others) = self.candidates.get(&(at, port))
+        {
+            let others = others.iter().filter(|&&other| other != in_port);
+            choices.extend(others.map(|&other| (other, class_of(deflects).detour, deflected + 1)));
+        }
+        choices
+    }
+}
+
+/// Channels and what they depend on. A channel's number is that of its direction times [`CLASSES`], and its class.
+struct Graph<'a> {
+    topology: &'a Topology,
+    /// The number of the first direction that leaves each switch; its ports follow.
+    first: Vec<usize>,
+    directions: usize,
+    used: Vec<bool>,
+    /// For each channel, the channels of the next switch on which it depends: a bit each.
+    depends: Vec<Vec<u64>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(topology: &'a Topology) -> Graph<'a> {
+        let mut directions = 0;
+        let first = topology.switches.iter().map(|switch| {
+            let last = switch.ports().map(|(port, _)| usize::from(port)).max().unwrap_or(0);
+            let first = directions;
+            directions += last + 1;
+            first
+        });
+        let first = first.collect();
+        let channels = directions * CLASSES;
+        Graph {
+            topology,
+            first,
+            directions,
+            used: vec![false; channels],
+            depends: vec![Vec::new(); channels],
+        }
+    }
+
+    fn channels(&self) -> usize {
+        self.directions * CLASSES
+    }
+
+    /// The channel from a switch by this port in this class, and where it ends; `None` if it ends at a host, where no packet
+    /// waits.
+    fn leave(&mut self, at: SwitchIx, port: u16, class: u8) -> Option<(usize, crate::topology::Endpoint)> {
+        let (_, end) = self.topology.peer(at, port)?;
+        if let Node::Host(_) = end.node {
+            return None;
+        }
+        let channel = (self.first[at.0 as usize] + usize::from(port)) * CLASSES + usize::from(class);
+        self.used[channel] = true;
+        Some((channel, end))
+    }
+
+    /// A packet that came by one channel may wait for the other.
+    fn depend(&mut self, came_by: Option<usize>, on: usize) {
+        let Some(came_by) = came_by else { return };
+        let bit = on - self.first[self.end_of(came_by).0 as usize] * CLASSES;
+        let bits = &mut self.depends[came_by];
+        if bits.len() <= bit / 64 {
+            bits.resize(bit / 64 + 1, 0);
+        }
+        bits[bit / 64] |= 1 << (bit % 64);
+    }
+
+    /// The switch and port that a channel leaves by.
+    fn start_of(&self, channel: usize) -> (SwitchIx, u16) {
+        let direction = channel / CLASSES;
+        let switch = self.first.partition_point(|&first| first <= direction) - 1;
+        (SwitchIx(switch as u32), (direction - self.first[switch]) as u16)
+    }
+
+    /// The switch that a channel leads to.
+    fn end_of(&self, channel: usize) -> SwitchIx {
+        let (switch, port) = self.start_of(channel);
+        match self.topology.peer(switch, port) {
+            Some((_, end)) if let Node::Switch(next) = end.node => next,
+            _ => switch,
+        }
+    }
+
+    /// The channels that one depends on.
+    fn dependencies(&self, channel: usize) -> impl Iterator<Item = usize> + '_ {
+        let base = self.first[self.end_of(channel).0 as usize] * CLASSES;
+        let words = self.depends[channel].iter().enumerate();
+        words.flat_map(move |(n, &word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + n * 64 + bit)
+        })
+    }
+
+    /// Takes away channels that depend on nothing until none is left, or only those that depend on a cycle.
+    fn check(&self) -> Result<ChannelProof, ChannelCycle> {
+        let all = || (0..self.channels()).filter(|&channel| self.used[channel]);
+        let mut waiting = vec![0; self.channels()];
+        let mut dependents = vec![Vec::new(); self.channels()];
+        for channel in all() {
+            for on in self.dependencies(channel) {
+                waiting[channel] += 1;
+                dependents[on].push(channel);
+            }
+        }
+        let proof = ChannelProof { channels: all().count(), dependencies: waiting.iter().sum() };
+        let mut free: Vec<usize> = all().filter(|&channel| waiting[channel] == 0).collect();
+        let mut left = proof.channels;
+        while let Some(channel) = free.pop() {
+            left -= 1;
+            for &dependent in &dependents[channel] {
+                waiting[dependent] -= 1;
+                if waiting[dependent] == 0 {
+                    free.push(dependent);
+                }
+            }
+        }
+        if left == 0 {
+            return Ok(proof);
+        }
+        let next = |channel: usize| self.dependencies(channel).find(|&on| waiting[on] > 0);
+        let mut path: Vec<usize> = all().find(|&channel| waiting[channel] > 0).into_iter().collect();
+        while let Some(on) = path.last().copied().and_then(next) {
+            if let Some(begins) = path.iter().position(|&channel| channel == on) {
+                path.drain(..begins);
+                break;
+            }
+            path.push(on);
+        }
+        let name = |channel: usize| {
+            let (switch, port) = self.start_of(channel);
+            let class = (channel % CLASSES) as u8;
+            ChannelName { switch: self.topology.switch(switch).name.clone(), port, class }
+        };
+        Err(ChannelCycle(path.into_iter().map(name).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::{Method, routes};
+    use crate::topology::build;
+
+    fn fabric(yaml: &str) -> Topology {
+        build(&serde_yaml::from_str(yaml).unwrap()).unwrap()
+    }
+
+    const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 1}";
+    const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
+
+    /// As switches did it before: the class changed behind the switch that took the last token, so that packets with tokens
+    /// left turned down and up again in the class of data.
+    fn last_token_escapes(tokens: u8) -> Deflects {
+        let rule = |left| EscapeClass {
+            tokens: left,
+            escape: if left == 0 { 2 } else { DATA_PRIORITY },
+            detour: DATA_PRIORITY,
+        };
+        Deflects { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+    }
+
+    /// One class for a deflected packet from its deflection on.
+    fn one_escape_class(tokens: u8) -> Deflects {
+        let rule = |left| EscapeClass { tokens: left, escape: 2, detour: 2 };
+        Deflects { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+    }
+
+    #[test]
+    fn a_class_that_changes_with_the_last_token_has_a_cycle() {
+        for yaml in [LEAF_SPINE, FAT_TREE] {
+            let topology = fabric(yaml);
+            let routes = routes(&topology, Method::Ecmp).unwrap();
+            for tokens in [2, 4] {
+                let cycle = prove(&topology, &routes, Some(&last_token_escapes(tokens))).unwrap_err();
+                assert!(
+                    cycle.classes().all(|class| class == DATA_PRIORITY),
+                    "{yaml}, {tokens} tokens: {cycle}"
+                );
+                assert!(cycle.classes().count() >= 4, "{yaml}, {tokens} tokens: {cycle}");
+            }
+        }
+    }
+
+    /// Its first hop may lead down to a rack from where it has to go up.
+    #[test]
+    fn one_class_from_the_deflection_on_has_a_cycle() {
+        for yaml in [LEAF_SPINE, FAT_TREE] {
+            let topology = fabric(yaml);
+            let routes = routes(&topology, Method::Ecmp).unwrap();
+            let cycle = prove(&topology, &routes, Some(&one_escape_class(1))).unwrap_err();
+            assert!(cycle.classes().all(|class| class == 2), "{yaml}: {cycle}");
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_named_link_by_link() {
+        let topology = fabric(LEAF_SPINE);
+        let routes = routes(&topology, Method::Ecmp).unwrap();
+        let cycle = prove(&topology, &routes, Some(&one_escape_class(1))).unwrap_err();
+        let hops = &cycle.0;
+        for (channel, next) in hops.iter().zip(hops.iter().cycle().skip(1)) {
+            let at = topology.switch_named(&channel.switch).unwrap();
+            let (_, end) = topology.peer(at, channel.port).unwrap();
+            assert_eq!(topology.node_name(end.node), next.switch, "{cycle}");
+        }
+        let text = cycle.to_string();
+        assert!(text.ends_with(&format!(" -> {}:{} (class 2)", hops[0].switch, hops[0].port)), "{text}");
+    }
+}
