@@ -142,11 +142,17 @@ impl HostConfig {
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
             recovery: self.recovery(),
             min_rto: transport.min_rto,
+            initial_rto: transport.initial_rto,
             active_window: transport
                 .active_window
                 .unwrap_or_else(|| rtts(ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * ACTIVE_FRAMES))),
         };
-        let times = [("rto", resolved.rto), ("min_rto", resolved.min_rto), ("ack_delay", resolved.ack_delay)];
+        let times = [
+            ("rto", resolved.rto),
+            ("min_rto", resolved.min_rto),
+            ("initial_rto", resolved.initial_rto),
+            ("ack_delay", resolved.ack_delay),
+        ];
         for (what, time) in times {
             if time == Time::ZERO {
                 return Err(ConfigError::NoTime { what });
@@ -215,6 +221,8 @@ pub const TOMBSTONES: u32 = 4_096;
 /// Shortest retransmission timeout with [`Recovery::Selective`]: what the AMP paper's ns-3 has by default, and
 /// Linux (`RttEstimator::MinRTO`).
 pub const MIN_RTO: Time = Time::from_ms(200);
+/// Retransmission timeout with [`Recovery::Selective`] until a round-trip time is known (RFC 6298 §2.1).
+pub const INITIAL_RTO: Time = Time::from_secs(1);
 /// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
 /// thousand messages with sixty gaps each.
 pub const MAX_STRETCHES: u32 = 65_536;
@@ -227,11 +235,12 @@ pub const CONTROL_QUEUE: u32 = 16_384;
 pub struct TransportConfig {
     /// What makes up for losses; `None`: as the scheme wants it. All hosts of a network must agree.
     pub recovery: Option<Recovery>,
-    /// Retransmission timeout; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs. With
-    /// [`Recovery::Selective`] only until a round-trip time is known.
+    /// Retransmission timeout with [`Recovery::GoBackN`]; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
     /// Shortest retransmission timeout with [`Recovery::Selective`].
     pub min_rto: Time,
+    /// Retransmission timeout with [`Recovery::Selective`] until a round-trip time is known.
+    pub initial_rto: Time,
     /// Stretches of bytes behind gaps that a receiver keeps account of, with [`Recovery::Selective`].
     pub max_stretches: u32,
     /// At most one NACK per this time for the same expected byte; default the larger of
@@ -256,6 +265,7 @@ impl Default for TransportConfig {
             recovery: None,
             rto: None,
             min_rto: MIN_RTO,
+            initial_rto: INITIAL_RTO,
             max_stretches: MAX_STRETCHES,
             nack_interval: None,
             ack_delay: None,
@@ -274,6 +284,7 @@ pub(crate) struct Resolved {
     pub recovery: Recovery,
     pub rto: Time,
     pub min_rto: Time,
+    pub initial_rto: Time,
     pub nack_interval: Time,
     pub ack_delay: Time,
     pub active_window: Time,

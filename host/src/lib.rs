@@ -20,6 +20,7 @@ mod config;
 mod event;
 mod host;
 pub mod law;
+pub mod nearest;
 pub mod parameter;
 pub mod policy;
 pub mod scheme;
@@ -31,8 +32,9 @@ pub mod trickle;
 pub mod wire;
 
 pub use config::{
-    ACTIVE_FRAMES, ACTIVE_RTTS, CONTROL_QUEUE, ConfigError, DEFAULT_MTU, HostConfig, MAX_INBOUND,
-    MAX_STRETCHES, MIN_RTO, NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES, TransportConfig,
+    ACTIVE_FRAMES, ACTIVE_RTTS, CONTROL_QUEUE, ConfigError, DEFAULT_MTU, HostConfig, INITIAL_RTO,
+    MAX_INBOUND, MAX_STRETCHES, MIN_RTO, NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES,
+    TransportConfig,
 };
 pub use event::{
     FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, PolicyEvent, SubflowView, Transmit,

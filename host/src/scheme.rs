@@ -509,6 +509,9 @@ pub struct AckEvent<'a> {
     pub grant: u32,
     /// XOR of switch ids on the path the telemetry describes.
     pub path_id: u16,
+    /// XOR of switch ids on the path that the acknowledged DATA took. It differs from `path_id` where ACKs gather
+    /// telemetry and come back another way.
+    pub data_path: u16,
     /// What the switches reported, first hop after the sender first.
     pub telemetry: &'a Telemetry,
 }

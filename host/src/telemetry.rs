@@ -136,12 +136,14 @@ pub struct TelemetryChecks {
     pub too_fast: u64,
     /// Records older than the one before them.
     pub backwards: u64,
+    /// ACKs whose records are of another path than the one that DATA takes.
+    pub other_path: u64,
 }
 
 impl TelemetryChecks {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.unknown_rate + self.too_fast + self.backwards
+        self.unknown_rate + self.too_fast + self.backwards + self.other_path
     }
 }
 

@@ -148,6 +148,28 @@ fn without_lhcs_fncc_is_hpcc() {
     assert_eq!(run("fncc", &[], worse), run("hpcc", &[], worse));
 }
 
+/// While ACKs come back another way than DATA goes, their records are of other ports: LHCS is suspended, each such ACK is
+/// counted, and a change of either path restarts the measurement.
+#[test]
+fn without_a_common_path_there_is_no_lhcs() {
+    let params = params(gbps(100), Time::from_us(12));
+    let run = |name: &str, data_path: Option<u16>| {
+        let mut probe = Probe::new(&*scheme(name, &[]), &params);
+        probe.concurrency = 4;
+        probe.data_path = data_path;
+        let decision = congested(&mut probe, hop(100, 0, 0, 0));
+        (decision, probe)
+    };
+    let (with, mut probe) = run("fncc", None);
+    let (without, apart) = run("fncc", Some(9));
+    assert_eq!((without, apart.checks.other_path), (run("hpcc", None).0, 2));
+    assert_ne!((with, probe.checks.other_path), (without, 2));
+    // DATA moves to another path, and the next ACK only records.
+    probe.data_path = Some(9);
+    assert_eq!(probe.commit(&[hop(100, 9_000, 0, 0), hop(100, 9_000, 99_000, 400_000)]), with);
+    assert_eq!(probe.checks.other_path, 1);
+}
+
 /// A reading that shows more than the link's rate is noise of counting whole frames: without a
 /// queue LHCS does not fire, whatever the instant looked like.
 #[test]

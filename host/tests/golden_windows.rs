@@ -52,6 +52,7 @@ impl Windows {
             concurrency: 0,
             grant: 0,
             path_id: 0,
+            data_path: 0,
             telemetry: &Telemetry::new(&[], RecordFormat::ENTRY),
         };
         self.control.on_ack(subflow, repair, &ack, &mut TelemetryChecks::default());

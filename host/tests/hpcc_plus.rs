@@ -36,9 +36,10 @@ fn with_hpccs_increase_it_is_hpcc() {
     assert_eq!(run("hpcc++"), run("hpcc"));
 }
 
-/// Draft Figure 3: W_AI = W_init*(1-eta)/N with the receiver's N: 150,000 * 0.05 / 4 = 1,875 B.
+/// Draft §5: W_AI = W_init*(1-eta)/N with the receiver's N: 150,000 * 0.05 / 4 = 1,875 B. §6.2: N is of the last hop; where
+/// another is the most congested, and where no N is reported, W_AI is HPCC's 80 B.
 #[test]
-fn the_reported_n_sets_the_increase() {
+fn the_reported_n_sets_the_increase_at_the_last_hop() {
     let grown = |n: u16| {
         let mut probe = Probe::new(&*scheme("hpcc++", &[("max_stage", "9")]), &params(RATE, us(12)));
         probe.concurrency = n;
@@ -49,9 +50,18 @@ fn the_reported_n_sets_the_increase() {
     assert_eq!(grown(4), 1_875);
     assert_eq!(grown(1), 7_500);
     assert_eq!(grown(100), 75);
-    // No report, and a report that is forged: alone, and next to nothing.
-    assert_eq!(grown(0), 7_500);
+    assert_eq!(grown(0), 80);
+    // A report that is forged.
     assert!(grown(u16::MAX) <= 1);
+    let elsewhere = |n: u16| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("max_stage", "9")]), &params(RATE, us(12)));
+        probe.concurrency = n;
+        let idle = |at: u32| hop(100, at, 0, 0);
+        probe.commit(&[hop(100, 0, 0, 300_000), idle(0)]);
+        let low = probe.commit(&[hop(100, 12_000, 150_000, 300_000), idle(12_000)]).window.get();
+        probe.commit(&[hop(100, 24_000, 150_001, 0), idle(24_000)]).window.get() - low
+    };
+    assert_eq!([1, 4, 100].map(elsewhere), [80; 3]);
 }
 
 /// Telemetry once per round trip: the first packet, then the first after its ACK; again if it was lost.

@@ -12,8 +12,8 @@ use weir_host::policy::{
 };
 use weir_host::scheme::{SchemeConfig, SwitchProgram};
 use weir_host::schemes::Registry;
-use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN, POLICY_GROUP, POLICY_GROUP_MAC};
-use weir_host::{DropReason, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
+use weir_host::wire::{Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC};
+use weir_host::{DropReason, FlowSpec, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
 use weir_units::{Bytes, Time};
 
 fn key() -> PolicyKey {
@@ -151,6 +151,62 @@ fn flows_go_on_with_another_scheme() {
         net.open(3, 2, Some(Bytes::from_kb(1_000)));
         net.run_to_end(Time::from_ms(100));
         assert_eq!(net.fcts().len(), 3, "{from} to {to}");
+    }
+}
+
+/// The next DATA packet that a host sends: its flags, its tokens, its class.
+fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
+    let mut head = vec![0; MAX_HEAD];
+    loop {
+        match host.transmit(now, 0, &mut head) {
+            Transmit::Frame { head_len, payload, class, flow: Some(_) } => {
+                let view = FrameView::new(&head[..head_len], payload).expect("hosts make good frames");
+                let weir = FrameRepr::parse(&view).weir;
+                return (weir.flags, weir.tokens, class);
+            }
+            Transmit::Nothing => panic!("no DATA at {now}"),
+            _ => {}
+        }
+    }
+}
+
+/// A policy that changes which messages are short, or how often they may be deflected, is for messages that begin after it.
+/// Those under way keep tokens and class to their END: switches find the entry of a deflected message by its tokens, and
+/// an END with others would leave the entry in use.
+#[test]
+fn messages_under_way_keep_their_tokens_and_their_class() {
+    let cases = [
+        ("dart", ("tokens", "0"), (0, 0)),
+        ("iofd", ("short", "1KB"), (0, 0)),
+        ("dcqcn", ("short_first", "8KB"), (0, 1)),
+    ];
+    for (name, edit, (tokens_after, class_after)) in cases {
+        let mut config = HostConfig::new(addr(0), common::RATE, BASE_RTT, scheme(name));
+        config.express_class = 1;
+        with_policy(&mut config);
+        let mut host = Host::new(config).unwrap();
+        let open = |host: &mut Host, now, message| {
+            let size = Some(Bytes::from_kb(6));
+            let spec = FlowSpec { peer: addr(1), peer_mac: [2; 6], entropy_port: 50_000, size, message };
+            host.open(now, spec).expect("a new message");
+        };
+        open(&mut host, Time::ZERO, 1);
+        let (flags, tokens, class) = next_data(&mut host, Time::ZERO);
+        assert!(flags.has(Flags::START), "{name}");
+        host.set_policy(Time::from_us(1), &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut now = Time::from_us(1);
+        loop {
+            now += Time::from_us(1);
+            host.wakeup(now);
+            let (flags, left, lane) = next_data(&mut host, now);
+            assert_eq!((left, lane), (tokens, class), "{name} after {edit:?}");
+            if flags.has(Flags::END) {
+                break;
+            }
+        }
+        open(&mut host, now, 2);
+        let (_, tokens, class) = next_data(&mut host, now + Time::from_us(1));
+        assert_eq!((tokens, class), (tokens_after, class_after), "{name}: a message that begins later");
     }
 }
 

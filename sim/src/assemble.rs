@@ -249,6 +249,7 @@ fn build_host(
     config.ack_every = spec.transport.ack_every;
     config.transport.recovery = Some(experiment.recovery(scheme));
     config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
+    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
     config.transport.active_window = spec.transport.active_window;
     config.data_class = DATA_PRIORITY;
     config.express_class = EXPRESS_PRIORITY;

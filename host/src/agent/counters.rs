@@ -18,6 +18,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("telemetry_unknown_rate", telemetry.unknown_rate),
         ("telemetry_too_fast", telemetry.too_fast),
         ("telemetry_backwards", telemetry.backwards),
+        ("telemetry_other_path", telemetry.other_path),
         ("data_sent", stats.data_sent),
         ("payload_sent", stats.payload_sent),
         ("retransmits", stats.retransmits),

@@ -9,6 +9,7 @@ pub use value::{
     EveryDequeue, HostsOwn, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word, number_in, share,
 };
 
+use crate::nearest::did_you_mean;
 use crate::scheme::SchemeConfig;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -132,7 +133,7 @@ pub enum ParameterError {
         scheme: &'static str,
         /// As given.
         parameter: String,
-        /// The parameters that it has.
+        /// The parameters that it has, and the one that may be meant.
         known: String,
     },
 }
@@ -141,7 +142,8 @@ impl ParameterError {
     /// Returns the error for a name that is none of the scheme's parameters.
     pub fn unknown(scheme: &dyn SchemeConfig, parameter: &str) -> ParameterError {
         let known: Vec<_> = scheme.parameters().iter().map(|it| it.info.name).collect();
-        let (scheme, known) = (scheme.name(), known.join(", "));
+        let (scheme, meant) = (scheme.name(), did_you_mean(parameter, known.iter().copied()));
+        let known = known.join(", ") + &meant;
         ParameterError::Unknown { scheme, parameter: parameter.to_owned(), known }
     }
 }

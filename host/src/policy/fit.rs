@@ -68,8 +68,11 @@ pub(crate) fn fits(present: &HostConfig, wanted: &HostConfig) -> Result<(), Poli
     let computes = |config: &HostConfig| config.scheme.port_law(config.base_rtt);
     // Records of another form take another action of the same program, at the demand of the packet; mirrors do not.
     let notices = |needs: &crate::scheme::Needs| needs.telemetry == crate::scheme::TelemetryOn::Notices;
+    // Packets with more tokens than switches have classes for are not deflected.
+    let tokens = |config: &HostConfig| config.scheme.needs().deflection.map_or(0, |it| it.tokens);
     if computes(present) != computes(wanted)
         || deflects(present) != deflects(wanted)
+        || tokens(wanted) > tokens(present)
         || notices(&here) != notices(&there)
     {
         return Err(PolicyRefusal::SwitchTables);

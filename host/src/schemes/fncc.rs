@@ -139,7 +139,9 @@ impl Sender for FnccSender {
         let FnccSender { core, lhcs, alpha, beta } = self;
         // FNCC Alg. 2 lines 9-12, Alg. 3 lines 22-25. N counts at least the flow itself.
         core.on_ack(ack, checks, |worst: &Worst| {
-            if *lhcs == Lhcs::Off || !worst.is_last_hop || worst.u <= *alpha {
+            // Records of another path say nothing of the last hop that DATA takes.
+            let other_path = ack.path_id != ack.data_path;
+            if *lhcs == Lhcs::Off || other_path || !worst.is_last_hop || worst.u <= *alpha {
                 return Adjust::Keep;
             }
             let share = worst.bdp * *beta / f64::from(ack.concurrency.max(1));

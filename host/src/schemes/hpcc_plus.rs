@@ -246,6 +246,7 @@ impl Receiver for RxHpcc {
             concurrency: data.active_flows,
             grant: 0,
             path_id: data.path_id,
+            data_path: data.path_id,
             telemetry: data.telemetry,
         };
         let window = flow.core.on_ack(&int, checks, |_| Adjust::Keep).window;

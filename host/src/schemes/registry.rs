@@ -3,6 +3,7 @@
 use super::{
     dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, rcp, rocc, timely, weir,
 };
+use crate::nearest::did_you_mean;
 use crate::parameter::ParameterError;
 use crate::scheme::{Scheme, SchemeConfig};
 use std::fmt;
@@ -99,7 +100,8 @@ impl Registry {
     fn fresh(&self, name: &str) -> Result<Box<dyn SchemeConfig>, SchemeError> {
         self.schemes().find(|scheme| scheme.name() == name).ok_or_else(|| {
             let known: Vec<_> = self.names().collect();
-            SchemeError::Unknown { name: name.to_owned(), known: known.join(", ") }
+            let known = known.join(", ") + &did_you_mean(name, self.names());
+            SchemeError::Unknown { name: name.to_owned(), known }
         })
     }
 }
@@ -118,7 +120,7 @@ pub enum SchemeError {
     Unknown {
         /// As given.
         name: String,
-        /// The names that there are.
+        /// The names that there are, and the one that may be meant.
         known: String,
     },
     /// A parameter could not be set.

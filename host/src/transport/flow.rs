@@ -215,16 +215,8 @@ impl Flow {
     }
 
     /// Another scheme takes over, from where this one has left it.
-    pub fn adopt(
-        &mut self,
-        now: Time,
-        from_rtt: Time,
-        needs: &Needs,
-        tokens: u8,
-        payload: u32,
-        sender: Box<dyn Sender>,
-    ) {
-        opening::adapt(&mut self.repr, needs, tokens, payload);
+    pub fn adopt(&mut self, now: Time, from_rtt: Time, needs: &Needs, payload: u32, sender: Box<dyn Sender>) {
+        opening::adapt(&mut self.repr, needs, payload);
         self.repr.emit(&[], &mut self.head);
         self.full = payload;
         if self.telemetry != needs.telemetry {

@@ -92,9 +92,8 @@ impl Outbound {
         self.rto = resolved.rto;
         for slot in self.flows.slots() {
             let Some(flow) = self.flows.at_mut(slot) else { continue };
-            let tokens = self.deflection.map_or(0, |it| it.tokens_of(flow.known_size()));
             let sender = config.scheme.sender(&self.params);
-            flow.adopt(now, from_rtt, &self.needs, tokens, resolved.payload, sender);
+            flow.adopt(now, from_rtt, &self.needs, resolved.payload, sender);
             self.reschedule(now, slot);
         }
     }
@@ -285,6 +284,7 @@ impl Outbound {
                 concurrency: weir.concurrency(),
                 grant: 0,
                 path_id: echoed_path(weir.grant()),
+                data_path: echoed_path(weir.grant()),
                 telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
             };
             let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);
@@ -321,6 +321,7 @@ impl Outbound {
                 (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id())
             }
         };
+        let by_acks = self.needs.telemetry == TelemetryOn::Acks && !self.needs.grant;
         let ack = AckEvent {
             now,
             seq: flow.una(),
@@ -331,6 +332,7 @@ impl Outbound {
             concurrency: weir.concurrency(),
             grant: if self.needs.grant { weir.grant() } else { 0 },
             path_id,
+            data_path: if by_acks { data_path } else { path_id },
             telemetry: &telemetry,
         };
         let decision = flow.sender.on_ack(&ack, &mut stats.telemetry);

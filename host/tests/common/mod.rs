@@ -344,6 +344,7 @@ impl Net {
             self.ports[to].law.pass(&law, self.rate, self.now, queued, sent);
             frame = self.grant(from, frame);
         }
+        frame = self.identify(frame);
         let weir = frame.view().weir;
         if self.records && weir.flags().has(Flags::TELEMETRY) {
             let port = if weir.kind() == Kind::Ack { from } else { to };
@@ -437,9 +438,18 @@ impl Net {
         }
         records.extend(record.pack().to_be_bytes());
         records.extend_from_slice(view.records());
+        rebuild(&FrameRepr::parse(&view), &records)
+    }
+
+    /// The switch adds itself to the path id of every packet (`p4src/controls/switch_identity.p4`).
+    fn identify(&self, frame: Frame) -> Frame {
+        let view = frame.view();
+        if view.weir.kind() == Kind::Policy {
+            return frame; // Its payload is not virtual.
+        }
         let mut repr = FrameRepr::parse(&view);
-        repr.weir.path_id ^= path + 1;
-        rebuild(&repr, &records)
+        repr.weir.path_id ^= self.faults.path + 1;
+        rebuild(&repr, view.records())
     }
 }
 

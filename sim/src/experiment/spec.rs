@@ -197,6 +197,10 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Time>,
+    /// Retransmission timeout with selective recovery until a round-trip time is known; absent: 1 s (RFC 6298).
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_rto: Option<Time>,
     /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +237,7 @@ impl Default for TransportSpec {
             base_rtt: None,
             recovery: None,
             min_rto: None,
+            initial_rto: None,
             active_window: None,
         }
     }

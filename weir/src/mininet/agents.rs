@@ -70,6 +70,9 @@ impl Agents {
             if let Some(min_rto) = spec.transport.min_rto {
                 option("--min-rto", min_rto.to_string());
             }
+            if let Some(initial_rto) = spec.transport.initial_rto {
+                option("--initial-rto", initial_rto.to_string());
+            }
             if let Some(active_window) = spec.transport.active_window {
                 option("--active-window", active_window.to_string());
             }

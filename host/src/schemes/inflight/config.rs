@@ -1,5 +1,5 @@
 use super::super::pacing::MIN_RATE;
-use super::Law;
+use super::{Law, UNSHARED_INCREASE};
 use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, ParameterValue, RateOf, share};
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -30,7 +30,8 @@ enum Increase {
     Headroom {
         flows: u32,
     },
-    /// Shared by as many flows as the receiver reports (HPCC++ draft, Figure 3).
+    /// Shared by as many flows as the receiver reports (HPCC++ draft §5), where its own link is the congested one (§6.2);
+    /// [`UNSHARED_INCREASE`] elsewhere.
     Reported,
 }
 
@@ -111,8 +112,7 @@ impl InflightConfig {
                 Increase::Window(bytes) => bytes.as_f64(),
                 Increase::Rate(rate) => bytes_in_t(rate),
                 Increase::Headroom { flows } => headroom / f64::from(flows),
-                // Until a report comes, a flow is alone.
-                Increase::Reported => headroom,
+                Increase::Reported => UNSHARED_INCREASE,
             },
             shared_headroom: matches!(self.w_ai, Increase::Reported).then_some(headroom),
             // Never above line rate, and never so low that a division could give 0 for ever.
@@ -139,7 +139,7 @@ impl InflightConfig {
 /// Source of W_AI's default in HPCC, which FNCC takes over.
 pub(in crate::schemes) const W_AI_80B: &str = "HPCC §5.1 fn4";
 /// Source of W_AI's default in the HPCC++ draft.
-pub(in crate::schemes) const W_AI_REPORTED: &str = "HPCC++ draft, Figure 3";
+pub(in crate::schemes) const W_AI_REPORTED: &str = "HPCC++ draft §5, §6.2";
 
 /// Declares the parameters of [`InflightConfig`]; `w_ai` is the source of W_AI's default.
 pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<InflightConfig>> {
@@ -171,7 +171,7 @@ pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<Infl
             ParameterInfo {
                 name: "w_ai",
                 unit: "B",
-                range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N",
+                range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
                 symbol: "W_AI",
                 source: w_ai,
                 help: "Additive increase of the window, which makes flows fair.",

@@ -68,7 +68,8 @@ impl Measured {
 pub(super) struct Path {
     hops: [Recorded; MAX_HOPS],
     len: usize,
-    path_id: u16,
+    /// XOR of switch ids on the path of the records, and on that of DATA.
+    path_ids: (u16, u16),
     /// `T` in seconds and in ticks of the telemetry's clock.
     t: f64,
     t_ticks: f64,
@@ -83,7 +84,7 @@ impl Path {
         Path {
             hops: Default::default(),
             len: 0,
-            path_id: 0,
+            path_ids: (0, 0),
             t: base_rtt.as_secs_f64(),
             t_ticks,
             per_t_ticks: 1.0 / t_ticks,
@@ -101,14 +102,14 @@ impl Path {
         self.hops[hop].bdp
     }
 
-    /// Forgets everything if the ACK tells of another path (HPCC §4.1: pathID changed).
+    /// Forgets everything if the ACK tells of another path, or DATA takes another (HPCC §4.1: pathID changed).
     pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
-        let len = ack.telemetry.hops().len();
-        if len == 0 || (len == self.len && ack.path_id == self.path_id) {
+        let (len, path_ids) = (ack.telemetry.hops().len(), (ack.path_id, ack.data_path));
+        if len == 0 || (len == self.len && path_ids == self.path_ids) {
             return false;
         }
         self.len = len;
-        self.path_id = ack.path_id;
+        self.path_ids = path_ids;
         self.hops = Default::default();
         true
     }
@@ -116,6 +117,7 @@ impl Path {
     /// HPCC Alg. 1, MeasureInflight up to the average; records the telemetry.
     pub fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Measured {
         let mut measured = Measured::default();
+        checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: what a queue delays is qLen/B, if it has the port to itself; else how long it took.
         let waits = ack.telemetry.format().has(RecordFormat::SOJOURN);
         for (i, (new, recorded)) in ack.telemetry.hops().iter().zip(&mut self.hops).enumerate() {

@@ -102,6 +102,9 @@ pub(super) struct Worst {
     pub bdp: f64,
 }
 
+/// W_AI in bytes where N flows share the headroom and N is not known of the congested link (HPCC §5.1 fn4: 80 B).
+const UNSHARED_INCREASE: f64 = 80.0;
+
 /// The sender's state.
 #[derive(Debug)]
 pub(super) struct Inflight {
@@ -156,11 +159,6 @@ impl Inflight {
         checks: &mut TelemetryChecks,
         adjust: impl FnOnce(&Worst) -> Adjust,
     ) -> Decision {
-        if let Some(headroom) = self.law.shared_headroom
-            && ack.concurrency > 0
-        {
-            self.law.w_ai = headroom / f64::from(ack.concurrency);
-        }
         let commit = ack.seq > self.last_update_seq;
         if !commit && !self.law.fast_react && self.path.is_known() {
             return self.decision;
@@ -180,6 +178,13 @@ impl Inflight {
             return self.decision;
         };
         let last_hop = ack.telemetry.hops().len() - 1;
+        if let Some(headroom) = self.law.shared_headroom {
+            // The receiver's N is of its own link (HPCC++ draft §6.2).
+            self.law.w_ai = match ack.concurrency {
+                n if n > 0 && worst.hop == last_hop => headroom / f64::from(n),
+                _ => UNSHARED_INCREASE,
+            };
+        }
         if let Some(per_hop) = &mut self.per_hop {
             for sample in measured.samples() {
                 let reference = &mut per_hop[sample.hop];

@@ -277,6 +277,7 @@ impl Outbound {
                     concurrency: weir.concurrency(),
                     grant: weir.grant(),
                     path_id: 0,
+                    data_path: 0,
                     telemetry: &Telemetry::EMPTY,
                 };
                 let decision = connection.control.on_ack(index, repair, &ack, &mut stats.telemetry);

@@ -42,7 +42,7 @@ impl Connection {
         let subflow = |index: u8| {
             let mut repr = FrameRepr { entropy_port: subflow_port(spec.entropy_port, index), ..repr };
             repr.weir.subflow = index;
-            let rto = Rto::new(resolved.min_rto, resolved.rto);
+            let rto = Rto::new(resolved.min_rto, resolved.initial_rto);
             Subflow::new(now, repr, rto, control.decision(usize::from(index)))
         };
         Connection {

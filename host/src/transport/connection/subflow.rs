@@ -164,7 +164,7 @@ impl Subflow {
 
     /// Its packets look as another scheme wants them.
     pub fn adapt(&mut self, needs: &Needs, payload: u32) {
-        opening::adapt(&mut self.repr, needs, 0, payload);
+        opening::adapt(&mut self.repr, needs, payload);
         self.repr.emit(&[], &mut self.head);
     }
 

@@ -11,7 +11,7 @@ use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
-use weir_host::{HostConfig, MIN_RTO};
+use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
 use weir_proto::p4info::Index;
 use weir_sim::artifacts::abilities;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -70,6 +70,10 @@ pub struct HostOptions {
     /// Shortest retransmission timeout with selective recovery
     #[arg(long, default_value_t = MIN_RTO, value_name = "TIME")]
     min_rto: Time,
+
+    /// Retransmission timeout with selective recovery until a round-trip time is known
+    #[arg(long, default_value_t = INITIAL_RTO, value_name = "TIME")]
+    initial_rto: Time,
 
     /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times
     #[arg(long, value_name = "TIME")]
@@ -210,6 +214,7 @@ impl HostOptions {
         config.ack_every = self.ack_every;
         config.transport.recovery = self.recovery;
         config.transport.min_rto = self.min_rto;
+        config.transport.initial_rto = self.initial_rto;
         config.transport.active_window = self.active_window;
         Ok(config)
     }

@@ -1,0 +1,27 @@
+//! Suggestions for names that do not exist.
+
+/// The largest distance of two names of which one may be a slip for the other (Damerau and Levenshtein).
+const SLIP: usize = 2;
+
+/// Returns `; did you mean "fncc"?` for the name that is most like `word`, or nothing if none is like it.
+///
+/// A name is like it if at most two letters, and less than half of them, were left out, added, changed or swapped.
+pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let distances = names.into_iter().map(|name| (strsim::damerau_levenshtein(word, name), name));
+    let near = distances.filter(|&(distance, name)| distance <= SLIP && distance * 2 < name.chars().count());
+    near.min().map_or_else(String::new, |(_, name)| format!("; did you mean \"{name}\"?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::did_you_mean;
+
+    #[test]
+    fn a_slip_has_a_suggestion_and_another_word_has_none() {
+        let names = ["hpcc", "fncc", "dcqcn", "expresspass"];
+        assert_eq!(did_you_mean("fnc", names), "; did you mean \"fncc\"?");
+        assert_eq!(did_you_mean("dqccn", names), "; did you mean \"dcqcn\"?");
+        assert_eq!(did_you_mean("swift", names), "");
+        assert_eq!(did_you_mean("h9", ["h1", "h2"]), "", "half of the letters");
+    }
+}
