@@ -11,7 +11,7 @@
 
 #![allow(clippy::print_stdout)] // A command.
 
-#[path = "../tests/in_order/watch.rs"]
+#[path = "../tests/it/in_order/watch.rs"]
 mod watch;
 
 use watch::{EVEN_FABRICS, FABRICS, experiment, watch, with_incasts};

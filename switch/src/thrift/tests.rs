@@ -13,7 +13,7 @@ use thrift::protocol::{
 };
 
 /// A program with one of everything.
-const ENTITIES: &str = include_str!("../../tests/control/entities.json");
+const ENTITIES: &str = include_str!("../../tests/it/control/entities.json");
 const STANDARD: &str = "standard";
 const PRE: &str = "simple_pre_lag";
 const TARGET: &str = "simple_switch";

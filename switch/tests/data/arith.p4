@@ -1,4 +1,4 @@
-// One result per operation on numbers, for switch/tests/arith.rs to compare with Rust's.
+// One result per operation on numbers, for switch/tests/it/arith.rs to compare with Rust's.
 #include <core.p4>
 #include <v1model.p4>
 

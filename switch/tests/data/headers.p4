@@ -1,5 +1,5 @@
 // Parsing and building headers: stacks, unions, variable fields, lookahead, errors, checksums; for
-// switch/tests/headers.rs.
+// switch/tests/it/headers.rs.
 #include <core.p4>
 #include <v1model.p4>
 

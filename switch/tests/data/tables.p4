@@ -1,4 +1,4 @@
-// Every kind of table, and what a pipeline does beside forwarding, for switch/tests/tables.rs.
+// Every kind of table, and what a pipeline does beside forwarding, for switch/tests/it/tables.rs.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-//! All entities over the wire. (What each one takes and refuses is tested in `tests/control`, in process.)
+//! All entities over the wire. (What each one takes and refuses is tested in `tests/it/control`, in process.)
 
 use super::bed::*;
 use weir_proto::google::rpc::Code;

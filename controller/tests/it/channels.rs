@@ -1,0 +1,86 @@
+//! Channel dependencies: fabrics whose packets never wait for each other in a cycle, and others.
+
+use crate::common::{CLOS, DIRECT, fabric, ring};
+use weir_controller::plan::{escape_classes, last_escape_priority};
+use weir_controller::profile::{DeflectionConfig, MAX_DEFLECTIONS};
+use weir_controller::topology::Topology;
+use weir_controller::{ChannelProof, Method, Routes, routes, verify_channels};
+
+fn deflection(tokens: u8, at_hosts: bool) -> DeflectionConfig {
+    let text = format!("{{threshold: 15KB, tokens: {tokens}, at_hosts: {at_hosts}}}");
+    serde_yaml::from_str(&text).unwrap()
+}
+
+fn routed(topology: &Topology) -> Routes {
+    routes(topology, Method::Auto).unwrap()
+}
+
+/// Up and down without deflection, and with it whatever is allowed.
+#[test]
+fn a_clos_network_has_no_cycle_however_packets_are_deflected() {
+    for yaml in CLOS {
+        let topology = fabric(yaml);
+        let routes = routed(&topology);
+        let plain =
+            verify_channels(&topology, &routes, None).unwrap_or_else(|cycle| panic!("{yaml}: {cycle}"));
+        assert_eq!(verify_channels(&topology, &routes, Some(&deflection(0, false))), Ok(plain), "{yaml}");
+        for at_hosts in [false, true] {
+            let mut last = plain;
+            for tokens in 1..=MAX_DEFLECTIONS {
+                let config = deflection(tokens, at_hosts);
+                let proof = verify_channels(&topology, &routes, Some(&config))
+                    .unwrap_or_else(|cycle| panic!("{yaml}, {tokens} tokens: {cycle}"));
+                assert!(proof.channels >= last.channels && proof.dependencies >= last.dependencies, "{yaml}");
+                last = proof;
+            }
+            // There is something to deflect to where there are several spines or cores.
+            let deflects = yaml.contains("leaf-spine") || yaml.contains("k: 4");
+            assert!(!deflects || last.channels > plain.channels, "{yaml}: {last:?}");
+        }
+    }
+}
+
+/// Two leaves and two spines, each link in both directions: a packet by a link up may wait for the links down from there but the
+/// one back; by a link down it is at its rack.
+#[test]
+fn channels_and_dependencies_are_counted() {
+    let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
+    let proof = verify_channels(&topology, &routed(&topology), None).unwrap();
+    assert_eq!(proof, ChannelProof { channels: 8, dependencies: 4 });
+}
+
+/// A tree has no cycle; several over one ring have.
+#[test]
+fn trees_that_share_a_ring_have_a_cycle() {
+    let topology = ring();
+    let routes = routed(&topology);
+    let cycle = verify_channels(&topology, &routes, None).unwrap_err();
+    assert_eq!(cycle.classes().collect::<Vec<_>>(), [0; 6], "{cycle}");
+    let mut one = routes.clone();
+    for it in &mut one.switches {
+        it.trees.truncate(1);
+        it.forward.values_mut().for_each(|hop| {
+            if let weir_controller::routes::Hop::Trees { count } = hop {
+                *count = 1;
+            }
+        });
+    }
+    verify_channels(&topology, &one, None).unwrap_or_else(|cycle| panic!("{cycle}"));
+    let line = fabric(DIRECT[0]);
+    verify_channels(&line, &routed(&line), None).unwrap_or_else(|cycle| panic!("{cycle}"));
+}
+
+/// Each deflection has a pair of queues of its own, of which later ones come first, and all fit a port.
+#[test]
+fn each_deflection_has_two_classes() {
+    for tokens in 1..=MAX_DEFLECTIONS {
+        let classes: Vec<_> = escape_classes(tokens).collect();
+        assert_eq!(classes.len(), usize::from(tokens) + 1);
+        let mut queues: Vec<u8> = classes.iter().rev().flat_map(|it| [it.escape, it.detour]).collect();
+        queues.pop(); // Without tokens none is deflected.
+        let expected: Vec<u8> = [0].into_iter().chain(2..2 + 2 * tokens).collect();
+        assert_eq!(queues, expected);
+        assert_eq!(last_escape_priority(tokens), 1 + 2 * tokens);
+    }
+    assert_eq!((last_escape_priority(0), last_escape_priority(MAX_DEFLECTIONS)), (0, 7));
+}

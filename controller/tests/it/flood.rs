@@ -1,0 +1,140 @@
+//! The flooding tree: every host hears every other once, whatever the fabric, and the proof finds what is wrong.
+
+use crate::common::{CLOS, DIRECT, fabric, hears, parallel, random, ring};
+use std::collections::BTreeSet;
+use weir_controller::routes::{Method, Routes, reroute, routes};
+use weir_controller::topology::{LinkIx, SwitchIx, Topology};
+use weir_controller::{FloodFault, PlanOptions, plan, verify_flood};
+use weir_proto::p4::v1::entity::Entity as Kind;
+use weir_proto::p4info::{Index, Object};
+
+const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
+
+fn fabrics() -> Vec<Topology> {
+    let kinds = CLOS.iter().chain(&DIRECT).map(|yaml| fabric(yaml));
+    kinds.chain([ring(), parallel()]).chain((0..6).map(|seed| random(9, 3, seed))).collect()
+}
+
+/// Everybody whom `host` can reach, `host` itself not among them, once each.
+fn assert_all_hear_once(topology: &Topology, routes: &Routes) {
+    let islands = topology.islands();
+    let island = |host| islands[topology.host(host).switch.0 as usize];
+    for host in topology.host_ixs() {
+        let others: Vec<_> =
+            topology.host_ixs().filter(|&it| it != host && island(it) == island(host)).collect();
+        assert_eq!(hears(topology, routes, host), Some(others), "from {}", topology.host(host).name);
+    }
+}
+
+#[test]
+fn all_hear_all_once() {
+    for topology in fabrics() {
+        for method in [Method::Auto, Method::Trees] {
+            let routes = routes(&topology, method).unwrap();
+            let proof = verify_flood(&topology, &routes).unwrap();
+            assert_eq!((proof.hosts, proof.islands), (topology.hosts.len(), 1));
+            assert_all_hear_once(&topology, &routes);
+        }
+    }
+}
+
+#[test]
+fn failed_links_are_gone_round_and_what_is_parted_floods_by_itself() {
+    for topology in fabrics() {
+        let whole = routes(&topology, Method::Auto).unwrap();
+        let links: Vec<LinkIx> =
+            (0..topology.links.len() as u32).map(LinkIx).filter(|&ix| topology.is_fabric_link(ix)).collect();
+        for step in 1..links.len().min(6) {
+            let down: BTreeSet<LinkIx> = links.iter().copied().step_by(step).collect();
+            let left = topology.without(&down);
+            let routes = reroute(&left, Method::Auto, &whole).unwrap();
+            let proof = verify_flood(&left, &routes).unwrap();
+            let inhabited: BTreeSet<usize> =
+                left.hosts.iter().map(|host| left.islands()[host.switch.0 as usize]).collect();
+            assert_eq!(proof.islands, inhabited.len());
+            assert_all_hear_once(&left, &routes);
+        }
+    }
+}
+
+#[test]
+fn the_proof_finds_what_is_wrong() {
+    let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2}");
+    let right = routes(&topology, Method::Auto).unwrap();
+    let faults = |change: &dyn Fn(&mut Routes)| {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        verify_flood(&topology, &wrong).expect_err("it is wrong")
+    };
+    let says =
+        |faults: Vec<FloodFault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let lost = says(faults(&|it| {
+        it.switches[0].flood.remove(&1);
+    }));
+    assert!(lost.contains("h1 is not on the flooding tree: s1 does not flood by its port 1"), "{lost}");
+    let silent = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().clear()));
+    assert!(
+        silent.contains("s1: what comes by port 1 is flooded to [], the tree's other ports are [2, "),
+        "{silent}"
+    );
+    let back = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().push(1)));
+    assert!(back.contains("flooded to [1, 2, "), "{back}");
+    // A switch of the tree that has forgotten all: its neighbours speak to nobody, and some part is cut off.
+    let gone = faults(&|it| it.switches[0].flood.clear());
+    assert!(gone.iter().any(|it| matches!(it, FloodFault::Astray { .. })), "{gone:?}");
+    assert!(gone.iter().any(|it| matches!(it, FloodFault::Parted { .. })), "{gone:?}");
+    // All links in use: circles.
+    let all = faults(&|it| {
+        for ix in topology.switch_ixs() {
+            let ports: Vec<u16> = topology.switch(ix).ports().map(|(port, _)| port).collect();
+            let others = |port| ports.iter().copied().filter(|&it| it != port).collect();
+            it.switches[ix.0 as usize].flood = ports.iter().map(|&port| (port, others(port))).collect();
+        }
+    });
+    assert!(matches!(all[..], [FloodFault::Circle { .. }, ..]), "{all:?}");
+    let nowhere = faults(&|it| {
+        it.switches[0].flood.insert(99, vec![1]);
+    });
+    assert!(nowhere.contains(&FloodFault::Astray { switch: "s1".into(), port: 99 }), "{nowhere:?}");
+}
+
+/// One entry with its meter and one group for each port of the tree; nothing for a program that floods nothing.
+#[test]
+fn the_plan_has_entries_meters_and_groups() {
+    let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}");
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let index = Index::from_text(HPCC).unwrap();
+    let updates = plan(&topology, &routes, &PlanOptions::default(), &index).unwrap();
+    let table = index.tables.named("policy_flood").unwrap().preamble().id;
+    for ix in topology.switch_ixs() {
+        let planned = &updates[&topology.switch(ix).name];
+        let kinds = || planned.iter().filter_map(|update| update.entity.as_ref()?.entity.as_ref());
+        let groups = kinds().filter(|kind| matches!(kind, Kind::PacketReplicationEngineEntry(_))).count();
+        let meters: Vec<_> = kinds()
+            .filter_map(|kind| match kind {
+                Kind::TableEntry(entry) if entry.table_id == table => {
+                    Some(entry.meter_config.expect("a meter"))
+                }
+                _ => None,
+            })
+            .collect();
+        let ports = routes.of(SwitchIx(ix.0)).flood.len();
+        assert_eq!((groups, meters.len()), (ports, ports));
+        // A hundredth of 10 Mbit/s.
+        assert!(
+            meters
+                .iter()
+                .all(|it| (it.cir, it.pir, it.cburst, it.pburst) == (12_500, 12_500, 64_000, 64_000))
+        );
+    }
+    let other = HPCC.replace("policy_flood", "something_else");
+    let updates =
+        plan(&topology, &routes, &PlanOptions::default(), &Index::from_text(&other).unwrap()).unwrap();
+    let is_group = |update: &weir_proto::p4::v1::Update| {
+        matches!(
+            update.entity.as_ref().and_then(|it| it.entity.as_ref()),
+            Some(Kind::PacketReplicationEngineEntry(_))
+        )
+    };
+    assert!(!updates.values().flatten().any(is_group));
+}

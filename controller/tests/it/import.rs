@@ -1,0 +1,174 @@
+//! Other tools' files. The texts are written for these tests in the tools' formats.
+
+use weir_controller::export::hpcc_topology;
+use weir_controller::import::{SwitchPlace, import};
+use weir_controller::plan::{First, goals};
+use weir_controller::routes::{Method, routes};
+use weir_controller::runtime_json::RuntimeJson;
+use weir_controller::topology::{Topology, build};
+use weir_controller::{PlanOptions, verify};
+use weir_proto::p4info::Index;
+
+const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
+
+const TUTORIAL: &str = r#"{
+  "hosts": {
+    "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["route add default gw 10.0.1.10"]},
+    "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}},
+  "switches": {
+    "s10": {"cli_input": "s10.txt"}, "s2": {"runtime_json": "pod/s2-runtime.json", "cpu_port": "510"}, "s1": {}},
+  "links": [["h1", "s1-p3"], ["s1-p1", "s10-p2", "0", 0.5], ["s10-p1", "s2-p4", "5ms", 10], ["h2", "s2-p1", 2]]}"#;
+
+fn topology(text: &str) -> (Topology, Vec<String>) {
+    let imported = import(text).unwrap().unwrap();
+    (build(&imported.topology).unwrap(), imported.warnings)
+}
+
+fn refused(text: &str) -> String {
+    import(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_tutorials_topology_keeps_its_ports_addresses_and_order() {
+    let (it, warnings) = topology(TUTORIAL);
+    let names: Vec<&str> = it.switches.iter().map(|switch| switch.name.as_str()).collect();
+    assert_eq!(names, ["s1", "s2", "s10"], "Mininet's order");
+    let h1 = it.host(it.host_named("h1").unwrap());
+    assert_eq!((h1.ip.to_string(), h1.mac, h1.switch_port), ("10.0.1.1".into(), [8, 0, 0, 0, 1, 0x11], 3));
+    let ports: Vec<u16> = it.switch(it.switch_named("s10").unwrap()).ports().map(|(port, _)| port).collect();
+    assert_eq!(ports, [1, 2]);
+    assert_eq!(it.links[1].rate.to_string(), "1Mbps");
+    assert_eq!(it.links[2].delay.to_string(), "5ms");
+    assert_eq!(it.links[3].delay.to_string(), "2ms", "a number is milliseconds");
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    let found = routes(&it, Method::Auto).unwrap();
+    assert_eq!(verify(&it, &found).unwrap().pairs, 2);
+    let imported = import(TUTORIAL).unwrap().unwrap();
+    assert_eq!(imported.runtime["s2"], "pod/s2-runtime.json");
+}
+
+#[test]
+fn p4_utils_files_are_told_apart_and_numbered_as_there() {
+    let app = r#"{"p4_src": "x.p4", "cli": true, "switch_node": {"file_path": "."},
+      "topology": {"assignment_strategy": "l3", "default": {"bw": 10, "delay": 1},
+        "links": [["h1", "s1"], ["h2", "s2", {"delay": "3ms"}], ["s1", "s2", {"port1": 7, "bw": 5}]],
+        "hosts": {"h1": {}, "h2": {}}, "switches": {"s1": {"grpc_port": 50000}, "s2": {}}}}"#;
+    let imported = import(app).unwrap().unwrap();
+    assert_eq!(imported.places["s1"], SwitchPlace { grpc_port: 50_000, device_id: 1 });
+    assert_eq!(imported.places["s2"], SwitchPlace { grpc_port: 9560, device_id: 2 });
+    assert_eq!(imported.warnings, ["switch_node is Python's and not taken over"]);
+    let it = build(&imported.topology).unwrap();
+    assert_eq!(it.hosts[1].ip.to_string(), "10.2.2.2");
+    assert_eq!(it.hosts[1].mac, [0, 0, 10, 2, 2, 2]);
+    assert_eq!((it.links[2].a.port, it.links[2].rate.to_string().as_str()), (7, "5Mbps"));
+    assert_eq!((it.links[0].delay.to_string(), it.links[1].delay.to_string()), ("1ms".into(), "3ms".into()));
+    let mixed = topology(&app.replace("l3", "mixed")).0;
+    assert_eq!(mixed.hosts[1].ip.to_string(), "10.0.2.2");
+
+    let graph = r#"{"directed": false, "multigraph": false, "graph": {},
+      "nodes": [{"id": "h1", "isHost": true}, {"id": "h2", "isHost": true},
+                {"id": "s1", "isSwitch": true, "isP4Switch": true, "device_id": 4, "grpc_port": 9561}],
+      "links": [{"source": "h1", "target": "s1", "node1": "h1", "node2": "s1", "port1": 0, "port2": 2,
+                 "ip1": "10.4.1.2/24", "addr1": "00:00:0a:04:01:02", "bw": 10},
+                {"source": "s1", "target": "h2", "node1": "s1", "node2": "h2", "port1": 1, "port2": 0,
+                 "ip2": "10.4.2.2/24", "addr2": "00:00:0a:04:02:02", "delay": "1ms"}]}"#;
+    let imported = import(graph).unwrap().unwrap();
+    assert_eq!(imported.places["s1"], SwitchPlace { grpc_port: 9561, device_id: 4 });
+    let it = build(&imported.topology).unwrap();
+    assert_eq!((it.hosts[0].switch_port, it.hosts[1].switch_port), (2, 1));
+    assert_eq!((it.hosts[0].ip.to_string().as_str(), it.hosts[1].mac[4]), ("10.4.1.2", 2));
+}
+
+#[test]
+fn hpcc_files_have_three_or_four_numbers_in_front_and_may_be_too_long() {
+    let three = "4 2 4\n2 3\n0 2 100Gbps 1us 0\n1 3 25000000000.0 0.001ms 0.1\n2 3 400Gbps 1000ns 0\n2 3 400Gbps 1us 0\n0 1 1Gbps 1us 0\n";
+    let (it, warnings) = topology(three);
+    assert_eq!((it.hosts.len(), it.switches.len(), it.links.len()), (2, 2, 4));
+    assert_eq!(it.links[1].rate.to_string(), "25Gbps");
+    assert_eq!(it.links[1].delay, it.links[0].delay);
+    assert_eq!((it.hosts[0].name.as_str(), it.switches[1].name.as_str()), ("h0", "s3"));
+    let told = warnings.join("; ");
+    for word in ["1 lines after the 4 links", "error rate", "s2 and s3 have several links"] {
+        assert!(told.contains(word), "{told}");
+    }
+    let four = three.replacen("4 2 4", "4 2 2 4", 1);
+    assert_eq!(topology(&four).0, it);
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_with_its_place() {
+    assert!(
+        refused(r#"{"program": "x.p4", "language": "p4-16", "targets": {"mininet": {}}}"#)
+            .contains("p4lang/p4app")
+    );
+    assert!(refused("4 2 5\n2 3\n0 2 100Gbps 1us 0\n").contains("1 of 5 links"));
+    assert!(refused("4 2 1\n2 9\n").starts_with("line 2: \"9\" is no id"));
+    assert!(refused("4 2 1\n2 3\n0 2 fast 1us 0\n").starts_with("line 3: \"fast\" is no rate"));
+    assert!(refused("8 8 1 4 11 H100\n").contains("SimAI"));
+    assert!(refused(&TUTORIAL.replace("s1-p3", "s1-x3")).starts_with("links[0]: \"s1-x3\""));
+    assert!(refused(&TUTORIAL.replace("08:00:00:00:01:11", "08:00")).starts_with("hosts.h1: "));
+    let routers = r#"{"topology": {"links": [], "routers": {"r1": {}}}}"#;
+    assert!(refused(routers).contains("routers"));
+    assert_eq!(import("{kind: star, hosts: 2}"), Ok(None));
+    assert_eq!(import(r#"{"kind": "star", "hosts": 2}"#), Ok(None));
+}
+
+#[test]
+fn a_plan_survives_the_way_through_runtime_json() {
+    let index = Index::from_text(FNCC).unwrap();
+    let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 4}").unwrap()).unwrap();
+    for method in [Method::Ecmp, Method::Trees] {
+        let routes = routes(&topology, method).unwrap();
+        let options = PlanOptions::default().first(First { feedback: true, ..First::default() });
+        for (name, goal) in goals(&topology, &routes, &options, &index).unwrap() {
+            let entities: Vec<_> = goal.wanted().map(|it| it.entity.clone()).collect();
+            let file = RuntimeJson::of(&entities, &index, "a.p4info.txtpb", "a.json").unwrap();
+            let text = serde_json::to_string(&file).unwrap();
+            let back = RuntimeJson::parse(&text).unwrap().goal(&index).unwrap();
+            let read: Vec<_> = back.wanted().map(|it| it.entity.clone()).collect();
+            assert_eq!(read, entities, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_runtime_json_is_checked_against_the_program() {
+    let index = Index::from_text(FNCC).unwrap();
+    let entry = |entry: &str| {
+        let text =
+            format!(r#"{{"target": "bmv2", "p4info": "", "bmv2_json": "", "table_entries": [{entry}]}}"#);
+        RuntimeJson::parse(&text)
+            .and_then(|file| file.goal(&index))
+            .map(|goal| goal.len())
+            .map_err(|e| e.to_string())
+    };
+    let good = r#"{"table": "forward", "match": {"dst_addr": ["10.0.1.0", 24]}, "action_name": "via", "action_params": {"port": 2}}"#;
+    assert_eq!(entry(good), Ok(1));
+    let wrong = |from: &str, to: &str, says: &str| {
+        let error = entry(&good.replace(from, to)).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    };
+    wrong("\"forward\"", "\"ipv4_lpm\"", "table_entries[0].table: the program has no table \"ipv4_lpm\"");
+    wrong("dst_addr", "dst", "has no field \"dst\", it has dst_addr");
+    wrong("24", "33", "not 0 to 32");
+    wrong("24", "16", "bits set behind the first 16");
+    wrong("via", "drop", "has no action \"drop\"");
+    wrong("\"port\": 2", "\"port\": 512", "does not fit 9 bits");
+    wrong("\"port\": 2", "", "\"port\" of action via is missing");
+    wrong("\"action_name\"", "\"priority\": 1, \"action_name\"", "has none");
+    wrong(good, &format!("{good}, {good}"), "the same key");
+}
+
+#[test]
+fn what_is_written_for_the_hpcc_simulator_reads_back_as_the_same_graph() {
+    for yaml in [
+        "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, host_rate: 25Gbps, delay: 1.5us}",
+        "{kind: jellyfish, switches: 8, degree: 3, hosts_per_switch: 2}",
+    ] {
+        let written = build(&serde_yaml::from_str(yaml).unwrap()).unwrap();
+        let (read, warnings) = topology(&hpcc_topology(&written));
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(read.links, written.links, "ends, ports, rates and delays");
+        assert_eq!(hpcc_topology(&read), hpcc_topology(&written));
+    }
+}

@@ -1,0 +1,355 @@
+//! Routes on all kinds of fabric, their proof, and proofs that must fail.
+
+use crate::common::{CLOS, DIRECT, fabric, parallel, random, ring};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use weir_controller::hash::{FiveTuple, PathHash, UDP};
+use weir_controller::routes::{Hop, Method, RouteError, Routes, routes};
+use weir_controller::topology::{Prefix, SwitchIx, Topology};
+use weir_controller::verify::{Fault, verify};
+use weir_controller::{BaseRtt, path::Lost};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Every pair under these hashes, by following the tables packet by packet: an independent check of `verify`.
+fn follow(topology: &Topology, routes: &Routes, hashes: impl Iterator<Item = u32> + Clone) {
+    for a in topology.host_ixs() {
+        for b in topology.host_ixs().filter(|&b| b != a) {
+            for hash in hashes.clone().map(PathHash) {
+                let there = routes.path(topology, a, b, hash).unwrap();
+                let back = routes.path(topology, b, a, hash).unwrap();
+                assert_eq!(there.reversed(), back);
+                assert_eq!(there.path_id(topology), back.path_id(topology));
+            }
+        }
+    }
+}
+
+#[test]
+fn ecmp_is_proved_on_every_kind() {
+    for yaml in CLOS {
+        let topology = fabric(yaml);
+        let routes = routes(&topology, Method::Auto).unwrap();
+        assert_eq!(routes.method, Method::Ecmp, "{yaml}");
+        let proof = verify(&topology, &routes).unwrap();
+        let hosts = topology.hosts.len() as u64;
+        assert_eq!(proof.pairs, hosts * (hosts - 1));
+        if hosts <= 16 {
+            follow(&topology, &routes, (0..64).map(|i| i * 0x0357_1b2d));
+        }
+    }
+}
+
+#[test]
+fn the_proof_counts_what_a_fat_tree_has() {
+    let topology = fabric("{kind: fat-tree, k: 4}");
+    let proof = verify(&topology, &routes(&topology, Method::Ecmp).unwrap()).unwrap();
+    // 8 racks: 28 pairs, of which 4 in the same pod with 2 paths each, the rest with 4.
+    assert_eq!((proof.pairs, proof.class_pairs), (240, 28));
+    assert_eq!(proof.paths, 4 * 2 + 24 * 4);
+    assert_eq!((proof.widest, proof.longest), (4, 5));
+}
+
+#[test]
+fn all_paths_of_a_fat_tree_are_used_by_flows_that_differ_in_one_port() {
+    let topology = fabric("{kind: fat-tree, k: 8}");
+    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let (src, dst) = (topology.hosts[0].ip, topology.hosts[127].ip);
+    let mut cores = std::collections::BTreeMap::<SwitchIx, u32>::new();
+    const FLOWS: u32 = 1600;
+    for port in 0..FLOWS as u16 {
+        let tuple = FiveTuple { src, dst, src_port: 10_000 + port, dst_port: 22341, protocol: UDP };
+        let path = routes.path_of(&topology, tuple).unwrap().unwrap();
+        *cores.entry(path.hops[2].switch).or_default() += 1;
+    }
+    // 16 cores, 100 flows each on average: all are used, none by more than twice its share.
+    assert_eq!(cores.len(), 16);
+    assert!(cores.values().all(|&n| (50..200).contains(&n)), "{cores:?}");
+}
+
+#[test]
+fn groups_are_shared_and_prefixes_are_racks() {
+    let topology = fabric("{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 3}");
+    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let leaf = &routes.switches[0];
+    assert_eq!(leaf.groups.values().collect::<Vec<_>>(), [&vec![4, 5]]);
+    let rack = topology.switches[1].rack.unwrap();
+    let group = *leaf.groups.keys().next().unwrap();
+    assert_eq!(leaf.forward[&rack], Hop::Spread { group, size: 2, slice: 0 });
+    assert_eq!(leaf.forward.len(), 3 + 3);
+    let local = Prefix::host(topology.hosts[0].ip);
+    assert_eq!(leaf.forward[&local], Hop::Deliver { port: 1, mac: topology.hosts[0].mac });
+    let tree = fabric("{kind: fat-tree, k: 4}");
+    let routes = weir_controller::routes(&tree, Method::Ecmp).unwrap();
+    let slice = |s: usize, to: usize| routes.switches[s].forward[&tree.switches[to].rack.unwrap()];
+    assert!(matches!(slice(0, 7), Hop::Spread { slice: 0, .. }));
+    assert!(matches!(slice(8, 7), Hop::Spread { slice: 16, .. }));
+}
+
+#[test]
+fn parallel_links_are_used_and_symmetric() {
+    let topology = parallel();
+    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let hashes = (0..64u32).map(|i| i.wrapping_mul(0x9e37_79b1));
+    follow(&topology, &routes, hashes.clone());
+    let links: BTreeSet<_> = hashes
+        .flat_map(|h| {
+            let (a, b) = (topology.host_named("h1").unwrap(), topology.host_named("h2").unwrap());
+            routes.path(&topology, a, b, PathHash(h)).unwrap().links
+        })
+        .collect();
+    assert_eq!(links.len(), topology.links.len());
+}
+
+#[test]
+fn a_ring_gets_trees_because_ecmp_cannot_be_symmetric_there() {
+    let topology = ring();
+    let error = routes(&topology, Method::Ecmp).unwrap_err();
+    let RouteError::NotSymmetric(violation) = &error;
+    assert!(violation.hash.is_some(), "a hash that shows it");
+    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(error.to_string().starts_with("ECMP is not symmetric on this topology, use trees: h"), "{error}");
+    let auto = routes(&topology, Method::Auto).unwrap();
+    assert_eq!(auto.method, Method::Trees);
+    verify(&topology, &auto).unwrap();
+    follow(&topology, &auto, 0..24);
+}
+
+#[test]
+fn every_kind_gets_symmetric_routes() {
+    for yaml in DIRECT {
+        let topology = fabric(yaml);
+        let routes = routes(&topology, Method::Auto).unwrap();
+        let proof = verify(&topology, &routes).unwrap_or_else(|faults| panic!("{yaml}: {}", faults[0]));
+        let hosts = topology.hosts.len() as u64;
+        assert_eq!(proof.pairs, hosts * (hosts - 1), "{yaml}");
+        follow(&topology, &routes, (0..32).map(|i| i * 0x0357_1b2d));
+    }
+}
+
+#[test]
+fn trees_make_random_graphs_symmetric() {
+    for seed in 0..6 {
+        let topology = random(20, 4, seed);
+        let trees = routes(&topology, Method::Trees).unwrap();
+        let proof = verify(&topology, &trees).unwrap();
+        assert!(proof.widest > 1, "one tree only");
+        follow(&topology, &trees, 0..16);
+        verify(&topology, &routes(&topology, Method::Auto).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn trees_of_a_fat_tree_are_its_cores() {
+    let topology = fabric("{kind: fat-tree, k: 4}");
+    let trees = routes(&topology, Method::Trees).unwrap();
+    assert_eq!(trees.switches[0].forward[&topology.fabric], Hop::Trees { count: 4 });
+    let proof = verify(&topology, &trees).unwrap();
+    assert_eq!((proof.widest, proof.longest), (4, 5));
+    let ends = (topology.host_named("h1").unwrap(), topology.host_named("h16").unwrap());
+    let core = |h| trees.path(&topology, ends.0, ends.1, PathHash(h)).unwrap().hops[2].switch;
+    assert_eq!((0..4).map(core).collect::<BTreeSet<_>>().len(), 4);
+}
+
+#[test]
+fn a_lone_far_switch_does_not_leave_one_tree_only() {
+    // A ring in which only s6 has no host: it alone is in the highest tier.
+    let topology = fabric(
+        "{kind: custom, hosts: [h1, h2, h3, h4, h5], switches: [s1, s2, s3, s4, s5, s6], links:
+          [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5],
+           [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s6], [s6, s1]]}",
+    );
+    let trees = routes(&topology, Method::Trees).unwrap();
+    assert!(verify(&topology, &trees).unwrap().widest > 1);
+}
+
+#[test]
+fn trees_fit_their_table() {
+    let topology = fabric("{kind: leaf-spine, leaves: 10, spines: 16, hosts_per_leaf: 120}");
+    let trees = routes(&topology, Method::Trees).unwrap();
+    let most = trees.switches.iter().map(|s| s.trees.iter().map(|t| t.len()).sum::<usize>()).max().unwrap();
+    assert_eq!(trees.switches[0].forward[&topology.fabric], Hop::Trees { count: 13 });
+    assert!(most <= 16384, "{most} entries");
+}
+
+/// Breaks the routes of a fat-tree by hand and returns the first violation.
+fn broken(harm: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violation {
+    let topology = fabric("{kind: fat-tree, k: 4}");
+    let mut routes = routes(&topology, Method::Ecmp).unwrap();
+    harm(&topology, &mut routes);
+    let mut violations = verify(&topology, &routes).unwrap_err();
+    let violation = violations.swap_remove(0);
+    // What it says of its hash is true.
+    if let Some(hash) = violation.hash {
+        let host = |name: &str| topology.host_named(name).unwrap();
+        let there = routes.path(&topology, host(&violation.src), host(&violation.dst), hash);
+        let back = routes.path(&topology, host(&violation.dst), host(&violation.src), hash);
+        assert!(there.is_err() || back.map(|b| b.reversed()) != there, "{violation}");
+    }
+    violation
+}
+
+#[test]
+fn a_group_in_another_order_is_found() {
+    let violation =
+        broken(|_, routes| routes.switches[3].groups.values_mut().for_each(|ports| ports.reverse()));
+    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(violation.to_string().contains("its ACK leaves that path at s4 by port"), "{violation}");
+}
+
+#[test]
+fn another_slice_on_one_switch_is_found() {
+    let violation = broken(|topology, routes| {
+        let rack = topology.switches[0].rack.unwrap();
+        if let Some(Hop::Spread { slice, .. }) = routes.switches[7].forward.get_mut(&rack) {
+            *slice = 8;
+        }
+    });
+    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(violation.hash.is_some());
+}
+
+#[test]
+fn a_missing_route_member_or_port_is_found() {
+    let gone = broken(|t, routes| {
+        routes.switches[16].forward.remove(&t.switches[7].rack.unwrap());
+    });
+    assert!(matches!(&gone.fault, Fault::Lost { lost: Lost::NoRoute(at), .. } if at == "s17"), "{gone}");
+    let member = broken(|_, routes| {
+        routes.switches[0].groups.values_mut().next().unwrap().pop();
+    });
+    assert!(matches!(&member.fault, Fault::Lost { lost: Lost::NoRoute(at), .. } if at == "s1"), "{member}");
+    let port = broken(|t, routes| {
+        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), Hop::Via { port: 77 });
+    });
+    assert!(matches!(&port.fault, Fault::Lost { lost: Lost::Astray { port: 77, .. }, .. }), "{port}");
+}
+
+#[test]
+fn a_loop_is_found() {
+    let violation = broken(|t, routes| {
+        // The core sends the last rack's packets to the wrong pod, which sends them up again.
+        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), Hop::Via { port: 1 });
+    });
+    assert!(matches!(&violation.fault, Fault::Lost { lost: Lost::Loop(_), .. }), "{violation}");
+}
+
+#[test]
+fn a_route_for_one_host_only_is_found() {
+    // A longer prefix on one switch takes one host of a rack out of its class.
+    let violation = broken(|t, routes| {
+        routes.switches[16].forward.insert(Prefix::host(t.hosts[15].ip), Hop::Via { port: 1 });
+    });
+    assert_eq!(violation.dst, "h16");
+}
+
+#[test]
+fn a_host_that_is_not_delivered_to_is_found() {
+    let wrong_mac = broken(|t, routes| {
+        let hop = Hop::Deliver { port: 1, mac: [9; 6] };
+        routes.switches[0].forward.insert(Prefix::host(t.hosts[0].ip), hop);
+    });
+    assert_eq!(wrong_mac.to_string(), "h2 to h1: s1 does not deliver to it");
+    let missing = broken(|t, routes| {
+        routes.switches[7].forward.remove(&Prefix::host(t.hosts[15].ip));
+    });
+    assert_eq!(missing.to_string(), "h1 to h16: s8 does not deliver to it");
+}
+
+/// Whether some packet is lost or some ACK strays, found by trying: what `verify` must never miss.
+fn tried_and_found_wrong(topology: &Topology, routes: &Routes) -> bool {
+    let hashes = || (0..32u32).map(|i| PathHash(i.wrapping_mul(0x9e37_79b1)));
+    let mut pairs = topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b)));
+    pairs.any(|(a, b)| {
+        a != b
+            && hashes().any(|hash| {
+                let there = routes.path(topology, a, b, hash);
+                there.is_err() || routes.path(topology, b, a, hash) != there.map(|path| path.reversed())
+            })
+    })
+}
+
+#[test]
+fn verify_misses_nothing_that_trying_finds() {
+    let mut seed = 1u64;
+    let mut draw = |n: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % n
+    };
+    let (mut wrong, mut right) = (0, 0);
+    for round in 0..120 {
+        let topology = match round % 3 {
+            0 => fabric("{kind: fat-tree, k: 4}"),
+            1 => parallel(),
+            _ => ring(),
+        };
+        let mut routes = routes(&topology, Method::Auto).unwrap();
+        let at = draw(routes.switches.len());
+        let ports = topology.switches[at].ports().count();
+        let it = &mut routes.switches[at];
+        match draw(5) {
+            0 => it.groups.values_mut().for_each(|ports| ports.rotate_left(1)),
+            1 => it.groups.values_mut().for_each(|all| all[0] = 1 + draw(ports) as u16),
+            2 => {
+                if let Some(hop) = it.forward.values_mut().nth(draw(4)) {
+                    *hop = Hop::Via { port: 1 + draw(ports) as u16 };
+                }
+            }
+            3 => it.trees.iter_mut().take(1).for_each(|tree| {
+                tree.values_mut().take(1).for_each(|port| *port = 1 + draw(ports) as u16);
+            }),
+            _ => {
+                let prefix = Prefix::host(topology.hosts[draw(topology.hosts.len())].ip);
+                it.forward.insert(prefix, Hop::Via { port: 1 + draw(ports) as u16 });
+            }
+        }
+        let proved = verify(&topology, &routes);
+        if tried_and_found_wrong(&topology, &routes) {
+            assert!(proved.is_err(), "round {round}");
+            wrong += 1;
+        } else {
+            right += usize::from(proved.is_ok());
+        }
+    }
+    assert!(wrong > 30 && right > 10, "{wrong} wrong, {right} right");
+}
+
+#[test]
+fn base_rtt_is_the_hpcc_simulators() {
+    // schemes.md §1.4: the 320-host fabric's longest path has 2 links of 100G and 4 of 400G, 1 us each.
+    let payload = Bytes::new(1000);
+    let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 400Gbps, delay: 1us}");
+    let rtt = BaseRtt::new(&topology, &routes(&topology, Method::Auto).unwrap(), payload);
+    assert_eq!(rtt.max(&topology), Time::from_ns(12_240));
+    let host = |name| topology.host_named(name).unwrap();
+    assert_eq!(rtt.pair(&topology, host("h1"), host("h16")), Time::from_ns(12_240));
+    assert_eq!(rtt.pair(&topology, host("h1"), host("h2")), Time::from_ns(4_160));
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let path = routes.path(&topology, host("h1"), host("h16"), PathHash(1)).unwrap();
+    assert_eq!(path.base_rtt(&topology, payload), Time::from_ns(12_240));
+    assert_eq!(path.bottleneck(&topology), Bandwidth::from_gbps(100));
+}
+
+#[test]
+fn base_rtt_takes_the_longest_of_a_pairs_paths() {
+    let topology = fabric(
+        "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], delay: 1us, links:
+          [[h1, s1], [h2, s2], [s1, s3], {a: s1, b: s4, delay: 5us}, [s2, s3], [s2, s4]]}",
+    );
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let rtt = BaseRtt::new(&topology, &routes, Bytes::ZERO);
+    assert_eq!(rtt.max(&topology), Time::from_us(2 * (1 + 5 + 1 + 1)));
+}
+
+/// 1,024 hosts. The bound is for a debug build on a busy machine; in release it takes a fraction of a second.
+#[test]
+fn k16_is_routed_and_proved_quickly() {
+    let start = Instant::now();
+    let topology = fabric("{kind: fat-tree, k: 16}");
+    let routes = routes(&topology, Method::Auto).unwrap();
+    let proof = verify(&topology, &routes).unwrap();
+    assert_eq!((proof.pairs, proof.class_pairs), (1024 * 1023, 128 * 127 / 2));
+    assert_eq!((proof.widest, proof.longest), (64, 5));
+    let rtt = BaseRtt::new(&topology, &routes, Bytes::new(1000));
+    assert_eq!(rtt.max(&topology), Time::from_ns(12_000 + 6 * 80));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -1,0 +1,377 @@
+//! DASR: who is counted, how fast, and the three states (Dart §III, schemes.md §4).
+
+use crate::common::frames::{from_peer, give, host, take};
+use crate::common::{BASE_RTT, DELAY, Net, RATE, addr, scheme};
+use std::net::Ipv4Addr;
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
+use weir_host::{DropReason, Host, HostConfig};
+use weir_units::{Bandwidth, Bytes, Time};
+
+fn us(us: u64) -> Time {
+    Time::from_us(us)
+}
+
+fn receiver() -> Host {
+    host(&scheme("dasr", &[]), |_: &mut HostConfig| {})
+}
+
+fn data(from: usize, message: u32, seq: u32, flags: Flags) -> FrameRepr {
+    let mut repr = FrameRepr { source: addr(from), ..from_peer(Kind::Data, message, seq) };
+    repr.weir.flags = flags;
+    repr
+}
+
+/// What the receiver answers: n, whether it echoes the mark, and CNPs.
+fn answer(host: &mut Host, now: Time, repr: &FrameRepr) -> (u16, bool, usize) {
+    give(host, now, repr, &[]);
+    let (mut n, mut echo, mut cnps) = (0, false, 0);
+    while let Some(frame) = take(host, now) {
+        match frame.weir.kind {
+            Kind::Cnp => cnps += 1,
+            _ => (n, echo) = (frame.weir.concurrency, frame.weir.flags.has(Flags::ECN_ECHO)),
+        }
+    }
+    (n, echo, cnps)
+}
+
+fn n(host: &mut Host, now: Time, repr: &FrameRepr) -> u16 {
+    answer(host, now, repr).0
+}
+
+/// §III-B: unique senders, not messages; the last packet of its last message takes a sender out.
+#[test]
+fn senders_are_counted_once() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let none = Flags::NONE;
+    assert_eq!(n(&mut host, t, &data(1, 1, 0, Flags::START)), 1);
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START)), 2);
+    assert_eq!(n(&mut host, t, &data(1, 2, 0, Flags::START)), 2, "two messages of one sender share its NIC");
+    assert_eq!(n(&mut host, t, &data(1, 1, 1000, Flags::END)), 2, "it has another");
+    assert_eq!(n(&mut host, t, &data(1, 2, 5000, Flags::END)), 2, "an END behind a gap ends nothing");
+    assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t, &data(1, 2, 1000, Flags::END)), 1, "repeated: it is not counted again");
+    // A message of one packet comes and goes.
+    assert_eq!(n(&mut host, t, &data(3, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(n(&mut host, t, &data(2, 1, 1000, none)), 1);
+}
+
+/// §III-B: a sender that dies leaves n within the soft-state time (looked for eight times in it); one that
+/// was only silent is counted again.
+#[test]
+fn the_dead_are_not_counted() {
+    let mut host = receiver();
+    let t = Time::from_secs(10);
+    n(&mut host, t, &data(1, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START)), 2);
+    let mut seq = 0;
+    let mut left = None;
+    for step in 1..=300 {
+        let now = t + Time::from_ms(step * 10);
+        seq += 1000;
+        if n(&mut host, now, &data(2, 1, seq, Flags::NONE)) == 1 && left.is_none() {
+            left = Some(now - t);
+        }
+    }
+    let left = left.expect("it left");
+    assert!(left > Time::from_secs(2) && left <= Time::from_ms(2_260), "{left}");
+    assert_eq!(n(&mut host, t + Time::from_secs(4), &data(1, 1, 1000, Flags::NONE)), 2);
+}
+
+/// Forged senders are bounded.
+#[test]
+fn at_most_1024_senders_are_counted() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let mut most = 0;
+    for sender in 0..3_000u32 {
+        let repr = FrameRepr { source: (0x0b00_0000 + sender).into(), ..data(1, sender, 0, Flags::START) };
+        most = most.max(n(&mut host, t, &repr));
+    }
+    assert_eq!(most, 1_024);
+}
+
+/// Packets at a share of line rate for `windows` round trips, marked or not; the last answer.
+struct Feed {
+    host: Host,
+    now: Time,
+    seq: u32,
+}
+
+impl Feed {
+    fn run(&mut self, share: f64, ecn: Ecn, windows: u64) -> (u16, bool, usize) {
+        let until = self.now + BASE_RTT * windows;
+        let mut last = (0, false, 0);
+        let mut cnps = 0;
+        while self.now < until {
+            // 1,066 bytes of frame.
+            let gap = RATE.tx_time(Bytes::new(1_066)).as_ps() as f64 / share;
+            self.now += Time::from_ps(gap as u64);
+            let mut repr = data(1, 1, self.seq, Flags::NONE);
+            repr.ecn = ecn;
+            self.seq += 1_000;
+            last = answer(&mut self.host, self.now, &repr);
+            cnps += last.2;
+        }
+        (last.0, last.1, cnps)
+    }
+}
+
+/// §III-C, Figure 5, each transition: what n is, whether marks are passed on, whether CNPs go out.
+#[test]
+fn the_three_states() {
+    let mut host = receiver();
+    let t = Time::from_ms(1);
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    n(&mut host, t, &data(3, 1, 0, Flags::START));
+    let mut feed = Feed { host, now: t, seq: 0 };
+    let (plain, marked) = (Ecn::Ect0, Ecn::Ce);
+    let (none, receiver, non_receiver) = ((3, false, 0), (3, false, 0), |cnps| (1, true, cnps));
+    // No Congestion, whatever the throughput.
+    assert_eq!(feed.run(0.5, plain, 4), none);
+    // Marks below line rate: in the network. 4 round trips are 26 us: one CNP.
+    assert_eq!(feed.run(0.5, marked, 4), non_receiver(1));
+    // Line rate under marks: within two windows it is the receiver; the CNP interval is not over.
+    assert_eq!(feed.run(1.0, marked, 3), receiver);
+    // Just below line rate it stays (hysteresis), further below it does not.
+    assert_eq!(feed.run(0.92, marked, 3), receiver);
+    assert_eq!(feed.run(0.85, marked, 12), non_receiver(2));
+    // The marks end.
+    assert_eq!(feed.run(0.85, plain, 2), none);
+    // From No Congestion at line rate straight to the receiver's state.
+    assert_eq!(feed.run(1.0, plain, 3), none);
+    assert_eq!(feed.run(1.0, marked, 3), receiver);
+    assert_eq!(feed.run(1.0, plain, 2), none);
+    // Just below line rate, from below: that is not line rate.
+    feed.run(0.5, plain, 3);
+    assert_eq!(feed.run(0.92, marked, 2).0, 1);
+}
+
+/// With `drain` the receiver counts one more than there are while it is its own congestion, and no longer.
+#[test]
+fn a_queue_at_the_receiver_is_drained_on_request() {
+    let mut host = host(&scheme("dasr", &[("drain", "on")]), |_| {});
+    let t = Time::from_ms(1);
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    let mut feed = Feed { host, now: t, seq: 0 };
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 3), (2, false, 0));
+    assert_eq!(feed.run(1.0, Ecn::Ce, 3), (3, false, 0));
+    assert_eq!(feed.run(1.0, Ecn::Ect0, 2), (2, false, 0));
+    assert_eq!(feed.run(0.5, Ecn::Ce, 4).0, 1);
+}
+
+/// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
+/// arrival, exactly at half the line.
+#[test]
+fn one_round_trip_to_the_fair_share() {
+    let mut net = Net::star(3, &scheme("dasr", &[]));
+    let first = net.open(0, 2, None);
+    net.run_until(us(300));
+    assert_eq!(net.flow(0, first).rate, RATE);
+    let second = net.open(1, 2, None);
+    // Its first packet reaches the receiver half a round trip later, behind what is queued there.
+    net.run_until(us(300) + BASE_RTT / 2);
+    assert_eq!(net.flow(0, first).rate, RATE);
+    net.run_until(us(300) + BASE_RTT + DELAY);
+    for (host, flow) in [(0, first), (1, second)] {
+        assert_eq!(net.flow(host, flow).rate, RATE / 2);
+    }
+    net.stop(1, second);
+    net.run_until(net.now + BASE_RTT * 2);
+    assert_eq!(net.flow(0, first).rate, RATE);
+}
+
+/// A sender cap and DCQCN below it: the smaller holds.
+#[test]
+fn the_smaller_of_share_and_dcqcn_holds() {
+    let mut host = host(&scheme("dasr", &[]), |_| {});
+    let flow = crate::common::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
+    let (_, now) = crate::common::frames::drain(&mut host, Time::ZERO);
+    let mut ack = from_peer(Kind::Ack, 7, 1000);
+    let kbps = |rate: Bandwidth| (rate.as_bps() / 1_000) as u32;
+    (ack.weir.concurrency, ack.weir.grant) = (4, kbps(RATE / 4));
+    give(&mut host, now, &ack, &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4);
+    give(&mut host, now, &from_peer(Kind::Cnp, 7, 0), &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN is at a half");
+    (ack.weir.concurrency, ack.weir.grant) = (1, kbps(RATE));
+    give(&mut host, now, &ack, &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
+    // Of a faster receiver, and of one with another scheme, where the field is a path: neither is a cap.
+    for (concurrency, grant) in [(1, kbps(RATE * 4)), (0, 0x123), (0, 0), (2, 0)] {
+        (ack.weir.concurrency, ack.weir.grant) = (concurrency, grant);
+        give(&mut host, now, &ack, &[]);
+        assert_eq!(host.flow(flow).unwrap().rate, RATE / 2, "n {concurrency}, grant {grant}");
+    }
+}
+
+/// It is the receiver's line that is shared, whatever its senders' is: n goes by the concurrency field, the share by the
+/// grant field.
+#[test]
+fn the_share_is_of_the_receivers_line() {
+    for (rate, shares) in
+        [(RATE, [100_000_000, 50_000_000, 33_333_333]), (RATE / 4, [25_000_000, 12_500_000, 8_333_333])]
+    {
+        let mut host = host(&scheme("dasr", &[]), |config: &mut HostConfig| config.nic_rate = rate);
+        for (sender, share) in (1..).zip(shares) {
+            give(&mut host, us(1), &data(sender, 1, 0, Flags::START), &[]);
+            let ack = take(&mut host, us(1)).unwrap().weir;
+            assert_eq!((ack.concurrency, ack.grant), (sender as u16, share), "{rate}");
+        }
+    }
+}
+
+/// §III-D: the first message of an incast announces all senders; the long flow hears of them with its next
+/// ACK, before their packets come. They are counted once, and end as usual.
+#[test]
+fn announced_senders_count_at_once() {
+    for (look_ahead, expected) in [("on", [4, 4, 4, 3]), ("off", [2, 2, 3, 2])] {
+        let mut host = host(&scheme("dasr", &[("look_ahead", look_ahead)]), |_| {});
+        let t = Time::from_ms(1);
+        n(&mut host, t, &data(9, 1, 0, Flags::START));
+        // addr(1) announces itself and two others; the list is the payload's beginning.
+        let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
+        let mut frame = crate::common::rebuild(&start, &[]);
+        let ids = [1, 2, 3].map(|host| u32::from(addr(host)) as u16);
+        let list: Vec<u8> = [3u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
+        frame.head.extend_from_slice(&list);
+        frame.payload -= list.len() as u32;
+        host.receive(t, &frame.head, frame.payload);
+        let mut seen = vec![take(&mut host, t).unwrap().weir.concurrency];
+        // Again, as a repetition: nothing is counted twice.
+        host.receive(t, &frame.head, frame.payload);
+        assert_eq!(take(&mut host, t).unwrap().weir.concurrency, seen[0]);
+        seen.push(n(&mut host, t, &data(9, 1, 1000, Flags::NONE)));
+        seen.push(n(&mut host, t, &data(2, 1, 0, Flags::START)));
+        seen.push(n(&mut host, t, &data(2, 1, 1000, Flags::END)));
+        assert_eq!(seen, expected, "look_ahead {look_ahead}");
+    }
+}
+
+/// The answer to a START of host `from` whose list is these hosts.
+fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
+    let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START | Flags::LOOKAHEAD) };
+    let mut frame = crate::common::rebuild(&start, &[]);
+    let ids = listed.iter().map(|&host| u32::from(host) as u16);
+    let list: Vec<u8> = [listed.len() as u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
+    frame.head.extend_from_slice(&list);
+    frame.payload -= list.len() as u32;
+    host.receive(now, &frame.head, frame.payload);
+    take(host, now).unwrap().weir.concurrency
+}
+
+/// schemes.md §4.2: a list is of its own tenant's senders and counts for them alone; who really sends counts for all.
+/// Here a tenant is a /24.
+#[test]
+fn a_list_is_private_to_its_tenant() {
+    let at = |tenant, host| Ipv4Addr::new(10, 0, tenant, host);
+    let from = |source, message, seq, flags| FrameRepr { source, ..data(1, message, seq, flags) };
+    for (bits, [one, other]) in [("24", [4, 2]), ("16", [5, 5])] {
+        let mut host = host(&scheme("dasr", &[("tenant_bits", bits)]), |_| {});
+        let t = Time::from_ms(1);
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 0, Flags::START)), 1);
+        // Two of its own, itself, and one of the other tenant's.
+        let listed = [at(1, 1), at(1, 2), at(1, 3), at(2, 9)];
+        assert_eq!(announce(&mut host, t, at(1, 1), &listed), one, "{bits} bits");
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 1000, Flags::NONE)), other, "{bits} bits");
+        // One that was announced begins, and counts for everybody from then on; another is never heard of.
+        n(&mut host, t, &from(at(1, 2), 1, 0, Flags::START));
+        assert_eq!(n(&mut host, t, &from(at(2, 1), 1, 2000, Flags::NONE)), if bits == "24" { 3 } else { 5 });
+        assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 1000, Flags::NONE)), one);
+        // They end, but for the silent one, which the soft-state time takes out.
+        n(&mut host, t, &from(at(1, 2), 1, 1000, Flags::END));
+        assert_eq!(n(&mut host, t, &from(at(1, 1), 1, 2000, Flags::NONE)), one - 1);
+        let later = t + Time::from_ms(2_300);
+        assert_eq!(n(&mut host, later, &from(at(1, 1), 1, 3000, Flags::NONE)), 1);
+        assert_eq!(n(&mut host, later, &from(at(1, 1), 1, 4000, Flags::END)), 1);
+        assert_eq!(n(&mut host, later, &from(at(2, 1), 1, 3000, Flags::NONE)), 1);
+    }
+}
+
+/// A list that comes when one of its senders is done already, or that names one that never comes: after a while nobody
+/// waits for them. Who comes later counts like any other.
+#[test]
+fn who_is_announced_and_does_not_come_is_forgotten() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(9, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2), addr(3)]), 4);
+    assert_eq!(n(&mut host, t + us(200), &data(9, 1, 1000, Flags::NONE)), 4);
+    assert_eq!(n(&mut host, t + us(201), &data(9, 1, 2000, Flags::NONE)), 2);
+    assert_eq!(n(&mut host, t + us(201), &data(3, 1, 0, Flags::START)), 3);
+    assert_eq!(n(&mut host, t + us(500), &data(9, 1, 3000, Flags::NONE)), 3);
+}
+
+/// A packet of a message that has ended says nothing of the message that a list announces: the announcement ends in its
+/// own time.
+#[test]
+fn a_repetition_does_not_prolong_an_announcement() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(9, 1, 0, Flags::START));
+    assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2)]), 3);
+    let again = data(2, 1, 0, Flags::START | Flags::END | Flags::RETRANSMIT);
+    assert_eq!(n(&mut host, t + us(10), &again), 3);
+    assert_eq!(n(&mut host, t + us(20), &data(1, 1, 1000, Flags::END)), 2);
+    assert_eq!(n(&mut host, t + us(201), &data(9, 1, 1000, Flags::NONE)), 1);
+}
+
+/// A sender that was removed for its silence, is announced and ends the message that it was silent in.
+#[test]
+fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    n(&mut host, t, &data(2, 1, 0, Flags::START));
+    let t = t + Time::from_ms(2_400);
+    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), 1);
+    assert_eq!(announce(&mut host, t, addr(1), &[addr(2)]), 3);
+    assert_eq!(n(&mut host, t, &data(2, 1, 1000, Flags::NONE)), 3, "it is active, not announced any more");
+    assert_eq!(n(&mut host, t, &data(2, 1, 2000, Flags::END)), 2);
+    assert_eq!(n(&mut host, t + us(1), &data(1, 1, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t + us(2), &data(9, 1, 1000, Flags::END)), 1);
+    assert_eq!(n(&mut host, t + us(3), &data(9, 2, 0, Flags::START)), 1);
+    assert_eq!(n(&mut host, t + us(3), &data(3, 1, 0, Flags::START)), 2, "others still count");
+}
+
+/// A tenant that announces thousands leaves room for who really sends.
+#[test]
+fn announcements_are_bounded_and_leave_room() {
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let mut most = 0;
+    for first in (0..3_000u32).step_by(31) {
+        let listed: Vec<_> = (first..first + 31).map(|low| Ipv4Addr::from(0x0a00_1000 + low)).collect();
+        let source = Ipv4Addr::from(0x0a00_8000 + first);
+        most = most.max(announce(&mut host, t, source, &listed));
+    }
+    assert!((1_024..1_024 + 100).contains(&most), "{most}");
+    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), most + 1);
+}
+
+/// A list that is not whole is refused with its packet.
+#[test]
+fn broken_lists_are_refused() {
+    for list in [&[][..], &[0], &[0, 2, 0, 1], &[0xff, 0xff, 0, 1], &[0, 32]] {
+        let mut host = receiver();
+        let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
+        let mut frame = crate::common::rebuild(&FrameRepr { payload_len: 64, ..start }, &[]);
+        frame.head.extend_from_slice(list);
+        frame.payload -= list.len() as u32;
+        host.receive(us(1), &frame.head, frame.payload);
+        assert_eq!(host.stats().drops.get(DropReason::LengthMismatch), 1, "{list:?}");
+        assert_eq!(host.active_inbound(us(1)), 0);
+    }
+}
+
+/// Host to host: the list travels in the first packet, its repetition included; the long flow is at a fifth of
+/// the line though only one of four senders has begun.
+#[test]
+fn a_list_travels_and_the_long_flow_gives_way() {
+    let mut net = Net::star(6, &scheme("dasr", &[]));
+    let long = net.open(0, 5, None);
+    net.run_until(us(100));
+    let short = net.open_announcing(1, 5, Bytes::new(50_000), &[addr(1), addr(2), addr(3), addr(4)]);
+    net.run_until(us(100) + BASE_RTT + DELAY);
+    assert_eq!(net.flow(0, long).rate, RATE / 5);
+    net.run_until(us(200));
+    assert!(net.hosts[1].flow(short).is_none(), "it is finished");
+    assert_eq!(net.flow(0, long).rate, RATE / 4, "three have not come yet");
+    let too_many = net.hosts[0].announce(long, &[addr(1); 32]).unwrap_err();
+    assert_eq!(too_many.to_string(), "message 1 cannot announce 32 senders: at most 31 fit its first packet");
+}

@@ -1,0 +1,128 @@
+//! Every scheme under feedback that nobody sent, and on a path that changes under it. The harness finds schemes by
+//! itself.
+
+use crate::common::expectations::Expectations;
+use crate::common::frames::from_peer;
+use crate::common::{Faults, Net, RATE, addr, all_ways, rebuild};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
+use weir_host::FlowId;
+use weir_host::scheme::SchemeConfig;
+use weir_host::wire::{Flags, Kind, MAX_HOPS, RecordFormat};
+use weir_units::{Bandwidth, Time};
+
+const RECEIVER: usize = 2;
+/// What a sender may believe: everything but that bytes arrived which did not. (Who forges that stalls the flow;
+/// nothing short of a signature tells it from the truth.)
+const FEEDBACK: [Kind; 5] = [Kind::Ack, Kind::Nack, Kind::Cnp, Kind::ProbeReply, Kind::Rate];
+
+/// Two flows into one port.
+struct Pair {
+    net: Net,
+    flows: [FlowId; 2],
+}
+
+impl Pair {
+    fn new(scheme: &Arc<dyn SchemeConfig>) -> Pair {
+        let mut net = Net::star(3, scheme);
+        let flows = [0, 1].map(|host| net.open(host, RECEIVER, None));
+        Pair { net, flows }
+    }
+
+    /// A frame for one of the senders that only looks like its receiver's, or not even that.
+    fn forge(&mut self, rng: &mut Pcg64Mcg) {
+        let victim = rng.random_range(0..2usize);
+        let view = self.net.flow(victim, self.flows[victim]);
+        let kind = FEEDBACK[rng.random_range(0..FEEDBACK.len())];
+        let acked = view.acked.get() as u32;
+        let seq = match rng.random_range(0..3) {
+            0 => acked,
+            1 => rng.random_range(0..=acked),
+            // Never sent: half of the sequence space ahead.
+            _ => acked.wrapping_add(1 << 30),
+        };
+        let mut repr = from_peer(kind, victim as u32 + 1, seq);
+        repr.source = addr(if rng.random::<f64>() < 0.9 { RECEIVER } else { 1 - victim });
+        repr.destination = addr(victim);
+        repr.entropy_port = 49_152 + victim as u16 + 1;
+        if rng.random::<f64>() < 0.1 {
+            repr.weir.message = rng.next_u32();
+        }
+        repr.weir.flags = Flags(rng.next_u32() as u8);
+        repr.weir.concurrency = [0, 1, 1000, u16::MAX][rng.random_range(0..4usize)];
+        repr.weir.grant = [0, 1, 1_000_000, u32::MAX, rng.next_u32()][rng.random_range(0..5usize)];
+        repr.weir.path_id = rng.next_u32() as u16 & 0xfff;
+        repr.weir.stamp = rng.next_u32();
+        repr.weir.format = RecordFormat::from_bits(rng.next_u32() as u8);
+        let len = rng.random_range(0..=MAX_HOPS) * repr.weir.format.record_len();
+        let records: Vec<u8> = (0..len).map(|_| rng.next_u32() as u8).collect();
+        self.net.inject(victim, &rebuild(&repr, &records));
+    }
+
+    fn within_bounds(&self, name: &str) {
+        for (host, flow) in self.flows.iter().enumerate() {
+            let view = self.net.flow(host, *flow);
+            assert!(view.window.get() >= 1, "{name}: a window of nothing");
+            assert!(
+                view.rate > Bandwidth::ZERO && view.rate <= RATE,
+                "{name}: {} on a NIC of {RATE}",
+                view.rate
+            );
+        }
+    }
+
+    /// Jain's index and the share of the link of the next millisecond.
+    fn shares(&mut self) -> (f64, f64) {
+        let acked = |pair: &Pair| [0, 1].map(|host| pair.net.flow(host, pair.flows[host]).acked.as_f64());
+        let before = acked(self);
+        self.net.run_until(self.net.now + Time::from_ms(1));
+        let after = acked(self);
+        let [a, b] = [after[0] - before[0], after[1] - before[1]];
+        let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
+        ((a + b) * (a + b) / (2.0 * (a * a + b * b)), (a + b) / capacity)
+    }
+}
+
+/// Half a millisecond of forged feedback, a frame every other microsecond, in every field that a forger can write.
+/// Meanwhile no window is 0 and no rate above the NIC's; and when it has ended the scheme finds its way back, in the
+/// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whoever runs above it).
+#[test]
+fn forged_feedback_is_survived() {
+    let ways = all_ways();
+    let times = ways.iter().map(|(_, scheme)| Expectations::of(&**scheme));
+    let patience = times.map(|it| it.recovers_within + it.fair_within).max().expect("there are schemes");
+    for (name, scheme) in ways {
+        let mut rng = Pcg64Mcg::seed_from_u64(7);
+        let mut pair = Pair::new(&scheme);
+        pair.net.run_until(Time::from_us(300));
+        for _ in 0..250 {
+            pair.forge(&mut rng);
+            pair.within_bounds(&name);
+            pair.net.run_until(pair.net.now + Time::from_us(2));
+        }
+        pair.net.run_until(pair.net.now + patience);
+        pair.within_bounds(&name);
+        let (jain, share) = pair.shares();
+        assert!(jain > 0.9 && share > 0.8, "{name}: {share} of the link, Jain's index {jain}");
+    }
+}
+
+/// The path changes every 50 us for a while, as when links flap: packets and telemetry come by other switches with
+/// other counters. The flows go on, fair and busy.
+#[test]
+fn a_changing_path_is_survived() {
+    for (name, scheme) in all_ways() {
+        let mut pair = Pair::new(&scheme);
+        pair.net.run_until(Expectations::of(&*scheme).fair_within);
+        for path in 1..=10 {
+            pair.net.faults = Faults { path, ..Faults::default() };
+            pair.net.run_until(pair.net.now + Time::from_us(50));
+            pair.within_bounds(&name);
+        }
+        let (jain, share) = pair.shares();
+        assert!(jain > 0.9 && share > 0.8, "{name}: {share} of the link, Jain's index {jain}");
+        let stats = pair.net.hosts[0].stats();
+        assert_eq!((stats.retransmits, stats.drops.total()), (0, 0), "{name}");
+    }
+}

@@ -1,0 +1,255 @@
+//! AMP, XMP, DCM and DCTCP's window against the worked numbers of schemes.md §7 and §10 to §12, through the
+//! public trait: one sender half for all subflows.
+
+use crate::common::probe::params;
+use crate::common::scheme;
+use weir_host::scheme::{AckEvent, Coupled, LossEvent, LossKind, Repair};
+use weir_host::telemetry::{Telemetry, TelemetryChecks};
+use weir_host::wire::RecordFormat;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Payload of a packet, as `params` has it.
+const FULL: u64 = 1_000;
+
+/// A connection fed by hand. Each subflow keeps its window filled.
+struct Windows {
+    control: Box<dyn Coupled>,
+    /// Acknowledged packets of each subflow.
+    acked: [u64; 4],
+    rtts: [u64; 4],
+}
+
+impl Windows {
+    fn new(name: &str, parameters: &[(&str, &str)]) -> Windows {
+        let scheme = scheme(name, parameters);
+        let control = scheme.coupled(&params(Bandwidth::from_gbps(10), Time::from_us(100)));
+        Windows { control, acked: [0; 4], rtts: [100; 4] }
+    }
+
+    /// Windows in whole packets.
+    fn window(&self, subflow: usize) -> u64 {
+        self.control.decision(subflow).window.get() / FULL
+    }
+
+    fn active(&self) -> Vec<usize> {
+        (0..4).filter(|&subflow| self.control.is_active(subflow)).collect()
+    }
+
+    /// The ACK of the next packet, with so many behind it in flight.
+    fn ack(&mut self, subflow: usize, marked: bool, repair: Repair) {
+        let inflight = self.window(subflow);
+        self.acked[subflow] += 1;
+        let seq = self.acked[subflow] * FULL;
+        let ack = AckEvent {
+            now: Time::from_ms(1),
+            seq,
+            acked: Bytes::new(FULL),
+            snd_nxt: seq + (inflight - 1) * FULL,
+            rtt: Some(Time::from_us(self.rtts[subflow])),
+            ecn_echo: marked,
+            concurrency: 0,
+            grant: 0,
+            path_id: 0,
+            data_path: 0,
+            telemetry: &Telemetry::new(&[], RecordFormat::ENTRY),
+        };
+        self.control.on_ack(subflow, repair, &ack, &mut TelemetryChecks::default());
+    }
+
+    /// So many ACKs on a subflow.
+    fn acks(&mut self, subflow: usize, count: u64, marked: bool) {
+        (0..count).for_each(|_| self.ack(subflow, marked, Repair::None));
+    }
+
+    /// ACKs until a window is as large, and how many that took.
+    fn until(&mut self, subflow: usize, window: u64) -> u64 {
+        (0..10_000)
+            .find(|_| {
+                self.window(subflow) == window || {
+                    self.ack(subflow, false, Repair::None);
+                    false
+                }
+            })
+            .expect("it gets there")
+    }
+
+    fn lose(&mut self, subflow: usize, kind: LossKind) {
+        let seq = self.acked[subflow] * FULL;
+        let snd_nxt = seq + self.window(subflow) * FULL;
+        self.control.on_loss(subflow, &LossEvent { now: Time::from_ms(1), kind, seq, snd_nxt });
+    }
+}
+
+/// §10: slow start adds a packet per ACK, whatever the scheme.
+#[test]
+fn slow_start_adds_a_packet_per_ack() {
+    for name in ["uncoupled", "amp", "xmp", "dcm", "mptcp"] {
+        let mut it = Windows::new(name, &[]);
+        assert_eq!((it.window(0), it.active()), (1, vec![0]), "{name}");
+        it.acks(0, 19, false);
+        assert_eq!((it.window(0), it.window(1), it.active()), (20, 1, vec![0, 1, 2, 3]), "{name}");
+    }
+}
+
+/// §10: the first mark of a window takes a quarter, the next none until the ACK passes what was sent then.
+#[test]
+fn amp_cuts_by_a_constant_once_per_window() {
+    let mut it = Windows::new("amp", &[("initial_window", "20"), ("subflows", "1")]);
+    it.ack(0, true, Repair::None);
+    // 21 after the ACK, in slow start; three quarters of it.
+    assert_eq!(it.window(0), 15);
+    it.acks(0, 18, true);
+    assert_eq!(it.window(0), 16, "one packet more per window of ACKs, no second cut");
+    it.acks(0, 3, true);
+    assert_eq!(it.window(0), 12);
+    // Alone it adds a packet per window: (w + 1) * 3/4 = w at 3. Four subflows add a quarter each, and end at 2.
+    it.acks(0, 300, true);
+    assert!((3..=4).contains(&it.window(0)), "{}", it.window(0));
+}
+
+/// §10: `1/w_total` per ACK: of four subflows with 10 packets each, one grows by one in 40 ACKs.
+#[test]
+fn amp_adds_one_packet_over_all_subflows() {
+    let mut it = Windows::new("amp", &[]);
+    for subflow in 0..4 {
+        it.until(subflow, 13);
+        it.ack(subflow, true, Repair::None);
+    }
+    // Three quarters of 14: 10.5 each, 42 together.
+    assert_eq!([0, 1, 2, 3].map(|subflow| it.window(subflow)), [10; 4]);
+    let acks = it.until(0, 12);
+    assert!((1.5 * 42.0..1.5 * 42.0 + 3.0).contains(&(acks as f64)), "{acks} ACKs for 1.5 packets");
+}
+
+/// §10: S windows of data with all windows at two: only the first subflow goes on; E without a mark and above two:
+/// all come back.
+#[test]
+fn amp_suppresses_and_releases() {
+    let mut it = Windows::new("amp", &[("suppress_after", "3"), ("release_after", "4")]);
+    for _ in 0..20 {
+        (0..4).for_each(|subflow| it.ack(subflow, true, Repair::None));
+        if it.active() == [0] {
+            break;
+        }
+    }
+    assert_eq!([0, 1, 2, 3].map(|subflow| it.window(subflow)), [2; 4]);
+    assert_eq!(it.active(), [0]);
+    // Alone it adds a packet per window of its own.
+    it.acks(0, 5, true);
+    assert_eq!(it.active(), [0], "marks keep it alone");
+    let mut free = 0;
+    while it.active() == [0] {
+        it.ack(0, false, Repair::None);
+        free += 1;
+        assert!(free < 60, "released after a few windows of data");
+    }
+    assert!(free > 4 * 3, "four windows above two packets, not sooner: {free} ACKs");
+    assert_eq!(it.active(), [0, 1, 2, 3]);
+}
+
+/// §10: a subflow that has not answered, or that repairs a loss, keeps the count at zero; `ssr: off` never suppresses.
+#[test]
+fn amp_waits_for_all_subflows_and_for_repairs() {
+    for (parameters, repair) in [(&[][..], Repair::Timeout), (&[("ssr", "off")][..], Repair::None)] {
+        let mut it = Windows::new("amp", parameters);
+        for _ in 0..100 {
+            (0..3).for_each(|subflow| it.ack(subflow, true, Repair::None));
+            it.ack(3, true, repair);
+        }
+        assert_eq!(it.active(), [0, 1, 2, 3]);
+    }
+    let mut it = Windows::new("amp", &[]);
+    for _ in 0..100 {
+        (0..3).for_each(|subflow| it.ack(subflow, true, Repair::None));
+    }
+    assert_eq!(it.active(), [0, 1, 2, 3], "the fourth has not answered");
+}
+
+/// §10: a loss leaves half of what was in flight, at least two packets; a timeout one.
+#[test]
+fn losses_halve_and_timeouts_start_over() {
+    for name in ["uncoupled", "amp", "xmp", "dcm", "mptcp"] {
+        let mut it = Windows::new(name, &[("initial_window", "20")]);
+        it.lose(0, LossKind::Nack);
+        assert_eq!((it.window(0), it.window(1)), (10, 20), "{name}");
+        it.lose(0, LossKind::Timeout);
+        assert_eq!(it.window(0), 1, "{name}");
+        assert_eq!(it.until(0, 5), 4, "{name}: slow start up to half of 10");
+        let mut it = Windows::new(name, &[("initial_window", "2")]);
+        it.lose(0, LossKind::Nack);
+        assert_eq!(it.window(0), 2, "{name}");
+    }
+}
+
+/// §11: with equal round-trip times delta is the share of the window: two subflows of 12 and 6 packets add two and one
+/// packet in three rounds.
+#[test]
+fn xmp_grows_by_its_share() {
+    let mut it = Windows::new("xmp", &[("subflows", "2")]);
+    for (subflow, window) in [(0, 12), (1, 6)] {
+        it.until(subflow, window - 1);
+        // The first mark ends slow start and cuts nothing.
+        it.ack(subflow, true, Repair::None);
+        assert_eq!(it.window(subflow), window);
+    }
+    // Rounds without growth until both have a rate.
+    let mut start = [0, 0];
+    for round in 0..12 {
+        if round == 3 {
+            start = [it.window(0), it.window(1)];
+        }
+        it.acks(0, 13, false);
+        it.acks(1, 7, false);
+    }
+    let grown = [it.window(0) - start[0], it.window(1) - start[1]];
+    assert!((5..=7).contains(&grown[0]) && (2..=4).contains(&grown[1]), "{start:?} {grown:?}");
+}
+
+/// §11: `w -= max(1, floor(w/beta))`, only beyond slow start, and the round after it stands still.
+#[test]
+fn xmp_cuts_whole_packets() {
+    let mut it = Windows::new("xmp", &[("subflows", "1"), ("initial_window", "11")]);
+    it.ack(0, true, Repair::None);
+    assert_eq!(it.window(0), 12, "slow start ends");
+    it.acks(0, 12, false);
+    let before = it.window(0);
+    it.ack(0, true, Repair::None);
+    assert_eq!(it.window(0), before - before / 4);
+    it.acks(0, 5, true);
+    assert_eq!(it.window(0), before - before / 4);
+}
+
+/// §12 and the comparison of §10: with equal round-trip times DCM adds `w_max/w_total^2` per ACK, less than AMP's
+/// `1/w_total`, and as much where one subflow has all.
+#[test]
+fn dcm_links_the_increase() {
+    let mut it = Windows::new("dcm", &[("subflows", "2"), ("initial_window", "19")]);
+    for subflow in 0..2 {
+        it.ack(subflow, true, Repair::None);
+        assert_eq!(it.window(subflow), 10, "alpha is 1 at first: half of 20");
+    }
+    // 10/(20*20): 40 ACKs for a packet, and a few more as windows grow.
+    let acks = it.until(0, 11);
+    assert!((40..=42).contains(&acks), "{acks}");
+}
+
+/// §7: alpha 1, shares 0, 0, 0, 1: .9375, .87890625, .823974609, .834976196, seen by the cuts.
+#[test]
+fn dctcp_alpha_decays() {
+    for (clean, alpha) in [(1, 0.9375), (2, 0.878_906_25), (3, 0.823_974_609)] {
+        let mut it = Windows::new("uncoupled", &[("subflows", "1"), ("initial_window", "1000")]);
+        it.lose(0, LossKind::Nack);
+        let mut windows = 0;
+        // The first window of data only opens the count.
+        while windows <= clean {
+            let window = it.window(0);
+            it.acks(0, if windows == 0 { 1 } else { window }, false);
+            windows += 1;
+        }
+        let before = it.window(0) as f64;
+        it.ack(0, true, Repair::None);
+        let after = it.window(0) as f64;
+        let expected = before * (1.0 - alpha / 2.0);
+        assert!((after - expected).abs() <= 2.0, "{clean}: {before} to {after}, not {expected}");
+    }
+}

@@ -1,0 +1,267 @@
+//! HPCC++: where telemetry comes from, how often, and who computes (schemes.md §2).
+
+use crate::common::frames::{drain, from_peer, give, host, open, take, take_frame};
+use crate::common::probe::{Probe, hop, params};
+use crate::common::{BASE_RTT, Net, RATE, scheme};
+use weir_host::telemetry::{Hop, Telemetry};
+use weir_host::wire::{Ecn, Flags, FrameRepr, IntRecord, Kind, RateCode, RecordFormat};
+use weir_host::{DropReason, HostStats};
+use weir_units::{Bandwidth, Bytes, Time};
+
+fn us(us: u64) -> Time {
+    Time::from_us(us)
+}
+
+fn record(at_ns: u64, tx: u64, queue: u64) -> Vec<u8> {
+    let rate = RateCode::from_bandwidth(RATE).unwrap();
+    IntRecord::from_plain(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()
+}
+
+/// With HPCC's W_AI it is HPCC, ACK by ACK.
+#[test]
+fn with_hpccs_increase_it_is_hpcc() {
+    let params = params(RATE, us(12));
+    let run = |name: &str| {
+        let mut probe = Probe::new(&*scheme(name, &[("w_ai", "80B")]), &params);
+        probe.concurrency = 7;
+        (0..40u32)
+            .map(|step| {
+                let hops = [hop(100, step * 3_000, step * 37_500, 30_000 * (step % 5))];
+                if step % 4 == 0 { probe.commit(&hops) } else { probe.ack(&hops) }
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run("hpcc++"), run("hpcc"));
+}
+
+/// Draft §5: W_AI = W_init*(1-eta)/N with the receiver's N: 150,000 * 0.05 / 4 = 1,875 B. §6.2: N is of the last hop; where
+/// another is the most congested, and where no N is reported, W_AI is HPCC's 80 B.
+#[test]
+fn the_reported_n_sets_the_increase_at_the_last_hop() {
+    let grown = |n: u16| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("max_stage", "9")]), &params(RATE, us(12)));
+        probe.concurrency = n;
+        probe.commit(&[hop(100, 0, 0, 300_000)]);
+        let low = probe.commit(&[hop(100, 12_000, 150_000, 300_000)]).window.get();
+        probe.commit(&[hop(100, 24_000, 150_000, 0)]).window.get() - low
+    };
+    assert_eq!(grown(4), 1_875);
+    assert_eq!(grown(1), 7_500);
+    assert_eq!(grown(100), 75);
+    assert_eq!(grown(0), 80);
+    // A report that is forged.
+    assert!(grown(u16::MAX) <= 1);
+    let elsewhere = |n: u16| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("max_stage", "9")]), &params(RATE, us(12)));
+        probe.concurrency = n;
+        let idle = |at: u32| hop(100, at, 0, 0);
+        probe.commit(&[hop(100, 0, 0, 300_000), idle(0)]);
+        let low = probe.commit(&[hop(100, 12_000, 150_000, 300_000), idle(12_000)]).window.get();
+        probe.commit(&[hop(100, 24_000, 150_001, 0), idle(24_000)]).window.get() - low
+    };
+    assert_eq!([1, 4, 100].map(elsewhere), [80; 3]);
+}
+
+/// Telemetry once per round trip: the first packet, then the first after its ACK; again if it was lost.
+#[test]
+fn one_packet_per_round_trip_asks() {
+    let mut host = host(&scheme("hpcc++", &[("telemetry", "rtt")]), |_| {});
+    open(&mut host, Time::ZERO, 7, 100_000_000);
+    let asks = |sent: &[FrameRepr]| -> Vec<u32> {
+        let asking = sent.iter().filter(|frame| frame.weir.flags.has(Flags::TELEMETRY));
+        asking.map(|frame| frame.weir.seq).collect()
+    };
+    let (sent, now) = drain(&mut host, Time::ZERO);
+    let payload = sent[0].payload_len;
+    assert_eq!(asks(&sent), [0]);
+    // An ACK of that packet: the next one asks, once.
+    let next = sent.len() as u32 * payload;
+    give(&mut host, now, &from_peer(Kind::Ack, 7, payload), &record(1_000, 0, 0));
+    let (sent, now) = drain(&mut host, now);
+    assert_eq!(asks(&sent), [next]);
+    // ACKs of what came before it: none.
+    give(&mut host, now, &from_peer(Kind::Ack, 7, 2 * payload), &[]);
+    let (sent, now) = drain(&mut host, now);
+    assert!(!sent.is_empty() && asks(&sent).is_empty());
+    // All is lost: the first packet that is repeated asks.
+    give(&mut host, now, &from_peer(Kind::Nack, 7, 2 * payload), &[]);
+    let (sent, _) = drain(&mut host, now);
+    assert_eq!(asks(&sent), [2 * payload]);
+}
+
+/// Probes: one before the first DATA, the next a base round trip later and not before the reply; DATA
+/// does not ask, and is longer by the reserve of eight records.
+#[test]
+fn probes_bring_the_telemetry() {
+    let mut host = host(&scheme("hpcc++", &[("telemetry", "probe")]), |_| {});
+    let flow = open(&mut host, Time::ZERO, 7, 100_000_000);
+    let probes = |sent: &[FrameRepr]| -> Vec<u32> {
+        let probes = sent.iter().filter(|frame| frame.weir.kind == Kind::Probe);
+        probes
+            .inspect(|p| assert_eq!((p.payload_len, p.weir.flags), (0, Flags::TELEMETRY)))
+            .map(|p| p.weir.seq)
+            .collect()
+    };
+    let (sent, now) = drain(&mut host, Time::ZERO);
+    assert_eq!((sent[0].weir.kind, probes(&sent)), (Kind::Probe, vec![0]));
+    assert_eq!(sent[1].payload_len, 1518 - 66);
+    assert!(sent[1..].iter().all(|frame| !frame.weir.flags.has(Flags::TELEMETRY)));
+    assert_eq!(sent[0].entropy_port, sent[1].entropy_port, "the same path");
+    // A reply to a probe that was not sent, then the right one, then that one again.
+    for (number, stale) in [(1, 1), (0, 1), (0, 2)] {
+        give(&mut host, now, &from_peer(Kind::ProbeReply, 7, number), &record(1_000, 0, 900_000));
+        assert_eq!(host.stats().stale_feedback, stale);
+    }
+    assert_eq!(host.flow(flow).unwrap().rate, RATE, "the first only records");
+    // The next probe is with the next DATA, a base RTT later.
+    let later = now + BASE_RTT;
+    give(&mut host, later, &from_peer(Kind::Ack, 7, 5 * sent[1].payload_len), &[]);
+    let (sent, now) = drain(&mut host, later);
+    assert_eq!(probes(&sent), [1]);
+    give(&mut host, now, &from_peer(Kind::ProbeReply, 7, 1), &record(14_000, 162_500, 900_000));
+    let slow = host.flow(flow).unwrap().rate;
+    assert!(slow < RATE / 5, "{slow}");
+    // An ACK changes nothing: it has no telemetry.
+    give(&mut host, now, &from_peer(Kind::Ack, 7, 6 * 1452), &[]);
+    assert_eq!(host.flow(flow).unwrap().rate, slow);
+    assert_eq!((host.stats().probes_sent, host.stats().probe_replies_received), (2, 2));
+}
+
+/// The receiver turns a probe round with its records; one with payload is refused.
+#[test]
+fn probes_are_answered() {
+    let mut host = host(&scheme("hpcc++", &[("telemetry", "probe")]), |_| {});
+    let mut probe = FrameRepr { payload_len: 0, ..from_peer(Kind::Probe, 9, 42) };
+    probe.weir.path_id = 0x123;
+    let records = record(77, 128, 80);
+    give(&mut host, us(1), &probe, &records);
+    let reply = take(&mut host, us(1)).unwrap();
+    assert_eq!((reply.weir.kind, reply.weir.seq, reply.weir.int_hops), (Kind::ProbeReply, 42, 1));
+    assert_eq!((reply.weir.grant, reply.entropy_port), (0x123, probe.entropy_port));
+    probe.payload_len = 1;
+    give(&mut host, us(2), &probe, &records);
+    assert_eq!(host.stats().drops.get(DropReason::LengthMismatch), 1);
+    assert_eq!(host.stats().probe_replies_sent, 1);
+}
+
+/// Rx-HPCC (draft §6.2): an ACK with the window once per T however many packets come, the same window as
+/// the sender's algorithm that sees what the receiver sees; no records go back.
+#[test]
+fn the_receiver_computes_once_per_t() {
+    let mut host = host(&scheme("hpcc++", &[("compute", "receiver")]), |config| config.ack_every = 10_000);
+    let mut model = Probe::new(&*scheme("hpcc++", &[]), &params(RATE, BASE_RTT));
+    model.concurrency = 1;
+    let mut grants = Vec::new();
+    for packet in 0..100u64 {
+        let now = Time::from_ms(1) + us(packet);
+        let mut data = from_peer(Kind::Data, 9, packet as u32 * 1000);
+        data.weir.flags = Flags::TELEMETRY;
+        let (at, tx, queue) = (packet * 1_000, packet * 12_800, 160_000 - packet * 1_600);
+        give(&mut host, now, &data, &record(at, tx, queue));
+        let hops = [hop(100, at as u32, tx as u32, queue as u32)];
+        // T is 6.5 us: the first packet, then every seventh.
+        let expected = if packet % 7 == 0 { model.commit(&hops) } else { model.ack(&hops) };
+        if let Some(ack) = take(&mut host, now) {
+            assert_eq!((ack.weir.kind, ack.weir.int_hops, ack.ecn), (Kind::Ack, 0, Ecn::NotEct));
+            assert_eq!(u64::from(ack.weir.grant), expected.window.get(), "packet {packet}");
+            grants.push(packet);
+        }
+    }
+    assert_eq!(grants, (0..100).step_by(7).collect::<Vec<_>>());
+}
+
+/// The sender obeys, within its limits.
+#[test]
+fn the_sender_takes_the_window() {
+    let mut host = host(&scheme("hpcc++", &[("compute", "receiver")]), |_| {});
+    let flow = open(&mut host, Time::ZERO, 7, 100_000_000);
+    let (_, now) = drain(&mut host, Time::ZERO);
+    let bdp = RATE.bytes_in(BASE_RTT).get();
+    for (grant, window) in [(20_000, 20_000), (0, 20_000), (u32::MAX, bdp), (1, bdp / 1000)] {
+        let mut ack = from_peer(Kind::Ack, 7, 0);
+        ack.weir.grant = grant;
+        give(&mut host, now, &ack, &[]);
+        let view = host.flow(flow).unwrap();
+        assert_eq!(view.window, Bytes::new(window), "{grant}");
+        let rate = Bandwidth::from_bps_f64(window as f64 * 8.0 / BASE_RTT.as_secs_f64());
+        assert!(view.rate.as_bps().abs_diff(rate.as_bps()) <= rate.as_bps() / 50, "{}", view.rate);
+    }
+}
+
+/// What the ways cost: two flows for a millisecond. Rx-HPCC sends a tenth of the ACKs; probes are few.
+#[test]
+fn less_telemetry_and_fewer_acks() {
+    let run = |parameter: (&str, &str), every: u32| -> (HostStats, HostStats) {
+        let mut net = Net::with(3, &scheme("hpcc++", &[parameter]), 1, |config| config.ack_every = every);
+        net.open(0, 2, None);
+        net.open(1, 2, None);
+        net.run_until(Time::from_ms(1));
+        (net.hosts[0].stats().clone(), net.hosts[2].stats().clone())
+    };
+    let (_, every_packet) = run(("telemetry", "packet"), 1);
+    let (_, at_receiver) = run(("compute", "receiver"), 1_000);
+    let received = at_receiver.data_received;
+    assert!(received * 10 > every_packet.data_received * 8, "{received} packets");
+    assert!(at_receiver.acks_sent * 8 < every_packet.acks_sent, "{} ACKs", at_receiver.acks_sent);
+    let (sender, _) = run(("telemetry", "probe"), 1);
+    let round_trips = Time::from_ms(1) / BASE_RTT;
+    assert!(
+        sender.probes_sent <= round_trips && sender.probes_sent > round_trips / 3,
+        "{}",
+        sender.probes_sent
+    );
+    assert!(sender.probes_sent - sender.probe_replies_received <= 1, "one at a time");
+}
+
+/// Draft §6.1: a hop is who it says it is. Another port with the same path_id and number of hops is not compared
+/// with the one before it: its counters have nothing to do with those.
+#[test]
+fn another_port_is_another_hop() {
+    let mut probe = Probe::new(&*scheme("hpcc++", &[]), &params(RATE, us(12)));
+    probe.format = RecordFormat::LINK;
+    let at = |link: u32, hop: Hop| Hop { link, ..hop };
+    probe.commit(&[at(0x0001_0002, hop(100, 0, 0, 0))]);
+    let line = probe.commit(&[at(0x0001_0003, hop(100, 12_000, 150_000, 300_000))]);
+    assert_eq!(line.rate, RATE, "recorded, not compared");
+    let slow = probe.commit(&[at(0x0001_0003, hop(100, 24_000, 300_000, 300_000))]);
+    assert!(slow.rate < RATE / 2, "{}", slow.rate);
+    assert_eq!(probe.checks.total(), 0);
+}
+
+/// Draft §9.4: sojourn / T stands for qLen / (B*T). 6 us of 12 is what 75 KB are at 100 Gbit/s.
+#[test]
+fn sojourn_time_counts_like_the_queue_it_is() {
+    let run = |parameter: &str, format: RecordFormat, queue: u32| {
+        let mut probe = Probe::new(&*scheme("hpcc++", &[("queue", parameter)]), &params(RATE, us(12)));
+        probe.format = format;
+        probe.commit(&[hop(100, 0, 0, queue)]);
+        probe.commit(&[hop(100, 12_000, 150_000, queue)])
+    };
+    let by_length = run("length", RecordFormat::LINK, 75_000);
+    let by_time = run("sojourn", RecordFormat::LINK.and(RecordFormat::SOJOURN), 6_000);
+    assert_eq!(by_length, by_time);
+    assert!(by_time.rate < RATE);
+}
+
+/// Records on the wire, with ids and time; what the parameters ask for stands in every DATA packet, and in the ACK.
+#[test]
+fn the_format_travels_with_the_records() {
+    for (queue, bits) in [("length", 1), ("sojourn", 3)] {
+        let mut host = host(&scheme("hpcc++", &[("queue", queue)]), |_| {});
+        open(&mut host, Time::ZERO, 7, 100_000);
+        let sent = take(&mut host, Time::ZERO).unwrap();
+        assert_eq!(sent.weir.format.bits(), bits);
+        assert_eq!(u64::from(sent.payload_len), 1518 - 66 - 8 * 12);
+        let mut data = from_peer(Kind::Data, 9, 0);
+        data.weir.format = sent.weir.format;
+        let mut records = vec![0, 9, 0, 3];
+        records.extend(record(1_000, 12_800, 160));
+        give(&mut host, us(1), &data, &records);
+        let ack = take_frame(&mut host, us(1)).unwrap();
+        assert_eq!((ack.view().weir.format(), ack.view().records()), (sent.weir.format, &records[..]));
+        let read = Telemetry::from_wire(&records, sent.weir.format, true);
+        // Two units: of 80 bytes, or of 4 ticks.
+        let queued = if bits == 1 { 160 } else { 8 };
+        assert_eq!((read.hops()[0].link, read.hops()[0].queue), (0x0009_0003, queued));
+    }
+}

@@ -1,0 +1,18 @@
+//! The host stack without a socket or a clock: every scheme, the transport and what a peer may send.
+
+mod common;
+mod credits;
+mod dasr;
+mod docs;
+mod forged;
+mod golden;
+mod golden_rates;
+mod golden_windows;
+mod hostile;
+mod hpcc_plus;
+mod p4;
+mod policy;
+mod rates;
+mod receiver;
+mod registry;
+mod transport;

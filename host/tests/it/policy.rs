@@ -1,0 +1,424 @@
+//! Policies at whole hosts: what flows that run get of them, what is refused, what lasts.
+
+use crate::common::expectations::Expectations;
+use crate::common::{BASE_RTT, Net, addr, rebuild};
+use std::sync::Arc;
+use weir_host::abilities::Abilities;
+use weir_host::policy::{
+    Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyNode, PolicyRefusal, StateError,
+    default_trickle,
+};
+use weir_host::scheme::{SchemeConfig, SwitchProgram};
+use weir_host::schemes::Registry;
+use weir_host::wire::{Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC};
+use weir_host::{DropReason, FlowSpec, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
+use weir_units::{Bytes, Time};
+
+fn key() -> PolicyKey {
+    PolicyKey::new(b"what all of them know").unwrap()
+}
+
+fn scheme(name: &str) -> Arc<dyn SchemeConfig> {
+    Registry::builtin().get(name).unwrap()
+}
+
+fn with_policy(config: &mut HostConfig) {
+    let seed = u32::from(config.addr).into();
+    config.policy = Some(PolicyConfig::new(key(), seed, config.base_rtt));
+}
+
+fn net(hosts: usize, name: &str) -> Net {
+    let mut net = Net::with(hosts, &scheme(name), 1, with_policy);
+    (0..hosts).for_each(|host| net.pause(host, 0)); // asks each what it wants
+    net
+}
+
+fn imin() -> Time {
+    default_trickle(BASE_RTT).imin
+}
+
+fn policies(net: &Net) -> Vec<(usize, PolicyEvent)> {
+    let of = |(host, event): &(usize, HostEvent)| match event {
+        HostEvent::Policy(event) => Some((*host, *event)),
+        _ => None,
+    };
+    net.events.iter().filter_map(of).collect()
+}
+
+fn runs(host: &Host) -> Option<PolicyId> {
+    host.policy().unwrap().runs
+}
+
+fn set(net: &mut Net, host: usize, edits: &[(&str, &str)]) -> Result<PolicyId, PolicyError> {
+    let id = net.hosts[host].set_policy(net.now, edits);
+    net.pause(host, 0);
+    id
+}
+
+/// Flows under way in both directions; a parameter is set at one host, all hosts run it, all flows end.
+#[test]
+fn a_parameter_that_is_set_at_one_host_reaches_all_while_flows_run() {
+    let mut net = net(5, "hpcc");
+    let flows =
+        [(0, 1), (2, 1), (1, 3)].map(|(from, to)| (from, net.open(from, to, Some(Bytes::from_kb(20_000)))));
+    net.run_until(Time::from_us(200));
+    let id = set(&mut net, 4, &[("eta", "0.8")]).unwrap();
+    net.run_until(Time::from_us(200) + imin() * 2);
+    for host in &net.hosts {
+        assert_eq!(runs(host), Some(id));
+        assert_eq!(host.config().scheme.get("eta").as_deref(), Some("0.8"));
+    }
+    // They run, and by the new law: a link is filled to 80 %.
+    let sent =
+        |net: &Net| flows.map(|(host, flow)| net.hosts[host].flow(flow).map_or(0, |view| view.acked.get()));
+    net.run_until(net.now + Time::from_us(200));
+    let before = sent(&net);
+    net.run_until(net.now + Time::from_us(200));
+    let after = sent(&net);
+    let goodput = |i: usize| (after[i] - before[i]) as f64 * 8.0 / 200e-6 / 1e9;
+    assert!((70.0..85.0).contains(&(goodput(0) + goodput(1))), "{} Gbit/s", goodput(0) + goodput(1));
+    assert!((70.0..85.0).contains(&goodput(2)), "{} Gbit/s", goodput(2));
+    net.run_to_end(Time::from_ms(20));
+    assert_eq!(net.fcts().len(), 3, "no flow was torn down");
+    let told = policies(&net);
+    assert_eq!(told.iter().filter(|(_, event)| *event == PolicyEvent::Runs { id }).count(), 5);
+    assert!(told.contains(&(0, PolicyEvent::Heard { id, from: addr(4) })));
+    assert!(net.hosts.iter().all(|host| host.stats().timeouts == 0 && host.stats().retransmits == 0));
+}
+
+/// Every scheme of the registry: two flows share a port, something about the scheme changes, they go on and do not start
+/// again at line rate.
+#[test]
+fn flows_of_every_scheme_go_on_with_other_parameters() {
+    for scheme in Registry::builtin().schemes() {
+        let name = scheme.name();
+        let mut net = net(4, name);
+        let conduct = Expectations::of(&*scheme);
+        let flows = [0, 1].map(|from| (from, net.open(from, 2, None)));
+        net.run_until(conduct.fair_within + Time::from_ms(1));
+        let acked =
+            |net: &Net| flows.map(|(host, flow)| net.flow(host, flow).acked.get()).iter().sum::<u64>();
+        let start = acked(&net);
+        net.run_until(net.now + Time::from_us(300));
+        let rate_before = acked(&net) - start;
+        // The first parameter that the switches need not know of.
+        let edits = [("min_rate", "nic/900"), ("min_window", "3"), ("start", "0.4")];
+        let edit = edits.iter().find(|edit| scheme.get(edit.0).is_some()).copied();
+        let edit = edit.unwrap_or(("eta", "0.94"));
+        let id = set(&mut net, 3, &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        net.peak.fill(0);
+        net.run_until(net.now + imin() * 2);
+        assert!(net.hosts.iter().all(|host| runs(host) == Some(id)), "{name}");
+        let start = acked(&net);
+        net.run_until(net.now + Time::from_us(300));
+        let rate_after = acked(&net) - start;
+        assert!(rate_after as f64 > 0.6 * rate_before as f64, "{name}: {rate_after} B after {rate_before} B");
+        assert!(net.peak[2] <= conduct.steady.get() * 3 / 2, "{name}: {} B queued", net.peak[2]);
+        for (host, flow) in flows {
+            net.stop(host, flow);
+        }
+        net.run_to_end(net.now + Time::from_ms(100));
+    }
+}
+
+/// From one law to another that has the same switches.
+#[test]
+fn flows_go_on_with_another_scheme() {
+    let pairs = [
+        ("dcqcn", "dctcp"),
+        ("dctcp", "timely"),
+        ("dcqcn", "dasr"),
+        ("dasr", "dcqcn"),
+        ("dart", "iofd"),
+        ("amp", "xmp"),
+        ("mptcp", "dcm"),
+    ];
+    for (from, to) in pairs {
+        let mut net = net(4, from);
+        for host in [0, 1] {
+            net.open(host, 2, Some(Bytes::from_kb(20_000)));
+        }
+        net.run_until(Time::from_us(400));
+        let id =
+            set(&mut net, 3, &[("scheme", to)]).unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
+        net.run_until(net.now + imin() * 2);
+        for host in &net.hosts {
+            assert_eq!((runs(host), host.config().scheme.name()), (Some(id), to), "{from}");
+        }
+        // Those that begin now, too.
+        net.open(3, 2, Some(Bytes::from_kb(1_000)));
+        net.run_to_end(Time::from_ms(100));
+        assert_eq!(net.fcts().len(), 3, "{from} to {to}");
+    }
+}
+
+/// The next DATA packet that a host sends: its flags, its tokens, its class.
+fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
+    let mut head = vec![0; MAX_HEAD];
+    loop {
+        match host.transmit(now, 0, &mut head) {
+            Transmit::Frame { head_len, payload, class, flow: Some(_) } => {
+                let view = FrameView::new(&head[..head_len], payload).expect("hosts make good frames");
+                let weir = FrameRepr::parse(&view).weir;
+                return (weir.flags, weir.tokens, class);
+            }
+            Transmit::Nothing => panic!("no DATA at {now}"),
+            _ => {}
+        }
+    }
+}
+
+/// A policy that changes which messages are short, or how often they may be deflected, is for messages that begin after it.
+/// Those under way keep tokens and class to their END: switches find the entry of a deflected message by its tokens, and
+/// an END with others would leave the entry in use.
+#[test]
+fn messages_under_way_keep_their_tokens_and_their_class() {
+    let cases = [
+        ("dart", ("tokens", "0"), (0, 0)),
+        ("iofd", ("short", "1KB"), (0, 0)),
+        ("dcqcn", ("short_first", "8KB"), (0, 1)),
+    ];
+    for (name, edit, (tokens_after, class_after)) in cases {
+        let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme(name));
+        config.express_class = 1;
+        with_policy(&mut config);
+        let mut host = Host::new(config).unwrap();
+        let open = |host: &mut Host, now, message| {
+            let size = Some(Bytes::from_kb(6));
+            let spec = FlowSpec { peer: addr(1), peer_mac: [2; 6], entropy_port: 50_000, size, message };
+            host.open(now, spec).expect("a new message");
+        };
+        open(&mut host, Time::ZERO, 1);
+        let (flags, tokens, class) = next_data(&mut host, Time::ZERO);
+        assert!(flags.has(Flags::START), "{name}");
+        host.set_policy(Time::from_us(1), &[edit]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut now = Time::from_us(1);
+        loop {
+            now += Time::from_us(1);
+            host.wakeup(now);
+            let (flags, left, lane) = next_data(&mut host, now);
+            assert_eq!((left, lane), (tokens, class), "{name} after {edit:?}");
+            if flags.has(Flags::END) {
+                break;
+            }
+        }
+        open(&mut host, now, 2);
+        let (_, tokens, class) = next_data(&mut host, now + Time::from_us(1));
+        assert_eq!((tokens, class), (tokens_after, class_after), "{name}: a message that begins later");
+    }
+}
+
+/// A frame with this payload.
+fn rebuild_bytes(repr: &FrameRepr, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = rebuild(&FrameRepr { payload_len: payload.len() as u32, ..*repr }, &[]).head;
+    bytes.extend(payload);
+    bytes
+}
+
+/// A policy frame as another host with the key would send it.
+fn frame_of(policy: &Policy, versions: u32) -> Vec<u8> {
+    let config = PolicyConfig { epoch_ns: versions.into(), ..PolicyConfig::new(key(), 9, BASE_RTT) };
+    let mut node = PolicyNode::new(&config, addr(9), usize::MAX);
+    for _ in 0..versions {
+        node.set(Time::ZERO, policy.clone()).unwrap();
+    }
+    node.wakeup(imin());
+    let mut payload = Vec::new();
+    node.transmit(imin(), &mut payload);
+    rebuild_bytes(&policy_head(), &payload)
+}
+
+fn policy_head() -> FrameRepr {
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    host.wakeup(imin());
+    let mut head = [0; weir_host::wire::MAX_HEAD];
+    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Policy { class: 0 });
+    let frame = host.policy_frame();
+    let repr = FrameRepr::parse(&FrameView::new(frame, 0).unwrap());
+    assert_eq!((repr.destination, repr.destination_mac), (POLICY_GROUP, POLICY_GROUP_MAC));
+    assert_eq!(repr.payload_len as usize + HEADERS_LEN, frame.len());
+    // Once.
+    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Nothing);
+    FrameRepr { source: addr(9), ..repr }
+}
+
+fn lone_host(name: &str, mtu: Bytes) -> Host {
+    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme(name));
+    config.mtu = mtu;
+    with_policy(&mut config);
+    Host::new(config).unwrap()
+}
+
+fn events(host: &mut Host) -> Vec<PolicyEvent> {
+    let policy = |event| match event {
+        HostEvent::Policy(event) => Some(event),
+        _ => None,
+    };
+    std::iter::from_fn(|| host.poll_event()).filter_map(policy).collect()
+}
+
+/// A scheme whose telemetry the switches do not give: not set here, and if it was set elsewhere held, passed on, not run.
+#[test]
+fn what_the_switches_do_not_do_is_refused() {
+    use PolicyRefusal::{Config, NoMarks, SwitchProgram, SwitchTables, Transport, Unknown};
+    let cases = [
+        ("hpcc", "scheme", "fncc", SwitchProgram),
+        ("fncc", "refresh", "10us", SwitchTables),
+        ("rcp", "alpha", "0.5", SwitchTables),
+        ("timely", "scheme", "dcqcn", NoMarks),
+        ("dcqcn", "scheme", "amp", Transport),
+        ("dart", "deflect_above", "20KB/10Gbps", SwitchTables),
+    ];
+    for (running, key, value, why) in cases {
+        let mut host = lone_host(running, Bytes::new(1_518));
+        let error = host.set_policy(Time::ZERO, &[(key, value)]).unwrap_err();
+        assert_eq!(error, PolicyError::Refused(why), "{running} {key}={value}");
+        assert_eq!(host.policy().unwrap().node.held().id.version, 0, "nothing was set");
+        let policy = Policy::of(&*scheme(running)).edit(&Registry::builtin(), &[(key, value)]).unwrap();
+        host.receive(Time::from_us(1), &frame_of(&policy, 1), 0);
+        let id = PolicyId { version: 1, writer: addr(9).into() };
+        assert_eq!(
+            events(&mut host),
+            [PolicyEvent::Heard { id, from: addr(9) }, PolicyEvent::Refused { id, why }]
+        );
+        let view = host.policy().unwrap();
+        assert_eq!((view.runs, view.refused, view.node.held().id), (None, Some(why), id));
+        assert_eq!(host.config().scheme.name(), running);
+        // A later one that goes is run.
+        let policy = Policy::of(&*scheme(running));
+        host.receive(Time::from_us(2), &frame_of(&policy, 2), 0);
+        assert_eq!(host.policy().unwrap().refused, None, "{running}");
+        assert!(runs(&host).is_some());
+    }
+    // A parameter of a later build.
+    let mut policy = Policy::of(&*scheme("hpcc"));
+    policy.parameters.insert("warp".to_owned(), "9".to_owned());
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    host.receive(Time::from_us(1), &frame_of(&policy, 1), 0);
+    assert_eq!(host.policy().unwrap().refused, Some(Unknown));
+    // An MTU that has no room for the telemetry of another variant.
+    let mut host = lone_host("hpcc", Bytes::new(131));
+    assert!(matches!(
+        host.set_policy(Time::ZERO, &[("eta", "0.9")]),
+        Err(PolicyError::TooLong { most: 65, .. })
+    ));
+    assert_eq!(Config.name(), "config");
+}
+
+/// Switches that run `weir.p4` serve many schemes: hosts go from one to the other, and back.
+#[test]
+fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
+    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("dcqcn"));
+    config.switches = Some(SwitchProgram::Weir.abilities());
+    with_policy(&mut config);
+    let mut host = Host::new(config.clone()).unwrap();
+    let mut set = |name| host.set_policy(Time::ZERO, &[("scheme", name)]).map(|_| ());
+    for name in ["hpcc", "fncc", "timely", "dctcp", "dcqcn"] {
+        assert_eq!(set(name), Ok(()), "{name}");
+    }
+    for name in ["rocc", "hpcc++", "expresspass"] {
+        assert_eq!(set(name), Err(PolicyError::Refused(PolicyRefusal::SwitchProgram)), "{name}");
+    }
+    // It deflects, but its ports have no thresholds.
+    assert_eq!(set("dart"), Err(PolicyError::Refused(PolicyRefusal::SwitchTables)));
+    // And a host whose switches do less than its scheme needs is none.
+    config.switches = Some(Abilities::NONE);
+    let error = Host::new(config).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "dcqcn needs ECN marks (table \"port_profile\"), which the program of the switches does not have"
+    );
+}
+
+#[test]
+fn unicast_policies_and_those_of_nobodys_business_are_counted() {
+    let frame = frame_of(&Policy::of(&*scheme("hpcc")), 1);
+    let repr = FrameRepr::parse(&FrameView::new(&frame, 0).unwrap());
+    let payload = frame[HEADERS_LEN..].to_vec();
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    let mut give = |repr: &FrameRepr, payload: &[u8]| {
+        let before = host.stats().drops.clone();
+        host.receive(Time::from_us(1), &rebuild_bytes(repr, payload), 0);
+        let after = &host.stats().drops;
+        after.iter().find(|(reason, n)| before.get(*reason) < *n).map(|(reason, _)| reason)
+    };
+    assert_eq!(give(&FrameRepr { destination: addr(0), ..repr }, &payload), Some(DropReason::PolicyUnicast));
+    assert_eq!(
+        give(&FrameRepr { destination_mac: [2; 6], ..repr }, &payload),
+        Some(DropReason::PolicyUnicast)
+    );
+    assert_eq!(give(&FrameRepr { destination: addr(7), ..repr }, &payload), Some(DropReason::NotForUs));
+    let mut data = repr;
+    data.weir.kind = weir_host::wire::Kind::Data;
+    assert_eq!(give(&data, &payload), Some(DropReason::UnexpectedKind));
+    assert_eq!(give(&FrameRepr { source: addr(0), ..repr }, &payload), Some(DropReason::PolicyEcho));
+    assert_eq!(give(&FrameRepr { source: addr(3), ..repr }, &payload), Some(DropReason::PolicyForged));
+    assert_eq!(give(&repr, &payload[..payload.len() / 2]), Some(DropReason::PolicyMalformed));
+    assert_eq!(give(&repr, &[]), Some(DropReason::PolicyMalformed));
+    assert_eq!(give(&repr, &payload), None);
+    assert_eq!(give(&repr, &payload), Some(DropReason::PolicyReplayed));
+    // Zeros that are not there are no payload.
+    host.receive(Time::from_us(1), &rebuild_bytes(&repr, &payload)[..HEADERS_LEN], payload.len() as u32);
+    assert_eq!(host.stats().drops.get(DropReason::PolicyMalformed), 3);
+    // A host without a key.
+    let mut off = Host::new(HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("hpcc"))).unwrap();
+    off.receive(Time::ZERO, &frame, 0);
+    off.receive(Time::ZERO, &rebuild_bytes(&FrameRepr { destination: addr(0), ..repr }, &payload), 0);
+    let drops = &off.stats().drops;
+    assert_eq!((drops.get(DropReason::NotForUs), drops.get(DropReason::UnexpectedKind)), (1, 1));
+    assert_eq!(off.set_policy(Time::ZERO, &[("eta", "0.9")]), Err(PolicyError::Off));
+    assert_eq!(
+        (off.policy().is_none(), off.export_policy(Time::ZERO), off.next_wakeup()),
+        (true, None, None)
+    );
+    assert_eq!(off.restore_policy(Time::ZERO, &[], Time::ZERO), Err(StateError::Off));
+}
+
+#[test]
+fn a_paused_class_holds_policies_back() {
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    host.wakeup(imin());
+    let mut head = [0; weir_host::wire::MAX_HEAD];
+    assert_eq!(host.transmit(imin(), 1, &mut head), Transmit::Nothing);
+    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Policy { class: 0 });
+}
+
+#[test]
+fn what_was_kept_runs_after_a_restart() {
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    let id = host.set_policy(Time::from_us(5), &[("eta", "0.85"), ("lifetime", "10s")]).unwrap();
+    let kept = host.export_policy(Time::from_secs(4)).unwrap();
+    let mut again = lone_host("hpcc", Bytes::new(1_518));
+    again.restore_policy(Time::ZERO, &kept, Time::from_secs(1)).unwrap();
+    assert_eq!((runs(&again), again.config().scheme.get("eta").as_deref()), (Some(id), Some("0.85")));
+    assert_eq!(events(&mut again), [PolicyEvent::Runs { id }]);
+    // 4 s before and 1 s asleep: 5 are left, less the 5 us before it was set.
+    again.wakeup(Time::from_secs(4));
+    assert!(runs(&again).is_some());
+    assert!(again.next_wakeup().unwrap() <= Time::from_secs(5) + Time::from_us(5));
+    again.wakeup(Time::from_secs(5) + Time::from_us(5));
+    assert_eq!((runs(&again), again.config().scheme.get("eta").as_deref()), (None, Some("0.95")));
+    assert_eq!(events(&mut again), [PolicyEvent::Expired { id }]);
+    // It stays expired, and is still what there is to know.
+    again.wakeup(Time::from_secs(9));
+    assert_eq!((events(&mut again), again.policy().unwrap().node.held().id), (vec![], id));
+    let mut late = lone_host("hpcc", Bytes::new(1_518));
+    late.restore_policy(Time::ZERO, &kept, Time::from_secs(7)).unwrap();
+    assert_eq!((runs(&late), events(&mut late)), (None, vec![PolicyEvent::Expired { id }]));
+    assert_eq!(late.restore_policy(Time::ZERO, &kept[..40], Time::ZERO), Err(StateError::Forged));
+}
+
+/// Both win on their own host at first, one in the end, and the other is told.
+#[test]
+fn of_two_policies_at_once_one_wins_everywhere() {
+    let mut net = net(6, "hpcc");
+    net.run_until(Time::from_us(50));
+    let low = set(&mut net, 1, &[("eta", "0.9")]).unwrap();
+    let high = set(&mut net, 4, &[("eta", "0.8")]).unwrap();
+    net.run_until(Time::from_us(50) + imin() * 6);
+    assert!(net.hosts.iter().all(|host| runs(host) == Some(high)));
+    let lost: Vec<_> =
+        policies(&net).into_iter().filter(|(_, event)| matches!(event, PolicyEvent::Lost { .. })).collect();
+    assert_eq!(lost, [(1, PolicyEvent::Lost { ours: low, by: high })]);
+    assert!(net.hosts[1].policy().unwrap().node.history().any(|record| record.id == low && record.lost));
+}

@@ -1,0 +1,152 @@
+//! Schemes that follow rates of switches: the host's half, and the laws' worked numbers (schemes.md §8, §9).
+
+use crate::common::frames::{from_peer, give, host, open, take};
+use crate::common::law::{rcp, rocc};
+use crate::common::{RATE, addr, scheme};
+use weir_host::law::{NO_LIMIT, PortLaw};
+use weir_host::wire::{Flags, FrameRepr, Kind, WeirRepr};
+use weir_host::{DropReason, FlowId, Host};
+use weir_units::{Bandwidth, Time};
+
+const fn us(n: u64) -> Time {
+    Time::from_us(n)
+}
+
+/// A RATE packet for message 7, of a port of a switch.
+fn notice(kbps: u32, port: u32, path_id: u16) -> FrameRepr {
+    let plain = from_peer(Kind::Rate, 7, port);
+    FrameRepr { weir: WeirRepr { grant: kbps, path_id, ..plain.weir }, ..plain }
+}
+
+fn rate(host: &Host, flow: FlowId) -> Bandwidth {
+    host.flow(flow).expect("it goes on").rate
+}
+
+/// The paper's units at 100 Gbit/s: 10 Mbit/s and 600 B.
+#[test]
+fn roccs_worked_numbers() {
+    let Some(PortLaw::Rocc(law)) = scheme("rocc", &[]).port_law(us(10)) else {
+        panic!("rocc has rocc's law")
+    };
+    for (rate, queue, old, expected) in [
+        (10_000.0, 1_200.0, 0.0, 10.0),
+        (10_000.0, 1_000.0, 0.0, 5_000.0),
+        (10_000.0, 600.0, 500.0, 9_730.0),
+        (3_000.0, 600.0, 500.0, 2_865.0),
+        (10.0, 0.0, 0.0, 17.031_25),
+        (1_000.0, 1_200.0, 100.0, 651.25),
+    ] {
+        let next = rocc(&law, 100e9, rate * 1e7, queue * 600.0, old * 600.0) / 1e7;
+        assert!((next - expected).abs() < 1e-6, "{rate} {queue} {old}: {next}, not {expected}");
+    }
+}
+
+#[test]
+fn rcps_worked_number() {
+    let parameters = [("period", "20us"), ("rtt", "20us"), ("gamma", "1")];
+    let Some(PortLaw::Rcp(law)) = scheme("rcp", &parameters).port_law(us(10)) else {
+        panic!("rcp has rcp's law")
+    };
+    let next = rcp(&law, 10e9, 5e9, 12e9, 50e3, us(20));
+    assert!((next - 0.6e9).abs() < 1.0, "{next}");
+    let Some(PortLaw::Rcp(law)) = scheme("rcp", &[]).port_law(us(10)) else { panic!("rcp has rcp's law") };
+    assert_eq!((law.period, law.rtt), (us(10), us(10)), "the fabric's base round-trip time");
+}
+
+/// schemes.md §8, host: a lower rate, or one of the same port; the timer doubles it until the limiter is gone.
+#[test]
+fn rocc_follows_the_port_that_limits_it() {
+    let mut host = host(&scheme("rocc", &[]), |_| {});
+    let flow = open(&mut host, Time::ZERO, 7, 10_000_000);
+    let frame = crate::common::frames::take(&mut host, Time::ZERO).expect("line rate at once");
+    assert!(frame.weir.flags.has(Flags::TELEMETRY), "DATA asks for rates");
+    let gbps = Bandwidth::from_gbps;
+    for (at, kbps, port, path, expected) in [
+        (1, 40_000_000, 3, 0x11, 40),
+        (2, 60_000_000, 4, 0x12, 40), // another port, less strict
+        (3, 50_000_000, 3, 0x11, 50), // the same one
+        (4, 50_000_000, 3, 0x12, 50), // the same number at another switch, not stricter
+        (5, 60_000_000, 3, 0x11, 50), // which is the one that limits now
+        (6, 30_000_000, 3, 0x12, 30),
+    ] {
+        give(&mut host, us(at), &notice(kbps, port, path), &[]);
+        assert_eq!(rate(&host, flow), gbps(expected), "at {at} us");
+    }
+    // Without grants an ACK's field echoes the path of the data; here switch 1.
+    let echo = from_peer(Kind::Ack, 7, frame.payload_len);
+    give(&mut host, us(7), &FrameRepr { weir: WeirRepr { grant: 1, ..echo.weir }, ..echo }, &[]);
+    for (at, expected) in [(205, 30), (206, 60), (406, 100), (606, 100)] {
+        while host.next_wakeup().is_some_and(|due| due <= us(at)) {
+            host.wakeup(us(at));
+        }
+        assert_eq!(rate(&host, flow), gbps(expected), "at {at} us");
+    }
+    assert_eq!(host.stats().rates_received, 6);
+}
+
+/// What may be written by anybody: no rate stops a flow or makes it faster than its line, and what is not for a
+/// flow of ours is dropped under its reason.
+#[test]
+fn forged_rates_do_little() {
+    let mut rocc = host(&scheme("rocc", &[]), |_| {});
+    let flow = open(&mut rocc, Time::ZERO, 7, 10_000_000);
+    give(&mut rocc, us(1), &FrameRepr { source: addr(5), ..notice(1, 3, 1) }, &[]);
+    give(&mut rocc, us(1), &FrameRepr { entropy_port: 99, ..notice(1, 3, 1) }, &[]);
+    give(&mut rocc, us(1), &from_peer(Kind::Rate, 8, 3), &[]);
+    let drops = |host: &Host, reason| host.stats().drops.get(reason);
+    assert_eq!((drops(&rocc, DropReason::WrongPeer), drops(&rocc, DropReason::UnknownFlow)), (2, 1));
+    assert_eq!((rate(&rocc, flow), rocc.stats().rates_received), (RATE, 0));
+    give(&mut rocc, us(2), &notice(0, 3, 1), &[]);
+    assert_eq!(rate(&rocc, flow), RATE / 1000, "the parameter min_rate");
+    give(&mut rocc, us(3), &notice(u32::MAX, 3, 1), &[]);
+    assert_eq!(rate(&rocc, flow), RATE);
+
+    for name in ["fncc", "rcp"] {
+        let mut other = host(&scheme(name, &[]), |_| {});
+        let flow = open(&mut other, Time::ZERO, 7, 10_000_000);
+        give(&mut other, us(1), &notice(1_000, 3, 1), &[]);
+        assert_eq!((rate(&other, flow), drops(&other, DropReason::UnexpectedKind)), (RATE, 1), "{name}");
+    }
+}
+
+/// The receiver leaves the grant open, the sender takes what switches made of it.
+#[test]
+fn grants_on_acks() {
+    for scheme in [scheme("rcp", &[]), scheme("rocc", &[("feedback", "ack")])] {
+        let name = scheme.name();
+        let mut host = host(&scheme, |_| {});
+        give(&mut host, us(1), &from_peer(Kind::Data, 1, 0), &[]);
+        let ack = take(&mut host, us(1)).expect("an ACK");
+        assert_eq!((ack.weir.kind, ack.weir.grant), (Kind::Ack, NO_LIMIT), "{name}");
+
+        let flow = open(&mut host, us(2), 7, 10_000_000);
+        let data = take(&mut host, us(2)).expect("line rate at once");
+        assert!(!data.weir.flags.has(Flags::TELEMETRY), "{name}");
+        let grants = [
+            (NO_LIMIT, RATE),
+            (40_000_000, RATE * 2 / 5),
+            (0, RATE * 2 / 5), // says nothing
+            (NO_LIMIT, RATE * 2 / 5),
+            (1, RATE / 1000),
+            (200_000_000, RATE),
+        ];
+        for (acked, (grant, expected)) in (0..).zip(grants) {
+            let plain = from_peer(Kind::Ack, 7, acked);
+            give(&mut host, us(3), &FrameRepr { weir: WeirRepr { grant, ..plain.weir }, ..plain }, &[]);
+            assert_eq!(rate(&host, flow), expected, "{name}, grant {grant}");
+        }
+    }
+}
+
+/// RCP's SYN: one packet until a rate has come.
+#[test]
+fn rcp_may_ask_first() {
+    let mut host = host(&scheme("rcp", &[("start", "request")]), |_| {});
+    let flow = open(&mut host, Time::ZERO, 7, 10_000_000);
+    let first = take(&mut host, Time::ZERO).expect("the request");
+    assert!(take(&mut host, us(5)).is_none());
+    let plain = from_peer(Kind::Ack, 7, first.payload_len);
+    give(&mut host, us(6), &FrameRepr { weir: WeirRepr { grant: 25_000_000, ..plain.weir }, ..plain }, &[]);
+    assert_eq!(rate(&host, flow), RATE / 4);
+    assert!(take(&mut host, us(6)).is_some());
+}

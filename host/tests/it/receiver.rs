@@ -1,0 +1,218 @@
+//! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
+
+use crate::common::frames::{from_peer, give, host, take, take_frame};
+use crate::common::{addr, scheme};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
+use weir_host::{DropReason, Host, HostConfig, HostEvent};
+use weir_units::{Bytes, Time};
+
+fn receiver(name: &str, tune: impl FnOnce(&mut HostConfig)) -> Host {
+    host(&scheme(name, &[]), tune)
+}
+
+fn data(message: u32, seq: u32, flags: Flags) -> FrameRepr {
+    let mut repr = from_peer(Kind::Data, message, seq);
+    repr.weir.flags = flags;
+    repr
+}
+
+const T0: Time = Time::from_ms(1);
+
+/// The ACK carries what the packet brought: records byte for byte, stamp, mark, path; and goes
+/// back by the same five-tuple.
+#[test]
+fn acks_echo_the_packet() {
+    let mut host = receiver("hpcc", |_| {});
+    let mut repr = data(9, 0, Flags::START | Flags::TELEMETRY);
+    repr.weir.stamp = 0xdead_beef;
+    repr.weir.path_id = 0xabc;
+    repr.ecn = Ecn::Ce;
+    let records: Vec<u8> = (0..24).collect();
+    give(&mut host, T0, &repr, &records);
+    let frame = take_frame(&mut host, T0).unwrap();
+    assert_eq!(frame.view().records(), &records[..]);
+    let ack = FrameRepr::parse(&frame.view());
+    assert_eq!((ack.weir.kind, ack.weir.seq, ack.weir.stamp), (Kind::Ack, 1000, 0xdead_beef));
+    assert_eq!(ack.weir.flags, Flags::ECN_ECHO);
+    assert_eq!((ack.weir.grant, ack.weir.path_id), (0xabc, 0));
+    assert_eq!((ack.source, ack.destination, ack.entropy_port), (addr(0), addr(1), repr.entropy_port));
+    assert_eq!(ack.ecn, Ecn::NotEct);
+    assert_eq!(host.inbound(addr(1), 9).unwrap().path_id, 0xabc);
+}
+
+/// FNCC's ACKs ask the switches for telemetry and carry N; HPCC's do neither.
+#[test]
+fn acks_ask_for_what_the_scheme_needs() {
+    for (name, flags, n) in [("fncc", Flags::TELEMETRY, 1), ("hpcc", Flags::NONE, 0)] {
+        let mut host = receiver(name, |_| {});
+        give(&mut host, T0, &data(9, 0, Flags::START), &[]);
+        let ack = take(&mut host, T0).unwrap();
+        assert_eq!((ack.weir.flags, ack.weir.concurrency), (flags, n), "{name}");
+    }
+}
+
+/// Every m-th packet, and at once on END and on a mark.
+#[test]
+fn acks_come_every_m_packets_and_at_once_when_it_matters() {
+    let mut host = receiver("fncc", |config| config.ack_every = 4);
+    let mut seq = 0;
+    let mut next = |host: &mut Host, flags: Flags, ecn: Ecn| {
+        give(host, T0, &FrameRepr { ecn, ..data(9, seq, flags) }, &[]);
+        seq += 1000;
+        take(host, T0).map(|ack| ack.weir.seq)
+    };
+    for expected in [None, None, None, Some(4000), None] {
+        assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), expected);
+    }
+    // What was held is acknowledged unmarked first, then the marked packet.
+    assert_eq!(next(&mut host, Flags::NONE, Ecn::Ce), Some(5000));
+    assert_eq!(take(&mut host, T0).map(|ack| ack.weir.seq), Some(6000));
+    assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), None);
+    assert_eq!(next(&mut host, Flags::END, Ecn::NotEct), Some(8000));
+    // Nothing is held back for later.
+    host.wakeup(T0 + Time::from_secs(1));
+    assert_eq!(take(&mut host, T0 + Time::from_secs(1)), None);
+}
+
+#[test]
+fn a_held_ack_leaves_after_its_delay() {
+    let delay = Time::from_us(5);
+    let mut host = receiver("fncc", |config| {
+        config.ack_every = 4;
+        config.transport.ack_delay = Some(delay);
+    });
+    give(&mut host, T0, &data(9, 0, Flags::START), &[]);
+    give(&mut host, T0 + Time::from_us(1), &data(9, 1000, Flags::NONE), &[]);
+    assert_eq!(host.next_wakeup(), Some(T0 + delay));
+    host.wakeup(T0 + Time::from_us(4));
+    assert_eq!(take(&mut host, T0 + Time::from_us(4)), None);
+    host.wakeup(T0 + delay);
+    assert_eq!(take(&mut host, T0 + delay).unwrap().weir.seq, 2000);
+    assert_eq!(host.next_wakeup(), None);
+}
+
+/// One NACK per interval for the same gap; a new gap is told at once; duplicates are answered.
+#[test]
+fn nacks_are_limited_per_gap() {
+    let interval = Time::from_us(500);
+    let mut host = receiver("hpcc", |config| config.transport.nack_interval = Some(interval));
+    let mut step = |at: Time, seq: u32| {
+        give(&mut host, at, &data(9, seq, Flags::NONE), &[]);
+        take(&mut host, at).map(|reply| (reply.weir.kind, reply.weir.seq))
+    };
+    assert_eq!(step(T0, 0), Some((Kind::Ack, 1000)));
+    assert_eq!(step(T0, 2000), Some((Kind::Nack, 1000)));
+    assert_eq!(step(T0, 3000), None);
+    assert_eq!(step(T0 + interval - Time::from_ps(1), 4000), None);
+    assert_eq!(step(T0 + interval, 5000), Some((Kind::Nack, 1000)));
+    assert_eq!(step(T0 + interval, 1000), Some((Kind::Ack, 2000)));
+    assert_eq!(step(T0 + interval, 9000), Some((Kind::Nack, 2000)));
+    assert_eq!(step(T0 + interval, 0), Some((Kind::Ack, 2000)));
+    // Half old, half new: the new half is taken.
+    assert_eq!(step(T0 + interval, 1500), Some((Kind::Ack, 2500)));
+    let stats = host.stats();
+    assert_eq!((stats.out_of_order, stats.nacks_sent, stats.duplicates), (5, 3, 1));
+    assert_eq!(stats.payload_received, 2500);
+}
+
+/// N counts flows heard of within the window, not connections: schemes.md §3.2.
+#[test]
+fn n_counts_active_flows() {
+    let window = Time::from_us(100);
+    let mut host = receiver("fncc", |config| config.transport.active_window = Some(window));
+    let mut n = |at: Time, message: u32, seq: u32, flags: Flags| {
+        give(&mut host, at, &data(message, seq, flags), &[]);
+        take(&mut host, at).unwrap().weir.concurrency
+    };
+    assert_eq!(n(T0, 1, 0, Flags::START), 1);
+    assert_eq!(n(T0, 2, 0, Flags::START), 2);
+    assert_eq!(n(T0, 3, 0, Flags::START), 3);
+    assert_eq!(n(T0 + window, 3, 1000, Flags::NONE), 3);
+    // 1 and 2 were last heard of at T0.
+    assert_eq!(n(T0 + window + Time::from_ps(1), 3, 2000, Flags::NONE), 1);
+    // One comes back.
+    assert_eq!(n(T0 + window * 2, 1, 1000, Flags::NONE), 2);
+    // END still counts itself; after it the flow is gone.
+    assert_eq!(n(T0 + window * 2, 1, 2000, Flags::END), 2);
+    assert_eq!(n(T0 + window * 2, 3, 3000, Flags::NONE), 1);
+    // What is repeated of an ended message is no flow, but is told of the others.
+    assert_eq!(n(T0 + window * 2, 1, 2000, Flags::END), 1);
+    assert_eq!(host.active_inbound(T0 + window * 2), 1);
+    assert_eq!(host.active_inbound(T0 + window * 4), 0);
+}
+
+/// A flow is (source, message): the same message id of another host is another flow.
+#[test]
+fn message_ids_belong_to_their_source() {
+    let mut host = receiver("fncc", |_| {});
+    give(&mut host, T0, &data(1, 0, Flags::START), &[]);
+    give(&mut host, T0, &FrameRepr { source: addr(2), ..data(1, 0, Flags::START) }, &[]);
+    assert_eq!(host.active_inbound(T0), 2);
+    assert_eq!(host.inbound(addr(2), 1).unwrap().received, Bytes::new(1000));
+    assert_eq!(host.inbound(addr(3), 1), None);
+}
+
+/// The end frees the state; a repeated END is acknowledged and received no second time; the
+/// memory of ends is bounded.
+#[test]
+fn ended_messages_are_remembered_a_while() {
+    let mut host = receiver("hpcc", |config| config.transport.tombstones = 2);
+    for message in 1..=3 {
+        give(&mut host, T0, &data(message, 0, Flags::START | Flags::END), &[]);
+        assert_eq!(take(&mut host, T0).unwrap().weir.seq, 1000);
+        assert_eq!(host.inbound(addr(1), message), None);
+    }
+    give(&mut host, T0, &data(3, 0, Flags::START | Flags::END | Flags::RETRANSMIT), &[]);
+    assert_eq!(take(&mut host, T0).unwrap().weir.seq, 1000);
+    let events: Vec<_> = std::iter::from_fn(|| host.poll_event()).collect();
+    assert_eq!(events.len(), 3);
+    let peer = addr(1);
+    assert_eq!(events[2], HostEvent::MessageReceived { peer, message: 3, bytes: Bytes::new(1000), at: T0 });
+    // What an ended message cannot contain.
+    give(&mut host, T0, &data(3, 1000, Flags::NONE), &[]);
+    assert_eq!(host.stats().drops.get(DropReason::BeyondEnd), 1);
+    // The first was forgotten: it looks new.
+    give(&mut host, T0, &data(1, 0, Flags::START | Flags::END), &[]);
+    assert!(matches!(host.poll_event(), Some(HostEvent::MessageReceived { message: 1, .. })));
+}
+
+/// Room for two: the idle one goes first, and if none is idle the newcomer is refused.
+#[test]
+fn inbound_flows_are_bounded() {
+    let window = Time::from_us(100);
+    let mut host = receiver("fncc", |config| {
+        config.transport.max_inbound = 2;
+        config.transport.active_window = Some(window);
+    });
+    give(&mut host, T0, &data(1, 0, Flags::START), &[]);
+    give(&mut host, T0 + window, &data(2, 0, Flags::START), &[]);
+    give(&mut host, T0 + window, &data(3, 0, Flags::START), &[]);
+    assert_eq!(host.stats().drops.get(DropReason::ReceiverFull), 1);
+    assert_eq!(host.inbound(addr(1), 3), None);
+    give(&mut host, T0 + window * 2, &data(3, 0, Flags::START), &[]);
+    assert_eq!((host.inbound(addr(1), 1), host.stats().inbound_evicted), (None, 1));
+    assert!(host.inbound(addr(1), 2).is_some() && host.inbound(addr(1), 3).is_some());
+}
+
+/// Control goes before DATA, and waits alone if its class is paused.
+#[test]
+fn control_frames_go_first_and_keep_to_their_class() {
+    let mut host = receiver("hpcc", |config| {
+        config.control_class = 6;
+        config.transport.control_queue = 2;
+    });
+    crate::common::frames::open(&mut host, T0, 1, 10_000);
+    for seq in 0..3 {
+        give(&mut host, T0, &data(9, seq * 1000, Flags::NONE), &[]);
+    }
+    assert_eq!(host.stats().drops.get(DropReason::ControlQueueFull), 1);
+    let mut head = [0; weir_host::wire::MAX_HEAD];
+    let mut classes = |paused| match host.transmit(T0, paused, &mut head) {
+        weir_host::Transmit::Frame { class, flow, .. } => Some((class, flow.is_some())),
+        weir_host::Transmit::Policy { .. } | weir_host::Transmit::Nothing => None,
+    };
+    assert_eq!(classes(0b0100_0001), None);
+    assert_eq!(classes(0b0000_0001), Some((6, false)));
+    assert_eq!(classes(0b0100_0000), Some((0, true)));
+    assert_eq!(classes(0), Some((6, false)));
+}

@@ -1,0 +1,4 @@
+//! The messages and P4Info.
+
+mod p4info;
+mod published;

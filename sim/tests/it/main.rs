@@ -1,0 +1,15 @@
+//! Virtual time: the experiment files as they are shipped, and small fabrics.
+
+mod acceptance;
+mod dasr;
+mod deadlock;
+mod faults;
+mod in_order;
+mod model;
+mod multipath;
+mod packets;
+mod policy;
+mod policy_flood;
+mod policy_medium;
+mod programs;
+mod workloads;

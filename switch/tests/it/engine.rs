@@ -1,0 +1,257 @@
+//! The switch around the pipeline, driven by `programs/replicate.p4`: what its packets ask for is their first byte.
+
+use proptest::prelude::*;
+use std::sync::Arc;
+use weir_switch::drops::DropReason;
+use weir_switch::engine::{CloneSession, Replica};
+use weir_switch::pipeline::Digest;
+use weir_switch::tm::{PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits};
+use weir_switch::trace::PacketTrace;
+use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
+use weir_units::{Bytes, Time};
+
+const UNICAST: u8 = 0;
+const MULTICAST: u8 = 1;
+const CLONE_I2E: u8 = 2;
+const RESUBMIT: u8 = 3;
+const RECIRCULATE: u8 = 4;
+const PRIORITY: u8 = 8;
+const DIGEST: u8 = 9;
+const CLONE_STORM: u8 = 10;
+
+/// Length of the report that egress puts in front.
+const REPORT: usize = 18;
+
+fn program() -> Arc<Program> {
+    Program::from_json(include_str!("../programs/replicate.json")).unwrap()
+}
+
+#[derive(Default)]
+struct Seen {
+    ready: Vec<u16>,
+    pauses: Vec<(u16, u8, bool)>,
+    recycled: usize,
+    digests: Vec<Digest>,
+}
+
+impl SwitchOutput for Seen {
+    fn ready(&mut self, port: u16) {
+        self.ready.push(port);
+    }
+    fn pause(&mut self, port: u16, priority: u8, on: bool) {
+        self.pauses.push((port, priority, on));
+    }
+    fn recycle(&mut self, _: Box<Packet>) {
+        self.recycled += 1;
+    }
+    fn digest(&mut self, digest: Digest) {
+        self.digests.push(digest);
+    }
+}
+
+fn switch(config: SwitchConfig) -> Switch {
+    Switch::new(program(), config, 1).unwrap()
+}
+
+fn send(switch: &mut Switch, out: &mut Seen, op: u8, arg: u8) {
+    switch.receive(Time::ZERO, 2, Packet::from_bytes(&[op, arg]), out);
+}
+
+#[test]
+fn replication_is_that_of_simple_switch() {
+    let outcome = stf::run(program(), include_str!("../programs/replicate.stf"), "replicate.stf").unwrap();
+    assert!(outcome.passed(), "{outcome}");
+    assert!(outcome.books.balance());
+    let dropped = |reason| outcome.books.dropped.of(reason).packets;
+    assert_eq!(dropped(DropReason::NoReplicas), 2);
+    assert_eq!((dropped(DropReason::IngressDrop), dropped(DropReason::EgressDrop)), (1, 1));
+    assert_eq!(dropped(DropReason::TailDrop), 1);
+}
+
+#[test]
+fn what_has_nowhere_to_go_is_dropped_with_its_reason() {
+    let config = SwitchConfig { priorities: 4, ..SwitchConfig::new([1, 2]) };
+    let (mut switch, mut out) = (switch(config), Seen::default());
+    send(&mut switch, &mut out, UNICAST, 9);
+    send(&mut switch, &mut out, PRIORITY, 4);
+    send(&mut switch, &mut out, MULTICAST, 9);
+    for reason in [DropReason::NoSuchPort, DropReason::NoSuchPriority, DropReason::NoReplicas] {
+        assert_eq!(switch.drops().of(reason).packets, 1, "{}", reason.name());
+    }
+    assert!(switch.books().balance() && out.ready.is_empty());
+    assert!(switch.transmit(Time::ZERO, 9, &mut out).is_none());
+}
+
+#[test]
+fn the_cpu_port_is_a_port() {
+    let config = SwitchConfig { cpu_port: Some(255), ..SwitchConfig::new([1, 2]) };
+    let (mut switch, mut out) = (switch(config), Seen::default());
+    send(&mut switch, &mut out, UNICAST, 255);
+    assert_eq!(out.ready, [255]);
+    assert!(switch.transmit(Time::ZERO, 255, &mut out).is_some());
+    let drop_port = SwitchConfig { drop_port: 2, ..SwitchConfig::new([1, 2]) };
+    let error = Switch::new(program(), drop_port, 1).map(drop).unwrap_err();
+    assert!(error.to_string().contains("port 2 is the drop port"), "{error}");
+}
+
+#[test]
+fn endless_programs_end() {
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+    send(&mut switch, &mut out, RESUBMIT, 255);
+    assert_eq!(switch.drops().of(DropReason::ResubmitLimit).packets, 1);
+    send(&mut switch, &mut out, RECIRCULATE, 255);
+    assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
+    assert_eq!(switch.drops().of(DropReason::RecirculateLimit).packets, 1);
+    let storm = CloneSession { replicas: vec![Replica { port: 1, instance: 0 }], ..CloneSession::default() };
+    switch.set_clone_session(5, storm).unwrap();
+    send(&mut switch, &mut out, CLONE_STORM, 5);
+    assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
+    assert_eq!(switch.drops().of(DropReason::RecirculateLimit).packets, 2);
+    assert!(switch.books().balance());
+}
+
+#[test]
+fn clones_are_cut_and_digests_delivered() {
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+    let session = CloneSession {
+        replicas: vec![Replica { port: 2, instance: 3 }],
+        truncate: Some(REPORT as u32 + 1),
+        priority: Some(6),
+        group: None,
+    };
+    switch.set_clone_session(5, session).unwrap();
+    send(&mut switch, &mut out, CLONE_I2E, 5);
+    assert_eq!(switch.queues().queue_level(2, 6).packets, 1);
+    let clone = switch.transmit(Time::ZERO, 2, &mut out).unwrap();
+    assert_eq!((clone.len() as usize, clone.bytes()[REPORT]), (REPORT + 1, CLONE_I2E));
+    assert_eq!(clone.bytes()[5], 3, "rid");
+    let whole = switch.transmit(Time::ZERO, 1, &mut out).unwrap();
+    assert_eq!(whole.len() as usize, REPORT + 2);
+    send(&mut switch, &mut out, DIGEST, 0x7e);
+    assert_eq!(out.digests.len(), 1);
+    assert_eq!(out.digests[0].values, [vec![0x7e]]);
+}
+
+#[test]
+fn pause_frames_go_both_ways() {
+    let lossless = |port| PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(port) };
+    let pfc = PfcConfig {
+        mode: PfcMode::Fixed { threshold: Bytes::new(6) },
+        resume_offset: Bytes::new(2),
+        exempt: 1 << 7,
+    };
+    let ports = vec![lossless(1), lossless(2)];
+    let (mut switch, mut out) =
+        (switch(SwitchConfig { ports, pfc: Some(pfc), ..SwitchConfig::new([]) }), Seen::default());
+    // The neighbour of port 1 does not take priority 3 now; that of port 2 sends it: 2 bytes each.
+    assert!(!switch.set_paused(1, 3, true));
+    for _ in 0..4 {
+        send(&mut switch, &mut out, PRIORITY, 3);
+    }
+    assert_eq!((out.ready.as_slice(), out.pauses.as_slice()), (&[][..], &[(2, 3, true)][..]));
+    assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
+    assert_eq!(switch.next_ready(1), None);
+    for _ in 0..4 {
+        send(&mut switch, &mut out, PRIORITY, 7);
+    }
+    assert_eq!((out.ready.as_slice(), out.pauses.len()), (&[1][..], 1));
+    for _ in 0..4 {
+        switch.transmit(Time::ZERO, 1, &mut out).unwrap();
+    }
+    assert!(switch.set_paused(1, 3, false));
+    for left in [3, 2, 1, 0] {
+        switch.transmit(Time::ZERO, 1, &mut out).unwrap();
+        // 6 bytes are not below 6 - 2, neither are 4.
+        assert_eq!(out.pauses.len(), if left >= 2 { 1 } else { 2 });
+    }
+    assert_eq!(out.pauses[1], (2, 3, false));
+    assert!(switch.books().balance());
+    assert_eq!(switch.books().queued, 0);
+}
+
+#[test]
+fn a_trace_tells_the_way_of_a_packet() {
+    let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
+    let mut trace = PacketTrace::new();
+    let packet = Packet::from_bytes(&[RESUBMIT, 1]);
+    switch.receive_traced(Time::ZERO, 2, packet, &mut out, &mut trace);
+    switch.transmit_traced(Time::from_us(3), 1, &mut out, &mut trace).unwrap();
+    send(&mut switch, &mut out, UNICAST, 9);
+    let text = trace.to_string();
+    let mut rest = text.as_str();
+    for line in [
+        "arrives at port 2: 2 bytes\n    0000  03 01\n",
+        "parser state start\n",
+        "command at byte 0: op=0x03 arg=0x01\n",
+        "tag: 0x00 -> 0x01\n",
+        "ingress resubmits it\nbegins ingress again\n",
+        "ingress sends it to port 1 with priority 0\nqueued at port 1, priority 0, behind 0 packets\n",
+        "begins egress at port 1: waited 3us, leaves 0 packets behind\n",
+        "emits report: 18 bytes\n  emits command: 2 bytes\n",
+        "egress sends it\nleaves by port 1: 20 bytes\n",
+    ] {
+        let at = rest.find(line).unwrap_or_else(|| panic!("{line:?} is not in\n{rest}\nof\n{text}"));
+        rest = &rest[at + line.len()..];
+    }
+}
+
+#[test]
+fn a_failed_test_shows_what_differs() {
+    let text = "packet 0 0003\nexpect 3 00 00 0004 **** ****** 000000 00000000 0002 0003$\nexpect 5 01\n\
+        packet 0 0007\npacket 7 0607\nregister_read nowhere 1";
+    let error = stf::run(program(), text, "x.stf").unwrap_err().to_string();
+    assert!(error.starts_with("x.stf:6:15: ") && error.contains("nowhere"), "{error}");
+    let outcome = stf::run(program(), text.rsplit_once('\n').unwrap().0, "x.stf").unwrap();
+    assert_eq!(outcome.failures.len(), 3);
+    let text = outcome.to_string();
+    for part in [
+        "line 2: the frame at port 3, after the packet of line 1, differs at byte 3: byte 3 of header report",
+        "0000 expected 00 00 00 04 ** ** ** ** ** 00 00 00 00 00 00 00\n         \
+         received 00 00 00 03 00 00 00 00 00 00 00 00 00 00 00 00\n                           ^^\n",
+        "line 3: no frame came out at port 5; expected 01\n",
+        "line 4: after this packet an unexpected frame came out at port 7\n",
+        "FAILED: 3 packets in, 2 frames out, 1 ingress_drop\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn books_balance_whatever_comes(
+        steps in proptest::collection::vec((0u8..4, 0u16..4, proptest::collection::vec(0u8..12, 0..4)), 1..120)
+    ) {
+        let limits = QueueLimits { packets: 5, bytes: Bytes::MAX };
+        let pfc = Some(PfcPort { headroom: Bytes::new(64), alpha_shift: 2 });
+        let ports = (0..3).map(|n| PortConfig { limits, pfc, ..PortConfig::new(n) }).collect();
+        let mode = PfcMode::Dynamic { reserve: Bytes::new(4) };
+        let config = SwitchConfig {
+            ports,
+            buffer: Bytes::new(400),
+            pfc: Some(PfcConfig { mode, ..PfcConfig::dynamic() }),
+            ..SwitchConfig::new([])
+        };
+        let (mut switch, mut out) = (switch(config), Seen::default());
+        let copies = |instance| (0..3).map(move |port| Replica { port, instance });
+        for id in 1..12u16 {
+            switch.set_multicast_group(id, copies(id).chain(copies(id + 1)).collect()).unwrap();
+            let replicas = copies(7).take(usize::from(id % 4)).collect();
+            let group = (id % 3 == 0).then_some(id);
+            switch.set_clone_session(id, CloneSession { replicas, group, ..CloneSession::default() }).unwrap();
+        }
+        let mut in_hand = 0;
+        for (step, port, bytes) in steps {
+            match step {
+                0 | 1 => switch.receive(Time::ZERO, port, Packet::from_bytes(&bytes), &mut out),
+                2 => in_hand += u64::from(switch.transmit(Time::ZERO, port, &mut out).is_some()),
+                _ => drop(switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, bytes.len() % 2 == 0)),
+            }
+            let books = switch.books();
+            prop_assert!(books.balance(), "{:?}", books);
+            prop_assert_eq!(books.sent, in_hand);
+            prop_assert_eq!(switch.queues().audit(), Ok(()));
+        }
+    }
+}

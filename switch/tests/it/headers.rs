@@ -1,0 +1,155 @@
+//! Parsing and building headers: stacks, unions, variable fields, lookahead, errors, checksums.
+
+use crate::one_packet::{pipeline, run, send};
+use weir_switch::pipeline::Effects;
+use weir_switch::{Packet, PacketPool};
+
+fn go(frame: &[u8]) -> Vec<u8> {
+    send(&mut pipeline("headers"), frame, &mut Effects::default()).expect("nothing drops here")
+}
+
+fn label(number: u32, bottom: bool, ttl: u8) -> [u8; 4] {
+    (number << 12 | u32::from(bottom) << 8 | u32::from(ttl)).to_be_bytes()
+}
+
+const A: u32 = 0x11111;
+const B: u32 = 0x22222;
+
+fn labels(n: u8, labels: &[[u8; 4]]) -> Vec<u8> {
+    [&[1, n][..], &labels.concat(), b"rest"].concat()
+}
+
+#[test]
+fn stacks() {
+    let two = [label(A, false, 5), label(B, true, 6)];
+    assert_eq!(go(&labels(0, &two)), labels(0, &two));
+    // push_front: the packet grows.
+    assert_eq!(go(&labels(1, &two)), labels(1, &[label(0xabcde, false, 64), two[0], two[1]]));
+    let three = [two[0], two[0], two[1]];
+    assert_eq!(go(&labels(1, &three)), labels(1, &[label(0xabcde, false, 64), two[0], two[0]]));
+    assert_eq!(go(&labels(2, &two)), labels(2, &two[1..]));
+    // Assignment of headers, and a hole in the stack.
+    assert_eq!(go(&labels(3, &two)), labels(3, &[two[0], two[0]]));
+    // An index that is known at run time only; one that is too large does nothing.
+    assert_eq!(go(&labels(17, &two)), labels(17, &[two[0], label(B, true, 5)]));
+    assert_eq!(go(&labels(19, &two)), labels(19, &two));
+}
+
+/// The result header in front: error number, bad checksum, length in egress.
+fn with_error(error: u32, bad_checksum: u8, frame: &[u8]) -> Vec<u8> {
+    let mut bytes = error.to_be_bytes().to_vec();
+    bytes.push(bad_checksum);
+    bytes.extend((frame.len() as u32 + 9).to_be_bytes());
+    bytes.extend(frame);
+    bytes
+}
+
+const TOO_SHORT: u32 = 1;
+const OUT_OF_BOUNDS: u32 = 3;
+const HEADER_TOO_SHORT: u32 = 4;
+const INVALID_ARGUMENT: u32 = 6;
+const BAD_VERSION: u32 = 7;
+
+#[test]
+fn parser_errors() {
+    let failing = |error, frame: &[u8]| assert_eq!(go(frame), with_error(error, 0, frame), "{frame:02x?}");
+    failing(TOO_SHORT, &[]);
+    failing(TOO_SHORT, &[1]);
+    failing(TOO_SHORT, &labels(0, &[])[..5]);
+    let four = [label(A, false, 1); 4];
+    failing(OUT_OF_BOUNDS, &labels(0, &four));
+    // Variable fields: 41 bytes are more than 40, 40 bytes are not there.
+    failing(HEADER_TOO_SHORT, &[&[2, 41, 0][..], &[7; 60]].concat());
+    failing(TOO_SHORT, &[&[2, 40, 0][..], &[7; 30]].concat());
+    // Bits that are not whole bytes.
+    failing(INVALID_ARGUMENT, &[5, 4, 0, 0, 0, 0]);
+    failing(TOO_SHORT, &[5, 240, 0, 0]);
+    // No case of a select.
+    assert_eq!(go(&[7, 0, 1, 2]), [7, 0, 1, 2]);
+}
+
+#[test]
+fn variable_fields() {
+    for len in [0u8, 1, 7, 8, 9, 40] {
+        let frame = [&[2, len, 0xaa][..], &(0..len).collect::<Vec<_>>(), &[0xbb], b"rest"].concat();
+        assert_eq!(go(&frame), frame, "{len}");
+    }
+}
+
+fn sum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+fn ipv4(ttl: u8, version: u8) -> [u8; 20] {
+    let mut header = [version << 4 | 5, 0, 0, 60, 1, 2, 0x40, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let checksum = sum(&header);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    header
+}
+
+#[test]
+fn checksums() {
+    let frame = |n: u8, header: &[u8]| [&[3, n][..], header, b"payload"].concat();
+    assert_eq!(go(&frame(0, &ipv4(64, 4))), frame(0, &ipv4(63, 4)));
+    let mut wrong = ipv4(64, 4);
+    wrong[11] ^= 1;
+    // It is found wrong, and right when the packet leaves.
+    assert_eq!(go(&frame(0, &wrong)), with_error(0, 1, &frame(0, &ipv4(63, 4))));
+    // A header that fails its verification was extracted all the same; its checksum is right.
+    assert_eq!(go(&frame(0, &ipv4(64, 5))), with_error(BAD_VERSION, 0, &frame(0, &ipv4(63, 5))));
+    // With the payload: over the source address and what follows the headers.
+    let sent = go(&frame(9, &ipv4(64, 4)));
+    assert_eq!(sent[6..8], sum(&[&[10, 0, 0, 1], &b"payload"[..]].concat()).to_be_bytes());
+}
+
+#[test]
+fn unions_have_one_valid_member() {
+    // one becomes two: the packet grows by a byte.
+    assert_eq!(go(&[4, 0, 1, 0x55]), [4, 0, 9, 8, 0x55]);
+    assert_eq!(go(&[4, 0, 2, 3, 0x55]), [4, 0, 2, 3, 0x55]);
+    assert_eq!(go(&[4, 1, 2, 3, 0x55]), [4, 1, 0x55]);
+}
+
+#[test]
+fn fields_that_straddle() {
+    let pack = |b: u64, d: u128| {
+        // 7 + 64 + 1 + 100 + 4 bits
+        let high = u128::from(0x55u8) << 65 | u128::from(b) << 1 | 1;
+        let mut bytes = high.to_be_bytes()[7..].to_vec();
+        bytes.extend(&(d << 4 | 0xa).to_be_bytes()[3..]);
+        bytes
+    };
+    let d = 0x9_8765_4321_0fed_cba9_8765_4321_u128;
+    for b in [0, 0x0123_4567_89ab_cdef, u64::MAX] {
+        let given = [&[6, 0][..], &pack(b, d), b"rest"].concat();
+        let expected = [&[6, 0][..], &pack(b.wrapping_add(1), d << 1 & ((1 << 100) - 1)), b"rest"].concat();
+        assert_eq!(go(&given), expected);
+    }
+    // The same through a value set.
+    let mut pipeline = pipeline("headers");
+    let given = [&[0x40, 0][..], &pack(1, 1)].concat();
+    assert_eq!(send(&mut pipeline, &given, &mut Effects::default()).unwrap(), given);
+    pipeline.value_set_insert("special", &[0x40]).unwrap();
+    let expected = [&[0x40, 0][..], &pack(2, 2)].concat();
+    assert_eq!(send(&mut pipeline, &given, &mut Effects::default()).unwrap(), expected);
+}
+
+#[test]
+fn headers_reach_into_the_virtual_tail() {
+    let (mut pipeline, mut packet) = (pipeline("headers"), PacketPool::new().get());
+    packet.write_head(100, |head| {
+        head[..3].copy_from_slice(&[6, 0, 0xff]);
+        3
+    });
+    let sent = run(&mut pipeline, &mut packet, &mut Effects::default()).unwrap();
+    assert_eq!((sent.len(), packet.len()), (103, 103));
+    let plain = [&[6, 0, 0xff][..], &[0; 100]].concat();
+    assert_eq!(sent, go(&plain));
+    let _: &Packet = &packet;
+}

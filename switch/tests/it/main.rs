@@ -1,0 +1,12 @@
+//! The switch without a socket or a clock: programs, pipelines, traffic manager and P4Runtime's entities.
+
+mod arith;
+mod bmv2_json;
+mod control;
+mod engine;
+mod fuzz;
+mod headers;
+mod loader;
+mod one_packet;
+mod paths;
+mod tables;

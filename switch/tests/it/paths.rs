@@ -1,0 +1,222 @@
+//! The whole way from a topology to packets: the plan of a fabric is applied through P4Runtime's entities to one switch
+//! each, and packets are pushed by hand from every host to every other. Data arrives, its ACK takes the same switches in
+//! reverse, and every port is the one that `weir_controller`'s twin of the path hash foretold.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use weir_controller::hash::{FiveTuple, UDP};
+use weir_controller::routes::{Method, routes};
+use weir_controller::topology::{CPU_PORT, HostIx, LinkIx, Node, Topology, build};
+use weir_controller::{Path, PlanOptions, Routes, plan};
+use weir_proto::p4info::Index;
+use weir_switch::control::Control;
+use weir_switch::pipeline::Digest;
+use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};
+use weir_units::Time;
+
+const HPCC: (&str, &str) =
+    (include_str!("../../../p4src/build/hpcc.json"), include_str!("../../../p4src/build/hpcc.p4info.txtpb"));
+const FNCC: (&str, &str) =
+    (include_str!("../../../p4src/build/fncc.json"), include_str!("../../../p4src/build/fncc.p4info.txtpb"));
+
+/// Ours, as in `host/src/wire` and `p4src/include/constants.p4`.
+const WEIR_PORT: u16 = 22341;
+const DATA: u8 = 0;
+const ACK: u8 = 1;
+const FLAG_TELEMETRY: u8 = 4;
+/// Ethernet, IPv4, UDP, Weir.
+const WEIR_AT: usize = 14 + 20 + 8;
+const HEADERS: usize = WEIR_AT + 24;
+const RECORD: usize = 8;
+
+/// Which port became ready.
+#[derive(Default)]
+struct Output(Vec<u16>);
+
+impl SwitchOutput for Output {
+    fn ready(&mut self, port: u16) {
+        self.0.push(port);
+    }
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, _: Box<Packet>) {}
+    fn digest(&mut self, _: Digest) {}
+}
+
+struct Fabric {
+    topology: Topology,
+    routes: Routes,
+    switches: Vec<Switch>,
+    now: Time,
+}
+
+impl Fabric {
+    fn new(topology: &str, method: Method, program: (&str, &str)) -> Fabric {
+        let topology = build(&serde_yaml::from_str(topology).unwrap()).unwrap();
+        let routes = routes(&topology, method).unwrap();
+        let (json, p4info) =
+            (Program::from_json(program.0).unwrap(), Arc::new(Index::from_text(program.1).unwrap()));
+        let mut plan = plan(&topology, &routes, &PlanOptions::default(), &p4info).unwrap();
+        let switches = topology.switches.iter().map(|it| {
+            let mut config = SwitchConfig::new(it.ports().map(|(port, _)| port));
+            config.cpu_port = Some(CPU_PORT);
+            let mut switch = Switch::new(Arc::clone(&json), config, 1).unwrap();
+            let mut control = Control::new(Arc::clone(&p4info), &switch).unwrap();
+            control.apply_all(&mut switch, &plan.remove(&it.name).unwrap()).unwrap();
+            switch
+        });
+        let switches = switches.collect();
+        assert!(plan.is_empty());
+        Fabric { topology, routes, switches, now: Time::from_us(1) }
+    }
+
+    /// Sends a frame from a host and follows it: the host that gets it, the links it took, the frame at the end.
+    fn push(&mut self, from: HostIx, frame: &[u8]) -> (HostIx, Vec<LinkIx>, Vec<u8>) {
+        let mut frame = frame.to_vec();
+        let host = self.topology.host(from);
+        let (mut at, mut port, mut links) = (host.switch, host.switch_port, vec![host.link]);
+        loop {
+            self.now += Time::from_us(1);
+            let switch = &mut self.switches[at.0 as usize];
+            let mut out = Output::default();
+            switch.receive(self.now, port, Packet::from_bytes(&frame), &mut out);
+            let [ready] = out.0[..] else { panic!("{:?} of {}", out.0, self.topology.switch(at).name) };
+            let sent = switch.transmit(self.now, ready, &mut out).expect("a frame");
+            assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.books().balance());
+            frame = sent.bytes().to_vec();
+            let (link, peer) = self.topology.peer(at, ready).expect("a link");
+            links.push(link);
+            match peer.node {
+                Node::Host(host) => return (host, links, frame),
+                Node::Switch(next) => (at, port) = (next, peer.port),
+            }
+        }
+    }
+
+    fn ip(&self, host: HostIx) -> Ipv4Addr {
+        self.topology.host(host).ip
+    }
+
+    /// A data packet and its ACK between two hosts, checked on every count.
+    fn exchange(&mut self, program: (&str, &str), src: HostIx, dst: HostIx, entropy: u16) -> Path {
+        let tuple = FiveTuple {
+            src: self.ip(src),
+            dst: self.ip(dst),
+            src_port: entropy,
+            dst_port: WEIR_PORT,
+            protocol: UDP,
+        };
+        let path = self.routes.path_of(&self.topology, tuple).unwrap().unwrap();
+        let hops = path.hops.len();
+
+        let (arrived, links, frame) = self.push(src, &packet(tuple, DATA, FLAG_TELEMETRY));
+        assert_eq!((arrived, &links), (dst, &path.links), "data of {tuple:?}");
+        assert_eq!(frame[..6], self.topology.host(dst).mac, "the last switch writes the host's MAC");
+        let recorded = if program == HPCC { hops } else { 0 };
+        assert_eq!(usize::from(int_hops(&frame)), recorded);
+        assert_eq!(frame.len(), HEADERS + recorded * RECORD);
+        assert_eq!(path_id(&frame), path.path_id(&self.topology));
+        assert_eq!(frame[22], 64 - hops as u8, "TTL");
+
+        let (arrived, back, ack) = self.push(dst, &packet(tuple.reversed(), ACK, 0));
+        let reversed: Vec<LinkIx> = links.iter().rev().copied().collect();
+        assert_eq!((arrived, back), (src, reversed), "ACK of {tuple:?}");
+        assert_eq!(path_id(&ack), path_id(&frame));
+        let recorded = if program == FNCC { hops } else { 0 };
+        assert_eq!(usize::from(int_hops(&ack)), recorded);
+        path
+    }
+}
+
+fn int_hops(frame: &[u8]) -> u8 {
+    frame[WEIR_AT + 6] >> 4
+}
+
+fn path_id(frame: &[u8]) -> u16 {
+    u16::from_be_bytes([frame[WEIR_AT + 6] & 0x0f, frame[WEIR_AT + 7]])
+}
+
+/// A frame without payload. The MACs are of no consequence until the last switch.
+fn packet(tuple: FiveTuple, kind: u8, flags: u8) -> Vec<u8> {
+    let mut frame = vec![0xff; 12];
+    frame.extend([0x08, 0x00]);
+    let total = (HEADERS - 14) as u16;
+    let mut ip = vec![0x45, 0];
+    ip.extend(total.to_be_bytes());
+    ip.extend([0, 0, 0, 0, 64, tuple.protocol, 0, 0]);
+    ip.extend(tuple.src.octets());
+    ip.extend(tuple.dst.octets());
+    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame.extend(ip);
+    frame.extend(tuple.src_port.to_be_bytes());
+    frame.extend(tuple.dst_port.to_be_bytes());
+    frame.extend((total - 20).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend([1 << 4 | kind, flags]);
+    frame.resize(HEADERS, 0);
+    frame
+}
+
+/// Every pair of hosts over several flows; how many different paths were seen in all.
+fn all_pairs(topology: &str, method: Method, program: (&str, &str), flows: u16) -> usize {
+    let mut fabric = Fabric::new(topology, method, program);
+    let mut seen = std::collections::BTreeSet::new();
+    let hosts: Vec<HostIx> = fabric.topology.host_ixs().collect();
+    for &src in &hosts {
+        for &dst in hosts.iter().filter(|&&dst| dst != src) {
+            for flow in 0..flows {
+                seen.insert(fabric.exchange(program, src, dst, 40_000 + 7 * flow).links);
+            }
+        }
+    }
+    seen.len()
+}
+
+const DUMBBELL: &str = "{kind: dumbbell, switches: 3, senders: 2, receivers: 2}";
+const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 4, hosts_per_leaf: 2}";
+const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
+/// Six, so that opposite switches have two shortest ways and ECMP cannot be symmetric.
+const RING: &str =
+    "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
+  [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],
+   [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s6], [s6, s1]]}";
+const PARALLEL: &str = "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], links:
+  [[h1, s1], [h2, s2], [s1, s3], [s1, s3], [s1, s4], [s1, s4], [s2, s3], [s2, s3], [s2, s4], [s2, s4]]}";
+
+#[test]
+fn a_dumbbell_has_one_path_a_pair() {
+    assert_eq!(all_pairs(DUMBBELL, Method::Auto, HPCC, 3), 4 * 3);
+    assert_eq!(all_pairs(DUMBBELL, Method::Auto, FNCC, 3), 4 * 3);
+}
+
+#[test]
+fn leaf_spine_spreads_symmetrically() {
+    for program in [HPCC, FNCC] {
+        // 6 pairs in a rack with one path, 24 across with up to 4: nearly all are used.
+        assert!(all_pairs(LEAF_SPINE, Method::Auto, program, 16) > 6 + 24 * 3);
+    }
+}
+
+#[test]
+fn fat_tree_spreads_symmetrically() {
+    for program in [HPCC, FNCC] {
+        // 16 pairs in a rack, 32 in a pod with 2 paths, 192 across with 4.
+        assert!(all_pairs(FAT_TREE, Method::Auto, program, 12) > 16 + 32 + 192 * 3);
+    }
+}
+
+#[test]
+fn trees_are_symmetric_on_a_ring_and_on_a_fat_tree() {
+    for program in [HPCC, FNCC] {
+        assert!(all_pairs(RING, Method::Auto, program, 16) > 30 + 20);
+        assert!(all_pairs(FAT_TREE, Method::Trees, program, 8) > 16 + 32 + 192 * 2);
+    }
+}
+
+#[test]
+fn parallel_links_are_all_used() {
+    for program in [HPCC, FNCC] {
+        assert_eq!(all_pairs(PARALLEL, Method::Ecmp, program, 64), 2 * 4);
+    }
+}
