@@ -13,7 +13,7 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run results test bench p4 stop clean help build
+.PHONY: run results check test bench p4 stop clean help build
 
 run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
@@ -28,7 +28,10 @@ endif
 results: build ## Run the papers' experiments and write the tables of docs/results.md: hours, or ARGS=--quick for minutes
 	@$(WEIR) results $(ARGS)
 
-test: ## Run everything that checks: format, lints, tests, packet tests, experiments
+check: ## Check while you work, without root: format, lints, unit, property, simulation and packet tests
+	@.ci/test check
+
+test: ## Run everything that checks: what `make check` does, and tests in Mininet, of clients, of the documentation
 	@.ci/test
 
 bench: build ## Measure: packet-hops per second, ns per packet, memory; then the criterion benches

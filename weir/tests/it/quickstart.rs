@@ -94,6 +94,13 @@ fn the_run_directory_has_everything_and_the_terminal_says_where() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary directory is left");
 }
 
+/// Any machine and any build profile gives these bytes: `.ci/test` compares them with a build without checks. A change
+/// of what a run computes changes the digest, which its commit message explains.
+#[test]
+fn the_digest_is_the_golden_one() {
+    assert_eq!(summary(shared().0.path()).digest, include_str!("quickstart.digest").trim_end());
+}
+
 #[test]
 fn the_report_loads_nothing_and_its_charts_have_data() {
     let out = shared().0.path().join("out");
