@@ -108,7 +108,10 @@ fn forged_feedback_is_survived() {
         let mut seen = Vec::new();
         let recovered = |it: &(f64, f64)| it.0 > 0.9 && it.1 > 0.8;
         while seen.len() < STEADY || !seen[seen.len() - STEADY..].iter().all(recovered) {
-            assert!(pair.net.now < end, "{name}: Jain's index and share of the link by millisecond: {seen:?}");
+            assert!(
+                pair.net.now < end,
+                "{name}: Jain's index and share of the link by millisecond: {seen:?}"
+            );
             seen.push(pair.shares());
             pair.within_bounds(&name);
         }

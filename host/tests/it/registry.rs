@@ -402,3 +402,14 @@ fn schemes_are_made_by_name() {
     let error = Registry::builtin().make("fncc", &[("beta", "2")]).unwrap_err();
     assert_eq!(error.to_string(), "beta: 2 is out of range, it takes 0.01 to 1");
 }
+
+/// A message whose END is lost must not keep its switch entry for good.
+#[test]
+fn entries_of_deflected_messages_expire_by_default() {
+    let schemes = Registry::builtin();
+    let lifetimes: Vec<_> = schemes.schemes().filter_map(|scheme| scheme.needs().deflection).collect();
+    assert_eq!(lifetimes.len(), 3, "iofd, dart and weir");
+    assert!(lifetimes.iter().all(|it| it.lifetime == Some(Time::from_ms(10))), "{lifetimes:?}");
+    let forever = schemes.make("dart", &[("entry_lifetime", "off")]).unwrap();
+    assert_eq!(forever.needs().deflection.and_then(|it| it.lifetime), None);
+}

@@ -6,8 +6,8 @@ use crate::console::Failure;
 use std::collections::BTreeMap;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::{
-    Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles, PolicyInterval,
-    PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary, Summary,
+    DeadlockSummary, Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles,
+    PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary, Summary,
 };
 
 /// Entries of each list: more than a run has buckets, classes or policies that a metric names by their place.
@@ -72,7 +72,7 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
         drops: BTreeMap::new(),
         marks: 1,
         pauses: 1,
-        deadlock: None,
+        deadlock: Some(DeadlockSummary { at_us: 1.0, cycle: Vec::new(), queues: 1, packets: 1 }),
         deflections: 1,
         retransmits: 1,
         timeouts: 1,
@@ -189,6 +189,7 @@ mod tests {
             "less queue=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes",
             "fncc.marks / hpcc.marks",
             "jobs.p90_us",
+            "deadlock.packets",
         ] {
             check(&[right.to_owned()], &tasks).unwrap_or_else(|why| panic!("{right}: {why:?}"));
         }
