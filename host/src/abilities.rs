@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A set of services that switches offer to schemes.
 ///
-/// A program declares each of them by an object in its P4Info, see [`Ability::object`]. A scheme works with every
+/// A program declares each of them by an object in its P4Info, see [`Ability::declaration`]. A scheme works with every
 /// program that has the abilities which [`Needs::abilities`](crate::scheme::Needs::abilities) lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Abilities(u16);

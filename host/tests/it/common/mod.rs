@@ -444,12 +444,14 @@ impl Net {
     /// The switch adds itself to the path id of every packet (`p4src/controls/switch_identity.p4`).
     fn identify(&self, frame: Frame) -> Frame {
         let view = frame.view();
-        if view.weir.kind() == Kind::Policy {
-            return frame; // Its payload is not virtual.
-        }
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= self.faults.path + 1;
-        rebuild(&repr, view.records())
+        let mut passed = rebuild(&repr, view.records());
+        // Policies and announcements have real payload behind the headers.
+        let real = &frame.head[passed.head.len()..];
+        passed.head.extend_from_slice(real);
+        passed.payload -= real.len() as u32;
+        passed
     }
 }
 
