@@ -7,20 +7,35 @@
 //! # Ok::<(), text::TextError>(())
 //! ```
 
+use miette::Diagnostic;
 use prost::{Message, Name};
 use prost_reflect::text_format::FormatOptions;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use std::sync::LazyLock;
 use thiserror::Error;
 
-/// Text that is not the message it should be.
+/// Text that is not the message it should be. Displays as `3:7: not a P4Info in text format: ...` where the place is
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("not a {message} in text format: {reason}")]
+#[error("{}not a {message} in text format: {reason}", place(at))]
 pub struct TextError {
     /// The message's name.
     pub message: &'static str,
-    /// What is wrong, with its place.
+    /// Line and column, both from 1.
+    pub at: Option<(usize, usize)>,
+    /// What is wrong.
     pub reason: String,
+}
+
+fn place(at: &Option<(usize, usize)>) -> String {
+    at.map_or_else(String::new, |(line, column)| format!("{line}:{column}: "))
+}
+
+/// Returns the line and the column of a byte of a text, both from 1.
+fn line_column(text: &str, offset: usize) -> Option<(usize, usize)> {
+    let before = text.get(..offset)?;
+    let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
+    Some((before.matches('\n').count() + 1, line.chars().count() + 1))
 }
 
 pub(crate) static POOL: LazyLock<DescriptorPool> =
@@ -31,11 +46,17 @@ fn descriptor<M: Name>() -> MessageDescriptor {
 }
 
 /// Reads a message.
+///
+/// # Errors
+///
+/// If the text is not one. The error has the place.
 pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
-    let fail = |reason: String| TextError { message: M::NAME, reason };
-    let message =
-        DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|e| fail(e.to_string()))?;
-    message.transcode_to().map_err(|e| fail(e.to_string()))
+    let fail = |at, reason: String| TextError { message: M::NAME, at, reason };
+    let message = DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|error| {
+        let label = error.labels().and_then(|mut labels| labels.next());
+        fail(label.and_then(|label| line_column(text, label.offset())), error.to_string())
+    })?;
+    message.transcode_to().map_err(|error| fail(None, error.to_string()))
 }
 
 /// Writes a message, on several lines.

@@ -1,5 +1,6 @@
 //! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
 
+use crate::yaml::in_file;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,8 +62,10 @@ impl Artifact {
         let p4info = p4info.map_or_else(beside, |path| Ok(path.to_owned()))?;
         let name = Cow::Owned(json.display().to_string());
         let artifact = Artifact { name, json: program, p4info: read(&p4info)? };
-        Program::from_json(&artifact.json).map_err(|e| format!("{}: {e}", json.display()))?;
-        Index::from_text(&artifact.p4info).map_err(|e| format!("{}: {e}", p4info.display()))?;
+        let words =
+            |path: &Path, text: &str, error: String| in_file(&path.display().to_string(), text, &error);
+        Program::from_json(&artifact.json).map_err(|e| words(json, &artifact.json, e.to_string()))?;
+        Index::from_text(&artifact.p4info).map_err(|e| words(&p4info, &artifact.p4info, e.to_string()))?;
         Ok(artifact)
     }
 

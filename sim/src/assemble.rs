@@ -240,7 +240,7 @@ fn build_host(
     let host = topology.host(ix);
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
-    config.registry = experiment.registry.clone();
+    config.registry = experiment.catalogue.schemes.clone();
     config.switches = experiment.abilities();
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;

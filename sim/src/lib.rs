@@ -17,6 +17,7 @@
 pub mod arrivals;
 pub mod artifacts;
 pub mod assemble;
+pub mod catalogue;
 pub mod classes;
 pub mod deadlock;
 pub mod events;
@@ -36,6 +37,9 @@ pub mod results;
 pub mod rng;
 pub mod run;
 pub mod tally;
+pub mod topologies;
 pub mod workload;
+pub mod yaml;
 
+pub use catalogue::Catalogue;
 pub use run::{Observer, Progress, RunError, run, run_on};

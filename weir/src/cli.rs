@@ -2,12 +2,14 @@
 
 use crate::commands::CommandLine;
 use crate::console::Console;
+use crate::kit::{Chart, Kit};
 use clap::Parser as _;
 use std::process::ExitCode;
 use weir_host::scheme::Scheme;
-use weir_host::schemes::Registry;
+use weir_sim::topologies::TopologyKind;
+use weir_sim::workload::Workload;
 
-/// The command line of Weir with a set of schemes.
+/// The command line of Weir with schemes, workloads, topologies and charts of a crate's own.
 ///
 /// A crate with a scheme of its own builds a program that has all commands, and knows that scheme wherever a
 /// scheme can be named: in experiment files, `weir schemes`, policies, agents on raw sockets and reports.
@@ -38,14 +40,14 @@ use weir_host::schemes::Registry;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cli {
-    registry: Registry,
+    kit: Kit,
 }
 
 impl Cli {
-    /// Returns the command line with the built-in schemes.
+    /// Returns the command line with what comes with Weir.
     #[must_use]
     pub fn new() -> Cli {
-        Cli { registry: Registry::builtin() }
+        Cli { kit: Kit::default() }
     }
 
     /// Adds a scheme.
@@ -55,7 +57,36 @@ impl Cli {
     /// If there is a scheme of that name already.
     #[must_use]
     pub fn scheme<S: Scheme>(mut self) -> Cli {
-        self.registry = self.registry.with::<S>();
+        self.kit.catalogue.schemes = self.kit.catalogue.schemes.with::<S>();
+        self
+    }
+
+    /// Adds a kind of workload.
+    ///
+    /// # Panics
+    ///
+    /// If there is a kind of that name already.
+    #[must_use]
+    pub fn workload<W: Workload>(mut self) -> Cli {
+        self.kit.catalogue.workloads = self.kit.catalogue.workloads.with::<W>();
+        self
+    }
+
+    /// Adds a kind of topology.
+    ///
+    /// # Panics
+    ///
+    /// If one of that name was added already.
+    #[must_use]
+    pub fn topology<T: TopologyKind>(mut self) -> Cli {
+        self.kit.catalogue.topologies = self.kit.catalogue.topologies.with::<T>();
+        self
+    }
+
+    /// Adds a section to every report.
+    #[must_use]
+    pub fn chart(mut self, chart: Chart) -> Cli {
+        self.kit.charts.push(chart);
         self
     }
 
@@ -63,7 +94,7 @@ impl Cli {
     #[must_use]
     pub fn run(self) -> ExitCode {
         let line = CommandLine::parse();
-        let mut console = Console::standard(self.registry);
+        let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
         console.close(outcome)
     }

@@ -1,9 +1,9 @@
 //! Where a command prints, and how it ends.
 
+use crate::kit::Kit;
 use crate::report::DirError;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use weir_host::schemes::Registry;
 use weir_sim::RunError;
 
 /// Why a command did not do what it was asked for. The message is one line: place, problem, remedy.
@@ -81,18 +81,18 @@ pub struct Console {
     /// Whether somebody watches standard error, so that progress is worth showing.
     pub watched: bool,
     /// The schemes that this program knows.
-    pub registry: Registry,
+    pub kit: Kit,
 }
 
 impl Console {
     /// The process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
-    pub fn standard(registry: Registry) -> Console {
+    pub fn standard(kit: Kit) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             out: Box::new(io::stdout().lock()),
             styled: io::stdout().is_terminal() && !plain,
             watched: io::stderr().is_terminal(),
-            registry,
+            kit,
         }
     }
 
@@ -111,8 +111,49 @@ impl Console {
             Err(Failure::Input(why)) => (2, format!("error: {why}")),
             Err(Failure::Interrupted(why)) => (130, format!("interrupted: {why}")),
         };
+        let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
         // If standard error is gone too, the exit status has to say it all.
-        let _ = writeln!(io::stderr(), "{}", message.trim_end());
+        let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
         ExitCode::from(status)
+    }
+}
+
+/// Returns the line that a message `file:line:column: ...` is about, with a mark below the column; nothing for other
+/// messages.
+fn excerpt(message: &str) -> Option<String> {
+    /// Columns to show.
+    const WIDTH: usize = 100;
+    let (place, _) = message.split_once(": ")?;
+    let mut parts = place.rsplitn(3, ':');
+    let (column, line, file) =
+        (parts.next()?.parse::<usize>().ok()?, parts.next()?.parse::<usize>().ok()?, parts.next()?);
+    let text = std::fs::read_to_string(file).ok()?;
+    let content: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
+    let column = column.checked_sub(1).filter(|&column| column <= content.len())?;
+    // Of a long line, such as a program's in JSON, the part around the column.
+    let from = if content.len() > WIDTH { column.saturating_sub(WIDTH / 2) } else { 0 };
+    let shown = content.iter().skip(from).take(WIDTH).map(|&c| if c.is_control() { ' ' } else { c });
+    let (number, shown) = (line.to_string(), shown.collect::<String>());
+    let (margin, mark) = (" ".repeat(number.len()), " ".repeat(column - from));
+    Some(format!("\n  {number} | {}\n  {margin} | {mark}^", shown.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::excerpt;
+
+    #[test]
+    fn a_message_with_a_place_shows_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.yaml");
+        std::fs::write(&file, format!("a: 1\n  size: 256\n{}x\n", "-".repeat(500))).unwrap();
+        let of = |rest: &str| excerpt(&format!("{}{rest}", file.display()));
+        assert_eq!(of(":2:9: size: no unit").unwrap(), "\n  2 |   size: 256\n    |         ^");
+        let long = of(":3:501: unexpected").unwrap();
+        assert!(long.len() < 200 && long.contains("-x\n") && long.ends_with('^'), "{long}");
+        for other in [": no place", ":9:1: no such line", ":2:99: no such column", ":0:0: from zero"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(excerpt("error of a kind without a file"), None);
     }
 }

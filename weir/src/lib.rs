@@ -7,6 +7,7 @@ mod cli;
 pub mod commands;
 pub mod console;
 pub mod files;
+pub mod kit;
 pub mod mininet;
 pub mod report;
 pub mod results;

@@ -379,6 +379,13 @@ pub struct LinkSpec {
     pub b_port: Option<u16>,
 }
 
+impl LinkSpec {
+    /// Returns a link with the topology's rate and delay, on the next free ports.
+    pub fn new(a: impl Into<String>, b: impl Into<String>) -> LinkSpec {
+        LinkSpec { a: a.into(), b: b.into(), rate: None, delay: None, a_port: None, b_port: None }
+    }
+}
+
 /// The long form of a link.
 #[serde_as]
 #[derive(Deserialize)]
@@ -407,12 +414,12 @@ impl<'de> Deserialize<'de> for LinkSpec {
                 f.write_str("a link: [h1, s1] or {a: h1, b: s1, rate: 25Gbps, delay: 1us}")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<LinkSpec, A::Error> {
-                let a = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
-                let b = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+                let a: String = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                let b: String = seq.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
                 if seq.next_element::<serde::de::IgnoredAny>()?.is_some() {
                     return Err(A::Error::invalid_length(3, &self));
                 }
-                Ok(LinkSpec { a, b, rate: None, delay: None, a_port: None, b_port: None })
+                Ok(LinkSpec::new(a, b))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkSpec, A::Error> {
                 let LinkFields { a, b, rate, delay, a_port, b_port } =

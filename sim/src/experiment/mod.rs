@@ -25,7 +25,9 @@ pub use spec::{
 };
 
 use crate::artifacts::Artifact;
-use crate::workload::{Arrival, Feed, Workload};
+use crate::catalogue::Catalogue;
+use crate::workload::{Arrival, Feed, MakeSource};
+use crate::yaml::{KeyError, Position, Positions, before};
 use resolve::{entropy_port, host_rate, locate, read, resolve};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -40,7 +42,6 @@ use weir_host::abilities::Abilities;
 use weir_host::nearest::did_you_mean;
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
-use weir_host::schemes::Registry;
 use weir_proto::p4::v1::Update;
 use weir_proto::p4info::Index;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -57,14 +58,6 @@ pub enum ExperimentError {
         /// The file.
         file: String,
         /// The system's words.
-        why: String,
-    },
-    /// The YAML, or a value in it, is not of the expected form.
-    #[error("{file}: {why}")]
-    Form {
-        /// The file.
-        file: String,
-        /// Place and problem.
         why: String,
     },
     /// A `--set` cannot be applied.
@@ -87,16 +80,36 @@ pub enum ExperimentError {
         /// Problem and remedy.
         why: String,
     },
-    /// A value is well formed but makes no sense.
-    #[error("{file}: {place}: {why}")]
-    Meaning {
+    /// The file is not YAML, or a key in it has a value that makes no sense.
+    #[error("{file}{}: {}{why}", position.map_or_else(String::new, |at| format!(":{at}")), before(place))]
+    Key {
         /// The file.
         file: String,
-        /// Path of the key.
+        /// Line and column, unless the value is of the command line.
+        position: Option<Position>,
+        /// Path of the key; empty for the whole file.
         place: String,
         /// Problem and remedy.
         why: String,
     },
+}
+
+impl ExperimentError {
+    fn key(file: &str, error: KeyError) -> ExperimentError {
+        let KeyError { position, place, why } = error;
+        ExperimentError::Key { file: file.to_owned(), position, place, why }
+    }
+
+    /// Adds the line and the column, as far as the text has the key.
+    fn located(self, positions: &Positions) -> ExperimentError {
+        match self {
+            ExperimentError::Key { file, position: None, place, why } => {
+                let position = positions.get(&place);
+                ExperimentError::Key { file, position, place, why }
+            }
+            other => other,
+        }
+    }
 }
 
 /// A flow of an experiment, its names resolved.
@@ -154,8 +167,8 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
     pub happenings: Vec<Happening>,
-    /// Where the others come from.
-    workloads: Vec<Workload>,
+    /// Where the others come from, each with a few words on it.
+    workloads: Vec<(String, MakeSource)>,
     /// The program of all switches, if the file names one.
     program: Option<Program>,
     /// Entries besides the plan's.
@@ -164,30 +177,30 @@ pub struct Experiment {
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// How much slower it runs than it is written.
     pub scale: Scale,
-    /// The schemes that it can name.
-    pub registry: Registry,
+    /// The schemes, workloads and topologies that it can name.
+    pub catalogue: Catalogue,
     /// The keys as they are written: those of the original, if this is a model of it.
     written: ExperimentSpec,
 }
 
 impl Experiment {
-    /// As [`load_with`](Self::load_with), with the built-in schemes.
+    /// As [`load_with`](Self::load_with), with what comes with Weir.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or anything in it is wrong.
     pub fn load(path: &Path, overrides: &[String], seed: Option<u64>) -> Result<Experiment, ExperimentError> {
-        Experiment::load_with(&Registry::builtin(), path, overrides, seed)
+        Experiment::load_with(&Catalogue::builtin(), path, overrides, seed)
     }
 
-    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed of the command line. Names of schemes are looked
-    /// up in `registry`.
+    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed of the command line. Names of schemes and kinds
+    /// are looked up in `catalogue`.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or anything in it is wrong.
     pub fn load_with(
-        registry: &Registry,
+        catalogue: &Catalogue,
         path: &Path,
         overrides: &[String],
         seed: Option<u64>,
@@ -197,10 +210,10 @@ impl Experiment {
             .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
         let stem =
             path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
-        Experiment::parse_with(registry, &text, &file, &stem, overrides, seed)
+        Experiment::parse_with(catalogue, &text, &file, &stem, overrides, seed)
     }
 
-    /// As [`parse_with`](Self::parse_with), with the built-in schemes.
+    /// As [`parse_with`](Self::parse_with), with what comes with Weir.
     ///
     /// # Errors
     ///
@@ -212,7 +225,7 @@ impl Experiment {
         overrides: &[String],
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
-        Experiment::parse_with(&Registry::builtin(), text, file, default_name, overrides, seed)
+        Experiment::parse_with(&Catalogue::builtin(), text, file, default_name, overrides, seed)
     }
 
     /// As [`load_with`](Self::load_with), from text. `file` stands in messages and is what paths in the text are
@@ -222,15 +235,18 @@ impl Experiment {
     ///
     /// If anything in the text is wrong.
     pub fn parse_with(
-        registry: &Registry,
+        catalogue: &Catalogue,
         text: &str,
         file: &str,
         default_name: &str,
         overrides: &[String],
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
-        let mut spec = read(text, file, overrides)?;
-        locate(&mut spec, file)?;
+        let mut positions = Positions::of(text).map_err(|error| ExperimentError::key(file, error))?;
+        overrides.iter().for_each(|assignment| positions.forget(&overrides::path(assignment)));
+        let located = |error: ExperimentError| error.located(&positions);
+        let mut spec = read(catalogue, text, file, overrides, &positions)?;
+        locate(catalogue, &mut spec, file).map_err(located)?;
         if spec.name.is_empty() {
             spec.name = default_name.to_owned();
         }
@@ -238,7 +254,7 @@ impl Experiment {
             spec.seed = seed;
         }
         let model_rate = spec.model_rate.take();
-        let experiment = resolve(spec, file, registry)?;
+        let experiment = resolve(spec, file, catalogue).map_err(located)?;
         match model_rate {
             Some(rate) => experiment.at_rate(rate),
             None => Ok(experiment),
@@ -255,10 +271,12 @@ impl Experiment {
         let mut written = self.written.clone();
         let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
         if !scale.is_none() {
-            scale.apply(&mut spec, &self.registry);
+            scale
+                .apply(&mut spec, &self.catalogue)
+                .map_err(|(place, why)| refuse(format!("{place}: {why}")))?;
             written.model_rate = Some(rate);
         }
-        let model = resolve(spec, "the model", &self.registry).map_err(|error| refuse(error.to_string()))?;
+        let model = resolve(spec, "the model", &self.catalogue).map_err(|error| refuse(error.to_string()))?;
         Ok(Experiment { scale, written, ..model })
     }
 
@@ -374,9 +392,14 @@ impl Experiment {
         !self.workloads.is_empty()
     }
 
+    /// Returns a few words on each workload whose flows are not among [`flows`](Self::flows).
+    pub fn workload_titles(&self) -> impl Iterator<Item = &str> {
+        self.workloads.iter().map(|(title, _)| title.as_str())
+    }
+
     /// The flows that are not known beforehand, from the beginning.
     pub(crate) fn feed(&self) -> Feed {
-        Feed::new(self.workloads.iter().enumerate().map(|(i, it)| it.source(i)), self.spec.seed)
+        Feed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
     }
 
     /// All flows that start before the end. Fails if some of them start only because others end.

@@ -1,5 +1,6 @@
 //! `--set a.b=c`: keys of the experiment file replaced from the command line.
 
+use crate::yaml::below;
 use serde_yaml::{Mapping, Value};
 
 /// Sets `path` (dotted keys, list positions as numbers: `flows.1.start=200us`) to `value` in `root`.
@@ -16,6 +17,15 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
     }
     *at = value;
     Ok(())
+}
+
+/// Returns the path that an assignment is about, as errors have it: `flows[1].start`.
+pub(super) fn path(assignment: &str) -> String {
+    let keys = assignment.split_once('=').map_or("", |(path, _)| path).trim().split('.');
+    keys.fold(String::new(), |path, key| match key.parse::<usize>() {
+        Ok(entry) => format!("{path}[{entry}]"),
+        Err(_) => below(&path, key),
+    })
 }
 
 /// The place that `key` names below `at`, made if it is a new key of a map.

@@ -3,15 +3,16 @@
 
 use super::program::Entries;
 use super::{
-    Experiment, ExperimentError, ExperimentSpec, Flow, Program, Scale, Scheme, SchemeEntry, WorkloadSpec,
-    faults, flow_name, overrides,
+    Experiment, ExperimentError, ExperimentSpec, Flow, Program, Scale, Scheme, SchemeEntry, faults,
+    flow_name, overrides,
 };
 use crate::artifacts::{self, Artifact};
-use crate::rng::{Stream, mix, stream_seed};
-use crate::workload::{Workload, host_set};
+use crate::catalogue::Catalogue;
+use crate::rng::{mix, stream_seed};
+use crate::workload::{AnyWorkload, Fabric, Flows, ListedFlow, MakeSource};
+use crate::yaml::{self, KeyError, Positions, below};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::import::import;
@@ -23,20 +24,26 @@ use weir_host::nearest::did_you_mean;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Files are named from the directory of the file that names them; that of a topology is read.
-pub(super) fn locate(spec: &mut ExperimentSpec, file: &str) -> Result<(), ExperimentError> {
+pub(super) fn locate(
+    catalogue: &Catalogue,
+    spec: &mut ExperimentSpec,
+    file: &str,
+) -> Result<(), ExperimentError> {
     let base = Path::new(file).parent().unwrap_or(Path::new(""));
     // So that `run.yaml`, which lies elsewhere, finds them too.
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
-    spec.all_workloads_mut().for_each(|workload| workload.locate(&base));
+    spec.edit_workloads(&catalogue.workloads, |workload| workload.locate(&base))
+        .map_err(|(place, why)| ExperimentError::Key { file: file.to_owned(), position: None, place, why })?;
     spec.program.iter_mut().for_each(|program| program.locate(&base));
     spec.entries.iter_mut().for_each(|entries| entries.file = base.join(&entries.file));
     if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
         let path = base.join(path);
-        let wrong = |why: String| ExperimentError::Meaning {
+        let wrong = |why: String| ExperimentError::Key {
             file: file.to_owned(),
+            position: None,
             place: "topology.path".to_owned(),
             why: format!("{}: {why}", path.display()),
         };
@@ -49,29 +56,40 @@ pub(super) fn locate(spec: &mut ExperimentSpec, file: &str) -> Result<(), Experi
     Ok(())
 }
 
-pub(super) fn read(text: &str, file: &str, overrides: &[String]) -> Result<ExperimentSpec, ExperimentError> {
-    let form = |why: String| ExperimentError::Form { file: file.to_owned(), why };
-    if overrides.is_empty() {
-        // Straight from the text, so that messages carry the line.
-        return serde_yaml::from_str(text).map_err(|e| form(e.to_string()));
+pub(super) fn read(
+    catalogue: &Catalogue,
+    text: &str,
+    file: &str,
+    overrides: &[String],
+    positions: &Positions,
+) -> Result<ExperimentSpec, ExperimentError> {
+    let wrong = |error: KeyError| ExperimentError::key(file, error);
+    if overrides.is_empty() && catalogue.topologies.is_empty() {
+        // Straight from the text: as a value, a number is no longer the text that stands there.
+        return yaml::read(text).map_err(wrong);
     }
-    let mut root: Value = serde_yaml::from_str(text).map_err(|e| form(e.to_string()))?;
+    let mut root: Value = yaml::read(text).map_err(wrong)?;
     for assignment in overrides {
         overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
     }
-    serde_path_to_error::deserialize(root).map_err(|e| match e.path().to_string() {
-        path if path == "." => form(e.into_inner().to_string()),
-        path => form(format!("{path}: {}", e.into_inner())),
-    })
+    if let Some(topology) = root.get_mut("topology") {
+        catalogue
+            .topologies
+            .expand(topology)
+            .map_err(|(key, why)| wrong(positions.error(below("topology", &key), why)))?;
+    }
+    yaml::read_value(root, positions).map_err(wrong)
 }
 
 pub(super) fn resolve(
     spec: ExperimentSpec,
     file: &str,
-    registry: &Registry,
+    catalogue: &Catalogue,
 ) -> Result<Experiment, ExperimentError> {
-    let wrong = |place: &str, why: String| ExperimentError::Meaning {
+    let registry = &catalogue.schemes;
+    let wrong = |place: &str, why: String| ExperimentError::Key {
         file: file.to_owned(),
+        position: None,
         place: place.to_owned(),
         why,
     };
@@ -110,16 +128,17 @@ pub(super) fn resolve(
             ecn.ramp(link.rate).map_err(|e| wrong(&place, e.to_string()))?;
         }
     }
-    let flows = resolve_flows(&spec, &topology, &wrong)?;
+    let made = read_workloads(&spec, catalogue, &wrong)?;
+    let (listed, workloads) = resolve_workloads(&spec, &topology, &made, &wrong)?;
+    let flows = resolve_flows(&spec, &topology, listed, &wrong)?;
     let happenings = faults::resolve(&spec, registry, &topology, &schemes, &wrong)?;
-    let workloads = resolve_workloads(&spec, &topology, &wrong)?;
     if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
         return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
     }
     if !spec.observe.size_classes.is_sorted() {
         return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
     }
-    let own_schemes = resolve_own_schemes(&spec, registry, &topology, &schemes, &wrong)?;
+    let own_schemes = resolve_own_schemes(&spec, registry, &topology, &schemes, &made, &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
@@ -135,7 +154,7 @@ pub(super) fn resolve(
         entries,
         observed_ports,
         scale,
-        registry: registry.clone(),
+        catalogue: catalogue.clone(),
         written,
     })
 }
@@ -228,23 +247,24 @@ fn resolve_own_schemes(
     registry: &Registry,
     topology: &Topology,
     schemes: &[Scheme],
+    workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
     // Who sends with what, and where that is said.
-    let mut claims: Vec<(String, Vec<HostIx>, Option<&SchemeEntry>)> = Vec::new();
+    let mut claims: Vec<(String, Vec<HostIx>, Option<SchemeEntry>)> = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
         let host = topology.host_named(&flow.from).into_iter().collect();
-        claims.push((format!("flows[{i}].scheme"), host, flow.scheme.as_ref()));
+        claims.push((format!("flows[{i}].scheme"), host, flow.scheme.clone()));
     }
-    for (place, workload) in spec.all_workloads() {
-        let (hosts, scheme) =
-            workload.own_scheme(topology).map_err(|(key, why)| wrong(&format!("{place}.{key}"), why))?;
-        claims.push((format!("{place}.scheme"), hosts, scheme));
+    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration };
+    for (place, workload) in workloads {
+        let hosts = workload.senders(&fabric).map_err(|e| wrong(&below(place, e.key), e.why))?;
+        claims.push((below(place, "scheme"), hosts, workload.scheme()));
     }
     let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
     let mut said = BTreeMap::new();
     for (place, hosts, entry) in &claims {
-        let says = entry.map(|entry| (entry.scheme.as_str(), &entry.set));
+        let says = entry.as_ref().map(|entry| (entry.scheme.as_str(), &entry.set));
         for host in hosts {
             if *said.entry(*host).or_insert(says) != says {
                 let name = &topology.host(*host).name;
@@ -272,24 +292,46 @@ fn resolve_own_schemes(
     Ok(own)
 }
 
-/// The workloads whose flows are made as time goes on.
+/// A workload and its place in the file.
+type Placed = (String, Box<dyn AnyWorkload>);
+
+fn read_workloads(
+    spec: &ExperimentSpec,
+    catalogue: &Catalogue,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Vec<Placed>, ExperimentError> {
+    let read = |(place, workload): (String, _)| match catalogue.workloads.read(workload) {
+        Ok(workload) => Ok((place, workload)),
+        Err((key, why)) => Err(wrong(&below(&place, &key), why)),
+    };
+    spec.all_workloads().map(read).collect()
+}
+
+/// Returns the flows that are known before the run, and what makes the others.
 fn resolve_workloads(
     spec: &ExperimentSpec,
     topology: &Topology,
+    workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<Workload>, ExperimentError> {
-    let lazy = spec.all_workloads().filter(|(_, workload)| workload.is_lazy());
-    lazy.map(|(place, workload)| {
-        let place = |key: &str| if key.is_empty() { place.clone() } else { format!("{place}.{key}") };
-        let resolved = workload.resolve(topology, spec.seed, spec.duration);
-        resolved.map_err(|(key, why)| wrong(&place(key), why))
-    })
-    .collect()
+) -> Result<(Vec<ListedFlow>, Vec<(String, MakeSource)>), ExperimentError> {
+    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration };
+    let (mut listed, mut made) = (Vec::new(), Vec::new());
+    for (place, workload) in workloads {
+        if topology.hosts.len() < 2 {
+            return Err(wrong(place, "it needs two hosts or more".to_owned()));
+        }
+        match workload.flows(&fabric).map_err(|e| wrong(&below(place, e.key), e.why))? {
+            Flows::Listed(flows) => listed.extend(flows),
+            Flows::Made(make) => made.push((workload.title(), make)),
+        }
+    }
+    Ok((listed, made))
 }
 
 fn resolve_flows(
     spec: &ExperimentSpec,
     topology: &Topology,
+    from_workloads: Vec<ListedFlow>,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Flow>, ExperimentError> {
     let host = |place: String, name: &str| {
@@ -340,55 +382,10 @@ fn resolve_flows(
         }
         listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
     }
-    for (place, workload) in spec.all_workloads() {
-        if topology.hosts.len() < 2 {
-            return Err(wrong(&place, "it needs two hosts or more".to_owned()));
-        }
-        let wrong = |key: &str, why: String| wrong(&format!("{place}{key}"), why);
-        match workload {
-            WorkloadSpec::Permutation { size, start, hosts, .. } => {
-                let hosts = host_set(topology, hosts.as_deref()).map_err(|why| wrong(".hosts", why))?;
-                if hosts.len() < 2 {
-                    return Err(wrong(".hosts", "it needs two hosts or more".to_owned()));
-                }
-                for (from, to) in permutation(hosts.len(), spec.seed).into_iter().enumerate() {
-                    listed.push((hosts[from], hosts[to], *start, None, *size, Vec::new(), None, false));
-                }
-            }
-            WorkloadSpec::Messages { size, load, start, stop } => {
-                let stop = stop.unwrap_or(spec.duration).min(spec.duration);
-                if *size == Bytes::ZERO || *start >= stop {
-                    return Err(wrong("", "messages have a size, and a time to start in".to_owned()));
-                }
-                if load.get() > 1.0 {
-                    return Err(wrong(".load", format!("{load} is more than a link carries")));
-                }
-                let stream = stream_seed(spec.seed, "messages");
-                for (from, to, at) in messages(topology, stream, *size, *load, *start..stop) {
-                    listed.push((from, to, at, None, Some(*size), Vec::new(), None, false));
-                }
-            }
-            WorkloadSpec::Incast { to: Some(to), senders, size, start, interval, jitter, .. }
-                if !workload.is_lazy() =>
-            {
-                let receiver = host(format!("{place}.to"), to)?;
-                let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
-                let Some(chosen) = others.get(..*senders as usize).filter(|chosen| !chosen.is_empty()) else {
-                    let why = format!("the topology has {} hosts beside {to}", others.len());
-                    return Err(wrong(".senders", why));
-                };
-                let sizes = size.resolve().map_err(|why| wrong(".size", why))?;
-                let mut stream = Stream::new(spec.seed, "incast");
-                for (&from, i) in chosen.iter().zip(0..) {
-                    let late = Time::from_ps(stream.below(jitter.as_ps().max(1)));
-                    let size = sizes.draw(&mut stream);
-                    let start = *start + *interval * i + late;
-                    listed.push((from, receiver, start, None, Some(size), Vec::new(), None, true));
-                }
-            }
-            _ => {} // Made as time goes on, see `resolve_workloads`.
-        }
-    }
+    let flow = |ListedFlow { from, to, start, size, incast }| {
+        (from, to, start, None, size, Vec::new(), None, incast)
+    };
+    listed.extend(from_workloads.into_iter().map(flow));
     let ports = stream_seed(spec.seed, "entropy ports");
     let mut flows: Vec<Flow> = Vec::with_capacity(listed.len());
     let mut times_seen = std::collections::BTreeMap::new();
@@ -432,45 +429,4 @@ fn resolve_ports(
 /// A port of the dynamic range (RFC 6335: 49152 to 65535).
 pub(super) fn entropy_port(random: u64) -> u16 {
     49_152 + (random % (65_536 - 49_152)) as u16
-}
-
-/// Messages of `size` at `load` of each host's link: from whom to whom, and when.
-fn messages(
-    topology: &Topology,
-    stream: u64,
-    size: Bytes,
-    load: Ratio,
-    within: Range<Time>,
-) -> Vec<(HostIx, HostIx, Time)> {
-    let span = within.end - within.start;
-    let hosts = topology.hosts.len() as u64;
-    let mut all = Vec::new();
-    let mut drawn = 0u64;
-    let mut draw = || {
-        drawn += 1;
-        mix(stream ^ drawn)
-    };
-    for from in topology.host_ixs() {
-        let rate = topology.link(topology.host(from).link).rate;
-        let count = (rate.bytes_in(span).as_f64() * load.get() / size.as_f64()) as usize;
-        for _ in 0..count {
-            let to = (u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts;
-            all.push((from, HostIx(to as u32), within.start + Time::from_ps(draw() % span.as_ps())));
-        }
-    }
-    all
-}
-
-/// A random cyclic order of `count` hosts, as successor of each: nobody sends to itself.
-pub(super) fn permutation(count: usize, seed: u64) -> Vec<usize> {
-    let stream = stream_seed(seed, "permutation");
-    let mut order: Vec<usize> = (0..count).collect();
-    for i in (1..count).rev() {
-        order.swap(i, (mix(stream ^ i as u64) % (i as u64 + 1)) as usize);
-    }
-    let mut successor = vec![0; count];
-    for (i, &host) in order.iter().enumerate() {
-        successor[host] = order[(i + 1) % count];
-    }
-    successor
 }

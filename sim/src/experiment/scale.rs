@@ -4,7 +4,8 @@
 //! queue, a window are then what they were, in bytes, and a fabric of 100 Gbit/s that runs at 10 Mbit/s does
 //! the same, ten thousand times slower. So software switches can carry it, and its numbers mean something.
 
-use super::{ExperimentSpec, OffOr};
+use super::{ExperimentSpec, OffOr, SchemeEntry};
+use crate::catalogue::Catalogue;
 use std::fmt;
 use weir_controller::profile::EcnConfig;
 use weir_host::schemes::Registry;
@@ -57,7 +58,11 @@ impl Scale {
     }
 
     /// Scales every time and every rate of an experiment; what a paper says of it no longer applies.
-    pub(super) fn apply(self, spec: &mut ExperimentSpec, registry: &Registry) {
+    pub(super) fn apply(
+        self,
+        spec: &mut ExperimentSpec,
+        catalogue: &Catalogue,
+    ) -> Result<(), (String, String)> {
         let (rates, delays) = spec.topology.quantities();
         rates.into_iter().for_each(|rate| *rate = self.rate(*rate));
         delays.into_iter().for_each(|delay| *delay = self.time(*delay));
@@ -72,13 +77,16 @@ impl Scale {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);
         }
-        times.extend(
-            spec.workload.iter_mut().chain(&mut spec.workloads).flat_map(|workload| workload.times_mut()),
-        );
         times.extend(spec.policy.iter_mut().flat_map(|policy| policy.times_mut()));
         times.extend(spec.faults.iter_mut().flat_map(|fault| fault.times_mut()));
         times.into_iter().for_each(|time| *time = self.time(*time));
-        spec.all_workloads_mut().for_each(|workload| workload.stretch(self.slowdown()));
+        spec.edit_workloads(&catalogue.workloads, |workload| {
+            workload.times_mut().into_iter().for_each(|time| *time = self.time(*time));
+            workload.stretch(self.slowdown());
+            if let Some(entry) = workload.scheme_mut() {
+                self.scheme(entry, &catalogue.schemes);
+            }
+        })?;
         if let Some(ecn) = spec.ecn.as_mut().and_then(OffOr::on_mut) {
             *ecn = self.ecn(*ecn);
         }
@@ -88,16 +96,17 @@ impl Scale {
                 value.replace(scaled);
             }
         }
-        for entry in spec.all_schemes_mut() {
-            // The defaults too: a scheme may have a timer of its own.
-            let parameters: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let Ok(config) = registry.make(&entry.scheme, &parameters) else { continue };
-            let scaled = config.values().into_iter();
-            entry
-                .set
-                .extend(scaled.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
-        }
+        spec.all_schemes_mut().for_each(|entry| self.scheme(entry, &catalogue.schemes));
         spec.paper.clear();
+        Ok(())
+    }
+
+    /// Scales the parameters of a scheme, those with default values too: a scheme may have a timer of its own.
+    fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
+        let parameters: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let Ok(config) = registry.make(&entry.scheme, &parameters) else { return };
+        let scaled = config.values().into_iter();
+        entry.set.extend(scaled.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
     }
 }
 

@@ -4,7 +4,8 @@ use super::faults::FaultSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
 use super::scalar::{OffOr, SchemeEntry};
-use crate::workload::WorkloadSpec;
+use crate::workload::{AnyWorkload, WorkloadSpec, Workloads};
+use crate::yaml::below;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
@@ -136,16 +137,23 @@ impl ExperimentSpec {
         one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
     }
 
-    /// All workloads, to be changed in place.
-    pub(super) fn all_workloads_mut(&mut self) -> impl Iterator<Item = &mut WorkloadSpec> {
-        self.workload.iter_mut().chain(&mut self.workloads)
+    /// Returns the schemes of the run and of its listed flows, to be changed in place.
+    pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
+        self.schemes.iter_mut().chain(self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut()))
     }
 
-    /// The schemes of the run, of flows and of workloads, to be changed in place.
-    pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
-        let flows = self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut());
-        let workloads = self.workload.iter_mut().chain(&mut self.workloads);
-        self.schemes.iter_mut().chain(flows).chain(workloads.filter_map(WorkloadSpec::scheme_mut))
+    /// Changes every workload. An error has the place of the key.
+    pub(super) fn edit_workloads(
+        &mut self,
+        kinds: &Workloads,
+        mut change: impl FnMut(&mut dyn AnyWorkload),
+    ) -> Result<(), (String, String)> {
+        let listed = self.workloads.iter_mut().enumerate();
+        let one = self.workload.iter_mut().map(|workload| ("workload".to_owned(), workload));
+        let mut all = one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)));
+        all.try_for_each(|(place, workload)| {
+            kinds.edit(workload, &mut change).map_err(|(key, why)| (below(&place, &key), why))
+        })
     }
 
     /// The ECN thresholds that ports have while `scheme` runs.

@@ -1,4 +1,3 @@
-use super::resolve::permutation;
 use super::*;
 
 const GOOD: &str = "
@@ -124,16 +123,4 @@ fn a_link_to_itself_and_an_undeclared_end_and_a_lonely_host_are_refused() {
     assert!(text.contains("link 3") && text.contains("\"s9\" is not declared"), "{text}");
     let text = message(&custom("[[h1, s1], [h2, s2]]"), &[]);
     assert!(text.contains("h1") && text.contains("h2"), "names the disconnected pair: {text}");
-}
-
-#[test]
-fn a_permutation_sends_from_and_to_every_host_once() {
-    for count in [2, 3, 128] {
-        let successor = permutation(count, 1);
-        let mut targets = successor.clone();
-        targets.sort_unstable();
-        assert_eq!(targets, (0..count).collect::<Vec<_>>());
-        assert!(successor.iter().enumerate().all(|(from, to)| from != *to));
-    }
-    assert_ne!(permutation(16, 1), permutation(16, 2));
 }

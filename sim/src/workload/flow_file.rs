@@ -6,7 +6,6 @@
 //! ```
 
 use super::Arrival;
-use super::spec::origin;
 use std::fmt::Write as _;
 use weir_controller::export::hpcc_id;
 use weir_controller::topology::{HostIx, Node, Topology};
@@ -97,4 +96,9 @@ pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
             .expect("a String takes all");
     }
     text
+}
+
+/// Returns the time that a file's flows count from, see [`HPCC_START`].
+fn origin(first: Option<Time>) -> Time {
+    if first.is_some_and(|first| first >= HPCC_START) { HPCC_START } else { Time::ZERO }
 }

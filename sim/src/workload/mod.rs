@@ -2,22 +2,48 @@
 //!
 //! A run holds the flows that are under way and, of those that are over, a record each; a source holds what it needs
 //! to make the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
-//! closed loops (`closed.rs`) start a flow because another has ended.
+//! closed loops start a flow because another has ended.
+//!
+//! A kind of workload is one file, which has its keys and its source, and one line in [`Workloads::builtin`].
 
-mod closed;
+mod all_to_all;
+mod back_to_back;
+mod fabric;
+mod file;
 mod flow_file;
-mod open;
+mod incast;
+mod jobs;
+mod kind;
+mod messages;
+mod permutation;
+mod poisson;
 mod sizes;
-mod spec;
 
+pub use fabric::{Fabric, Streams, Wrong};
 pub use flow_file::{HPCC_START, write as write_flow_file};
+pub(crate) use kind::AnyWorkload;
+pub use kind::{Flows, ListedFlow, MakeSource, Workload, WorkloadSpec, Workloads};
 pub use sizes::{SizeRule, SizesSpec};
-pub use spec::WorkloadSpec;
-pub(crate) use spec::{Workload, host_set};
 
 use crate::rng::{mix, stream_seed};
 use weir_controller::topology::HostIx;
 use weir_units::{Bytes, Time};
+
+impl Workloads {
+    /// Returns the kinds that come with Weir.
+    #[must_use]
+    pub fn builtin() -> Workloads {
+        Workloads::default()
+            .with::<all_to_all::AllToAllSpec>()
+            .with::<back_to_back::BackToBackSpec>()
+            .with::<file::FlowFile>()
+            .with::<incast::Incast>()
+            .with::<jobs::JobsSpec>()
+            .with::<messages::Messages>()
+            .with::<permutation::Permutation>()
+            .with::<poisson::PoissonSpec>()
+    }
+}
 
 /// A flow that starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,33 +52,33 @@ pub struct Arrival {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When.
+    /// When it starts.
     pub start: Time,
     /// Payload.
     pub size: Bytes,
-    /// Whom its first packet announces.
+    /// Senders that its first packet announces.
     pub announces: Vec<HostIx>,
-    /// One of an incast.
+    /// Whether it is part of an incast.
     pub incast: bool,
-    /// What the source calls it.
+    /// A number by which the source knows it again when it ends.
     pub tag: u32,
 }
 
-/// Makes flows.
-pub(crate) trait Source {
-    /// When its next flow starts, as far as is known now.
+/// Makes flows as time goes on.
+pub trait Source {
+    /// Returns when its next flow starts, as far as is known now.
     fn due(&self) -> Option<Time>;
-    /// The flow that is due.
+    /// Returns the flow that is due.
     fn take(&mut self) -> Option<Arrival>;
-    /// The last byte of one of its flows was acknowledged.
+    /// Takes note that the last byte of one of its flows was acknowledged.
     fn finished(&mut self, _flow: Ended, _now: Time) {}
-    /// The last byte of one of its flows has arrived.
+    /// Takes note that the last byte of one of its flows has arrived.
     fn received(&mut self, _flow: Ended, _now: Time) {}
-    /// Whether flows start because others have ended.
+    /// Returns whether flows start because others have ended.
     fn is_closed(&self) -> bool {
         false
     }
-    /// How long each of its jobs took, if it has jobs.
+    /// Returns how long each of its jobs took, if it has jobs.
     fn job_times(&self) -> &[Time] {
         &[]
     }
@@ -60,10 +86,10 @@ pub(crate) trait Source {
 
 /// A flow that has ended, at one of its ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    /// Where it went.
+pub struct Ended {
+    /// Its receiver.
     pub to: HostIx,
-    /// What its source calls it.
+    /// The tag that its source gave it.
     pub tag: u32,
 }
 
@@ -79,10 +105,12 @@ struct Ports {
 }
 
 impl Feed {
-    pub fn new(sources: impl IntoIterator<Item = Box<dyn Source>>, seed: u64) -> Feed {
-        let stream = |i: usize| stream_seed(seed, &format!("entropy ports of workload {i}"));
-        let sources = sources.into_iter().enumerate();
-        Feed { sources: sources.map(|(i, source)| (source, Ports { stream: stream(i), given: 0 })).collect() }
+    pub fn new<'a>(workloads: impl Iterator<Item = &'a MakeSource>, seed: u64) -> Feed {
+        let source = |(number, make): (usize, &MakeSource)| {
+            let stream = stream_seed(seed, &format!("entropy ports of workload {number}"));
+            (make(&Streams { seed, number }), Ports { stream, given: 0 })
+        };
+        Feed { sources: workloads.enumerate().map(source).collect() }
     }
 
     /// When the next flow starts, as far as is known now.

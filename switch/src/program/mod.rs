@@ -48,7 +48,7 @@ pub struct HeaderId(pub u16);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct LoadError {
-    /// Where in the JSON, like `pipelines[0].tables[3].key[1]`; `line 3 column 7` where it is not JSON.
+    /// Where in the JSON, like `pipelines[0].tables[3].key[1]`; `3:7`, line and column, where it is not JSON.
     pub path: String,
     /// What is wrong there, and what to do.
     pub what: String,
@@ -225,7 +225,7 @@ impl Program {
     /// Loads what p4c's BMv2 back end wrote: version 2 of the format.
     pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|error| LoadError {
-            path: format!("line {} column {}", error.line(), error.column()),
+            path: format!("{}:{}", error.line(), error.column()),
             what: format!("not JSON: {error}"),
         })?;
         let mut program = link::load(&json::At::root(&value))?;

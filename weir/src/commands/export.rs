@@ -34,8 +34,8 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let experiment =
-        Experiment::load_with(&console.registry, &args.file, &args.set, args.seed).map_err(Failure::input)?;
+    let experiment = Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, args.seed)
+        .map_err(Failure::input)?;
     let flows = experiment.all_flows().map_err(Failure::input)?;
     let topology = &experiment.topology;
     let endless = flows.iter().filter(|flow| flow.size.is_none()).count();

@@ -22,6 +22,7 @@ use clap::{Parser, Subcommand};
 pub use progress::{interrupted, while_ctrl_c_is_the_childs};
 use std::path::Path;
 use std::sync::Arc;
+use weir_sim::yaml::in_file;
 use weir_switch::Program;
 
 /// Congestion control for data centre fabrics, switch and host, in virtual time.
@@ -112,7 +113,8 @@ fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
             program.display()
         )));
     }
-    Program::from_json(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    let name = path.display().to_string();
+    Program::from_json(&text).map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
 }
 
 #[cfg(test)]

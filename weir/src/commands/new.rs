@@ -19,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   weir new p4 sojourn        a P4 program with one control of its own
   weir new scheme mine       a congestion control scheme and its weir
+  weir new experiment mine   a workload, a topology and a chart, and their weir
 
 The project is a directory of that name; its README.md says what to do with it.";
 
@@ -40,20 +41,35 @@ enum What {
         #[arg(long, value_name = "DIR")]
         weir: Option<PathBuf>,
     },
+    /// Kinds of workloads, topologies and charts in Rust: a crate with a `weir` program that knows them
+    Experiment {
+        /// Name of the crate, and of the directory
+        #[arg(value_parser = name)]
+        name: String,
+
+        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        #[arg(long, value_name = "DIR")]
+        weir: Option<PathBuf>,
+    },
 }
 
 static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/own-p4");
 static P4_INCLUDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/include");
 static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/controls");
 
-/// Name in the project, and content, of each file of the scheme's example. Not a directory: cargo may have built there.
-const SCHEME_EXAMPLE: [(&str, &str); 5] = [
-    ("Cargo.toml", include_str!("../../../examples/own-scheme/Cargo.toml")),
-    ("README.md", include_str!("../../../examples/own-scheme/README.md")),
-    ("join.yaml", include_str!("../../../examples/own-scheme/join.yaml")),
-    ("src/main.rs", include_str!("../../../examples/own-scheme/src/main.rs")),
-    ("src/aimd.rs", include_str!("../../../examples/own-scheme/src/aimd.rs")),
-];
+/// Lists files of an example, name in the project and content. Not a directory: cargo may have built there.
+macro_rules! example {
+    ($folder:literal: $($file:literal),+) => {
+        &[$(($file, include_str!(concat!("../../../examples/", $folder, "/", $file)))),+]
+    };
+}
+
+const SCHEME_EXAMPLE: &[(&str, &str)] =
+    example!("own-scheme": "Cargo.toml", "README.md", "join.yaml", "src/main.rs", "src/aimd.rs");
+const EXPERIMENT_EXAMPLE: &[(&str, &str)] = example!(
+    "own-experiment": "Cargo.toml", "README.md", "ring.yaml",
+    "src/main.rs", "src/shift.rs", "src/ring.rs", "src/finished.rs"
+);
 
 /// Names that are good for a directory, a crate, a scheme and a P4 program.
 fn name(text: &str) -> Result<String, String> {
@@ -69,6 +85,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.what {
         What::P4 { name } => (name, p4(name)?),
         What::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
+        What::Experiment { name, weir } => (name, experiment(name, &source_tree(weir.as_deref())?)),
     };
     let folder = Path::new(name);
     fs::create_dir(folder).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
@@ -130,7 +147,15 @@ fn scheme(name: &str, weir: &Path) -> Vec<File> {
     SCHEME_EXAMPLE.iter().map(|(path, text)| (rename(path), rename(text))).collect()
 }
 
-/// The tree with the crates that the scheme's crate depends on.
+fn experiment(name: &str, weir: &Path) -> Vec<File> {
+    let rename = |text: &str| {
+        text.replace("\"own-experiment\"", &format!("\"{name}\""))
+            .replace("../..", &weir.display().to_string())
+    };
+    EXPERIMENT_EXAMPLE.iter().map(|(path, text)| ((*path).to_owned(), rename(text))).collect()
+}
+
+/// The tree with the crates that the crate depends on.
 fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_weir =
         |path: &&Path| path.join("host/src/scheme.rs").is_file() && path.join("weir/Cargo.toml").is_file();

@@ -73,7 +73,7 @@ what is done, and the same command goes on.";
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let mut plan = list::plan(&console.registry, &args.list, &args.experiments, args.quick, &args.out)?;
+    let mut plan = list::plan(&console.kit, &args.list, &args.experiments, args.quick, &args.out)?;
     if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {
         let ids: Vec<&str> = plan.iter().map(|(section, _)| section.id.as_str()).collect();
         return Err(Failure::Input(format!(

@@ -10,7 +10,7 @@ use crate::sweep::pool;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use weir_host::schemes::Registry;
+use weir_sim::Catalogue;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::Results;
 use weir_units::Bandwidth;
@@ -103,8 +103,11 @@ const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // All files first: a mistake in the last one should not cost the runs before it.
-    let experiments =
-        args.files.iter().map(|file| load(file, args, &console.registry)).collect::<Result<Vec<_>, _>>()?;
+    let experiments = args
+        .files
+        .iter()
+        .map(|file| load(file, args, &console.kit.catalogue))
+        .collect::<Result<Vec<_>, _>>()?;
     if args.out.is_some() && experiments.len() > 1 {
         return Err(Failure::input(
             "--out names one directory, and there are several experiments: run them one by one",
@@ -125,9 +128,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn load(file: &Path, args: &Args, registry: &Registry) -> Result<Experiment, Failure> {
+fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, Failure> {
     let mut experiment =
-        Experiment::load_with(registry, file, &args.set, args.seed).map_err(Failure::input)?;
+        Experiment::load_with(catalogue, file, &args.set, args.seed).map_err(Failure::input)?;
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
@@ -166,7 +169,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
     };
-    let mut described = report::describe(experiment);
+    let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment)?;
     progress::results_are_in(keeper.partial());
@@ -295,6 +298,7 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_sim::workload::Workloads;
 
     fn parse(text: &str) -> Result<Experiment, String> {
         Experiment::parse(text, "help.yaml", "help", &[], None).map_err(|error| error.to_string())
@@ -338,7 +342,7 @@ mod tests {
         }
         keys.extend(expected_keys(&example.replace("observe: {", "observe: {bogus: 1, ")));
         keys.extend(expected_keys(&example.replace("{from: h1,", "{bogus: 1, from: h1,")));
-        for kind in variants(&format!("{example}\nworkload: {{kind: bogus}}\n")) {
+        for (kind, _) in Workloads::builtin().kinds() {
             let workload = format!("{example}\nworkload: {{kind: {kind}, bogus: 1}}\n");
             keys.extend(expected_keys(&workload));
             assert!(FILES.contains(&format!("\n  {kind} ")), "{kind}");

@@ -21,14 +21,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.name {
         None => list(console),
         Some(name) => {
-            let scheme = console.registry.get(name).map_err(Failure::input)?;
+            let scheme = console.kit.catalogue.schemes.get(name).map_err(Failure::input)?;
             show(scheme.as_ref(), console)
         }
     }
 }
 
 fn list(console: &mut Console) -> Result<(), Failure> {
-    let all: Vec<_> = console.registry.schemes().collect();
+    let all: Vec<_> = console.kit.catalogue.schemes.schemes().collect();
     let width = all.iter().map(|scheme| scheme.name().len()).max().unwrap_or(0);
     for scheme in &all {
         writeln!(console.out, "{:width$}  {}", scheme.name(), scheme.about())?;

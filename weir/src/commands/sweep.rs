@@ -95,7 +95,7 @@ Exit status: as of `weir run`.";
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let base =
-        Experiment::load_with(&console.registry, &args.file, &args.set, None).map_err(Failure::input)?;
+        Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, None).map_err(Failure::input)?;
     let in_file = base.spec.sweep.clone().unwrap_or_default();
     let (over, origin) =
         if args.over.is_empty() { (in_file.over, "sweep.over") } else { (args.over.clone(), "--over") };
@@ -118,7 +118,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .iter()
         .zip(&dirs)
         .map(|(cell, name)| Task {
-            registry: console.registry.clone(),
+            kit: console.kit.clone(),
             file: args.file.clone(),
             set: args.set.iter().cloned().chain(grid.overrides(cell)).collect(),
             seed: grid.seed(cell),

@@ -31,7 +31,9 @@ pub fn page(runs: &[Loaded]) -> String {
     } else {
         format!("{} beside {}", names[0], names[1..].join(", "))
     };
-    let sections = figures::sections_as(&merged.results, &merged.looks);
+    let mut sections = figures::sections_as(&merged.results, &merged.looks);
+    let further = runs.first().map_or(&[][..], |first| &first.run.charts);
+    sections.extend(further.iter().filter_map(|chart| chart(&merged.results)));
     let content = html! {
         header {
             h1 { (title) }

@@ -1,10 +1,11 @@
 //! What the report's heading says of an experiment.
 
 use super::{PaperValue, Run, Tables};
+use crate::kit::Chart;
 use weir_sim::experiment::{CsvFile, Experiment};
 
 /// What the report says about an experiment besides its results.
-pub fn describe(experiment: &Experiment) -> Run {
+pub fn describe(experiment: &Experiment, charts: &[Chart]) -> Run {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);
     let pfc = match spec.pfc.on() {
@@ -30,6 +31,7 @@ pub fn describe(experiment: &Experiment) -> Run {
             .map(|(what, value)| (what.to_owned(), value))
             .collect(),
         yaml: experiment.resolved_yaml(),
+        charts: charts.to_vec(),
         tables: Tables {
             flows: asked(CsvFile::Flows),
             queues: asked(CsvFile::Queues),
@@ -59,9 +61,7 @@ pub fn traffic(experiment: &Experiment) -> String {
         1 => Some("1 flow".to_owned()),
         n => Some(format!("{n} flows")),
     };
-    let made = experiment.spec.all_workloads().filter(|(_, workload)| workload.is_lazy());
-    let made = made.map(|(_, workload)| workload.to_string()).filter(|_| experiment.makes_flows());
-    listed.into_iter().chain(made).collect::<Vec<_>>().join("; ")
+    listed.into_iter().chain(experiment.workload_titles().map(str::to_owned)).collect::<Vec<_>>().join("; ")
 }
 
 /// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.

@@ -29,8 +29,9 @@ pub use dir::{DirError, RunDir};
 pub use keeper::Keeper;
 pub use paper::PaperValue;
 
+use crate::kit::Chart;
 use chart::Size;
-use figures::Layout;
+use figures::{Layout, Section};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::{fs, io, path::Path};
@@ -65,12 +66,20 @@ pub struct Run {
     pub addresses: BTreeMap<String, Ipv4Addr>,
     /// Published values to stand beside ours.
     pub paper: Vec<PaperValue>,
+    /// Further sections, after those that come with Weir.
+    pub charts: Vec<Chart>,
 }
 
 impl Run {
     /// What `run.yaml` holds.
     pub fn file(&self) -> String {
         format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
+    }
+
+    /// Returns the sections of the run's charts.
+    pub fn sections(&self, results: &Results) -> Vec<Section> {
+        let further = self.charts.iter().filter_map(|chart| chart(results));
+        figures::sections(results).into_iter().chain(further).collect()
     }
 }
 
@@ -79,7 +88,7 @@ pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join(dir::SUMMARY), summary_json(results)?)?;
     csv::write(dir, run.tables, &run.addresses, results)?;
-    let sections = figures::sections(results);
+    let sections = run.sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
         fs::write(dir.join(format!("{}.svg", figure.file)), figure.picture.svg_file(size))?;

@@ -19,6 +19,7 @@ pub fn run() -> Run {
         yaml: "name: quickstart\nseed: 1\n".into(),
         tables: Tables { flows: true, queues: true, rates: true, pauses: false, fct: false },
         addresses: BTreeMap::new(),
+        charts: Vec::new(),
         paper: vec![
             PaperValue {
                 what: "peak queue at the first hop, fncc over hpcc".into(),

@@ -1,6 +1,7 @@
 //! `docs/results.yaml`: what `weir results` runs, and into which tables it goes.
 
 use crate::console::Failure;
+use crate::kit::Kit;
 use crate::report::paper::PaperValue;
 use crate::report::{self};
 use crate::sweep::grid::Grid;
@@ -9,7 +10,6 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_host::schemes::Registry;
 use weir_sim::experiment::Experiment;
 
 /// The section of experiments that print a paper's numbers and are in no other.
@@ -125,7 +125,7 @@ impl Planned {
 /// Reads the list, adds to it the experiments of `folder` that have numbers of a paper to compare with and are not in
 /// it, and plans every run. `quick` takes the quick forms.
 pub fn plan(
-    registry: &Registry,
+    kit: &Kit,
     list: &Path,
     folder: &Path,
     quick: bool,
@@ -139,7 +139,7 @@ pub fn plan(
         return Err(wrong(format!("the id {} is there twice, give it another", twice.id)));
     }
     sections.extend(
-        others(&sections, folder, registry)
+        others(&sections, folder, kit)
             .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?,
     );
     let mut names = BTreeSet::new();
@@ -151,7 +151,7 @@ pub fn plan(
                 while !names.insert(name.clone()) {
                     name.push('+');
                 }
-                plan_entry(registry, entry, quick, folder, out, name)
+                plan_entry(kit, entry, quick, folder, out, name)
             });
             let planned = planned.collect::<Result<Vec<_>, _>>()?;
             Ok((section, planned))
@@ -160,7 +160,7 @@ pub fn plan(
 }
 
 /// Experiments with numbers to compare that nobody listed.
-fn others(sections: &[Section], folder: &Path, registry: &Registry) -> std::io::Result<Option<Section>> {
+fn others(sections: &[Section], folder: &Path, kit: &Kit) -> std::io::Result<Option<Section>> {
     let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
     let mut files: Vec<String> = fs::read_dir(folder)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -169,7 +169,7 @@ fn others(sections: &[Section], folder: &Path, registry: &Registry) -> std::io::
     files.sort();
     // One that cannot be read is found out by `weir run --check experiments/*.yaml`.
     let tells = |name: &String| {
-        let experiment = Experiment::load_with(registry, &folder.join(name), &[], None);
+        let experiment = Experiment::load_with(&kit.catalogue, &folder.join(name), &[], None);
         experiment.is_ok_and(|it| it.spec.paper.iter().any(|note| note.ours.is_some()))
     };
     let entry = |file: String| Entry { file, quick: Quick::No, ..Entry::default() };
@@ -179,7 +179,7 @@ fn others(sections: &[Section], folder: &Path, registry: &Registry) -> std::io::
 }
 
 fn plan_entry(
-    registry: &Registry,
+    kit: &Kit,
     entry: &Entry,
     quick: bool,
     folder: &Path,
@@ -197,7 +197,8 @@ fn plan_entry(
         _ => {}
     }
     let file = folder.join(&entry.file);
-    let experiment = Experiment::load_with(registry, &file, &entry.set, None).map_err(Failure::input)?;
+    let experiment =
+        Experiment::load_with(&kit.catalogue, &file, &entry.set, None).map_err(Failure::input)?;
     if entry.over.is_empty() {
         entry.over = experiment.spec.sweep.clone().unwrap_or_default().over;
     }
@@ -205,7 +206,7 @@ fn plan_entry(
         Grid::parse(&entry.over).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?;
     let cells = grid.cells();
     let task = |cell| Task {
-        registry: registry.clone(),
+        kit: kit.clone(),
         file: file.clone(),
         set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
         seed: grid.seed(cell),
@@ -213,7 +214,7 @@ fn plan_entry(
         dir: out.join(&name).join(grid.dir_name(cell)),
     };
     let tasks = if left_out { Vec::new() } else { cells.iter().map(task).collect() };
-    let notes = report::describe(&experiment).paper;
+    let notes = report::describe(&experiment, &[]).paper;
     Ok(Planned { name, file, grid, entry, notes, tasks })
 }
 
@@ -228,9 +229,8 @@ mod tests {
     #[test]
     fn the_list_is_sound_in_both_forms() {
         for quick in [false, true] {
-            let plan =
-                plan(&Registry::builtin(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
-                    .unwrap_or_else(|why| panic!("{why:?}"));
+            let plan = plan(&Kit::default(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
+                .unwrap_or_else(|why| panic!("{why:?}"));
             let dirs: Vec<&PathBuf> =
                 plan.iter().flat_map(|(_, p)| p).flat_map(|p| &p.tasks).map(|t| &t.dir).collect();
             let different: BTreeSet<&&PathBuf> = dirs.iter().collect();
@@ -250,13 +250,13 @@ mod tests {
         let list = dir.path().join("list");
         fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, over: ['seed=1..2'], quick: {over: ['seed=1']}}]}\n").unwrap();
         let files = |quick| -> Vec<(String, usize)> {
-            let plan = plan(&Registry::builtin(), &list, dir.path(), quick, Path::new("out")).unwrap();
+            let plan = plan(&Kit::default(), &list, dir.path(), quick, Path::new("out")).unwrap();
             plan.iter().flat_map(|(_, p)| p).map(|p| (p.entry.file.clone(), p.tasks.len())).collect()
         };
         assert_eq!(files(false), [("plain.yaml".to_owned(), 2), ("printed.yaml".to_owned(), 1)]);
         assert_eq!(files(true), [("plain.yaml".to_owned(), 1), ("printed.yaml".to_owned(), 0)]);
         fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, wobble: 1}]}\n").unwrap();
-        let Err(Failure::Input(why)) = plan(&Registry::builtin(), &list, dir.path(), false, Path::new("out"))
+        let Err(Failure::Input(why)) = plan(&Kit::default(), &list, dir.path(), false, Path::new("out"))
         else {
             panic!("a wrong key")
         };

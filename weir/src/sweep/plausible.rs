@@ -152,16 +152,16 @@ fn policy() -> PolicySummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kit::Kit;
     use std::fs;
     use std::path::PathBuf;
-    use weir_host::schemes::Registry;
 
     fn task(dir: &std::path::Path) -> Task {
         let file = dir.join("x.yaml");
         let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
         fs::write(&file, yaml).unwrap();
         Task {
-            registry: Registry::builtin(),
+            kit: Kit::default(),
             file,
             set: Vec::new(),
             seed: None,

@@ -2,6 +2,7 @@
 
 use crate::commands::interrupted;
 use crate::console::{Console, Failure};
+use crate::kit::Kit;
 use crate::report::dir::SUMMARY;
 use crate::report::manifest::{self, Damage, Integrity, MANIFEST};
 use crate::report::{self, Keeper, Run, RunDir};
@@ -15,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use weir_host::schemes::Registry;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::{Part, Summary};
 use weir_sim::{Observer, Progress};
@@ -29,7 +29,7 @@ const STACK_BYTES: usize = 8 << 20;
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The schemes that the file can name.
-    pub registry: Registry,
+    pub kit: Kit,
     /// The experiment's file.
     pub file: PathBuf,
     /// As `--set` takes them.
@@ -48,8 +48,8 @@ impl Task {
         // A run of a sweep is no sweep.
         let mut set = self.set.clone();
         set.push("sweep=null".to_owned());
-        let mut experiment =
-            Experiment::load_with(&self.registry, &self.file, &set, self.seed).map_err(Failure::input)?;
+        let mut experiment = Experiment::load_with(&self.kit.catalogue, &self.file, &set, self.seed)
+            .map_err(Failure::input)?;
         if !self.schemes.is_empty() {
             experiment.retain_schemes(&self.schemes).map_err(Failure::input)?;
         }
@@ -119,7 +119,7 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Failure> {
         let experiment = task.load()?;
         RunDir::at(&task.dir).map_err(Failure::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
-        let run = report::describe(&experiment);
+        let run = report::describe(&experiment, &task.kit.charts);
         Ok(Outcome { order, summary: None, failure: None, kept: false, run })
     };
     tasks.iter().map(outcome).collect()
@@ -173,7 +173,7 @@ pub fn run(
 /// One run; no summary if it was broken off.
 fn one(task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Summary>, Failure> {
     let experiment = task.load()?;
-    let run = report::describe(&experiment);
+    let run = report::describe(&experiment, &task.kit.charts);
     let place = RunDir::at(&task.dir).map_err(Failure::input)?;
     let keeper = Keeper::new(place, &run, &experiment)?;
     let mut eye = Eye { keeper, bar, index, shares: Vec::new() };

@@ -29,7 +29,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let fabric = args.fabric.load()?;
+    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let start = Instant::now();
     let outcomes = block_on(fleet::apply(tasks, args.switches.options()))?;

@@ -27,7 +27,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let fabric = args.fabric.load()?;
+    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()))?;
     let (mut differing, mut steps) = (0, 0);

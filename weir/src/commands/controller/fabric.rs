@@ -15,6 +15,8 @@ use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_sim::artifacts::p4info_beside;
 use weir_sim::experiment::{Entries, EntriesSpec, OffOr, PfcSpec};
+use weir_sim::topologies::Topologies;
+use weir_sim::yaml::{self, Positions, below, in_file};
 
 /// The fabric.
 #[derive(Debug, clap::Args)]
@@ -60,24 +62,24 @@ pub struct Fabric {
 }
 
 impl FabricArgs {
-    /// Reads the file and computes the routes.
-    pub fn load(&self) -> Result<Fabric, Failure> {
+    /// Reads the file, whose topology may be of one of `kinds`, and computes the routes.
+    pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
         let name = self.topology.display();
-        let place = |why: String| Failure::Input(format!("{name}: {why}"));
         let text = read(&self.topology)?;
+        let place = |why: String| Failure::Input(in_file(&name.to_string(), &text, &why));
         let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
         let mut file = match &imported {
             Some(imported) => File::of(imported.topology.clone()),
-            None => File::parse(&text).map_err(place)?,
+            None => File::parse(&text, kinds).map_err(place)?,
         };
         if let TopologySpec::File(TopologyFile { path }) = &file.topology {
             let path = self.topology.parent().unwrap_or(Path::new("")).join(path);
-            let words = |why: String| place(format!("{}: {why}", path.display()));
             let text = read(&path)?;
+            let words = |why: String| Failure::Input(in_file(&path.display().to_string(), &text, &why));
             imported = import(&text).map_err(|error| words(error.to_string()))?;
             file.topology = match &imported {
                 Some(imported) => imported.topology.clone(),
-                None => File::parse(&text).map_err(words)?.topology,
+                None => File::parse(&text, kinds).map_err(words)?.topology,
             };
         }
         for warning in imported.iter().flat_map(|it| &it.warnings) {
@@ -129,8 +131,9 @@ impl ProgramArgs {
 /// A program and its P4Info.
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
-    let place = |why: String| Failure::Input(format!("{}: {why}", p4info.display()));
-    let info = weir_proto::p4info::parse(&read(p4info)?).map_err(|error| place(error.to_string()))?;
+    let text = read(p4info)?;
+    let place = |why: String| Failure::Input(in_file(&p4info.display().to_string(), &text, &why));
+    let info = weir_proto::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
     if !json.trim_start().starts_with('{') {
         return Err(Failure::Input(format!("{}: this is not BMv2 JSON", program.display())));
     }
@@ -173,16 +176,25 @@ fn off() -> OffOr<EcnConfig> {
 }
 
 impl File {
-    fn parse(text: &str) -> Result<File, String> {
-        let words = |error: serde_yaml::Error| error.to_string();
-        let tree: serde_yaml::Value = serde_yaml::from_str(text).map_err(words)?;
-        if tree.get("topology").is_some() {
-            return serde_yaml::from_str(text).map_err(words);
+    fn parse(text: &str, kinds: &Topologies) -> Result<File, String> {
+        let mut tree: serde_yaml::Value = yaml::read(text).map_err(|error| error.to_string())?;
+        let positions = Positions::of(text).map_err(|error| error.to_string())?;
+        let own = |value: &mut serde_yaml::Value, place: &str| {
+            let wrong = |(key, why): (String, String)| positions.error(below(place, &key), why).to_string();
+            kinds.expand(value).map_err(wrong)
+        };
+        if let Some(topology) = tree.get_mut("topology") {
+            return match own(topology, "topology")? {
+                true => yaml::read_value(tree, &positions),
+                false => yaml::read(text),
+            }
+            .map_err(|error| error.to_string());
         }
         if tree.get("kind").is_none() {
             return Err("this is no topology: it has neither `topology:` nor `kind:`".to_owned());
         }
-        Ok(File::of(serde_yaml::from_str(text).map_err(words)?))
+        own(&mut tree, "")?;
+        Ok(File::of(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))
     }
 
     fn of(topology: TopologySpec) -> File {

@@ -40,7 +40,7 @@ enum Format {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let fabric = args.fabric.load()?;
+    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
     let mut plan =
         plan(&fabric.topology, &fabric.routes, &fabric.options, &program.index).map_err(Failure::input)?;

@@ -36,7 +36,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let fabric = args.fabric.load()?;
+    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["port", "link", "packets/s"]);

@@ -36,7 +36,7 @@ pub struct Args {
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let start = Instant::now();
-    let mut fabric = args.fabric.load()?;
+    let mut fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     if args.live {
         fabric.routes = held(args, &fabric)?;
     }

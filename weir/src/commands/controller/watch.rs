@@ -65,7 +65,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             return Err(Failure::Input(format!("{name} {time}: take {least} or more")));
         }
     }
-    let fabric = args.fabric.load()?;
+    let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
     let targets = args.switches.targets(&fabric)?;
     let config =

@@ -163,7 +163,7 @@ fn go(
         _ => Failure::input(error),
     };
     let interface = host.interface().map_err(refused)?;
-    let mut host = host.config(&interface, &console.registry)?;
+    let mut host = host.config(&interface, &console.kit.catalogue.schemes)?;
     host.policy = policy.config(host.base_rtt)?;
     let addr = interface.addr;
     let config = AgentConfig {

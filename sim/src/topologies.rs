@@ -1,0 +1,86 @@
+//! Kinds of topologies of a crate of one's own.
+
+use serde::de::DeserializeOwned;
+use serde_yaml::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use weir_controller::topology::{Custom, TopologySpec};
+
+/// A shape of fabrics. Its fields are the keys of `topology` in an experiment file.
+pub trait TopologyKind: DeserializeOwned + 'static {
+    /// The value of `kind` in an experiment file.
+    const KIND: &'static str;
+    /// What it is, in one line.
+    const ABOUT: &'static str;
+
+    /// Returns every host, switch and link.
+    ///
+    /// # Errors
+    ///
+    /// If the keys describe no fabric.
+    fn fabric(&self) -> Result<Custom, String>;
+}
+
+/// Reads the keys of a kind and returns the fabric; an error has the path of the key, empty for the whole.
+type Read = fn(Value) -> Result<Custom, (String, String)>;
+
+/// Kinds of topologies, beside those that come with Weir.
+#[derive(Clone, Default)]
+pub struct Topologies {
+    kinds: BTreeMap<&'static str, (&'static str, Read)>,
+}
+
+impl Topologies {
+    /// Adds a kind.
+    ///
+    /// # Panics
+    ///
+    /// If there is a kind of that name already.
+    #[must_use]
+    pub fn with<T: TopologyKind>(mut self) -> Topologies {
+        let read: Read = |keys| {
+            let kind: T = serde_path_to_error::deserialize(keys).map_err(|error| {
+                let path = error.path().to_string();
+                (if path == "." { String::new() } else { path }, error.into_inner().to_string())
+            })?;
+            kind.fabric().map_err(|why| (String::new(), why))
+        };
+        let known = self.kinds.insert(T::KIND, (T::ABOUT, read));
+        assert!(known.is_none(), "{} is the kind of two topologies", T::KIND);
+        self
+    }
+
+    /// Returns the name of every kind and one line about it, in alphabetical order.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.kinds.iter().map(|(kind, (about, _))| (*kind, *about))
+    }
+
+    /// Returns whether there is no kind.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// Puts the list of hosts, switches and links in place of a topology of one of these kinds, and returns whether it
+    /// was one.
+    ///
+    /// # Errors
+    ///
+    /// If its keys are wrong: the path of the key, empty for the whole, and why.
+    pub fn expand(&self, topology: &mut Value) -> Result<bool, (String, String)> {
+        let kind = topology.get("kind").and_then(Value::as_str);
+        let Some((_, read)) = kind.and_then(|kind| self.kinds.get(kind)) else { return Ok(false) };
+        let mut keys = topology.clone();
+        if let Value::Mapping(keys) = &mut keys {
+            keys.shift_remove("kind");
+        }
+        let fabric = TopologySpec::Custom(read(keys)?);
+        *topology = serde_yaml::to_value(fabric).map_err(|error| (String::new(), error.to_string()))?;
+        Ok(true)
+    }
+}
+
+impl fmt::Debug for Topologies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.kinds.keys()).finish()
+    }
+}

@@ -1,0 +1,101 @@
+//! `all-to-all`: every host sends a flow to every other.
+
+use super::fabric::{Fabric, Wrong, not_empty, one};
+use super::kind::{Flows, Workload};
+use super::{Arrival, Ended, Source};
+use crate::experiment::SchemeEntry;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::collections::VecDeque;
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::{Bytes, Time};
+
+/// Every host sends a flow to every other, the next when one is done.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AllToAllSpec {
+    /// Payload of each.
+    #[serde_as(as = "AsText")]
+    size: Bytes,
+    /// When the first start.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// Flows of a host at a time.
+    #[serde(default = "one")]
+    parallel: u32,
+    /// The hosts that take part.
+    #[serde(default)]
+    hosts: Option<String>,
+    /// Scheme of their senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for AllToAllSpec {
+    const KIND: &'static str = "all-to-all";
+    const ABOUT: &'static str = "every host sends a flow to every other, the next when one is done";
+
+    fn title(&self) -> String {
+        format!("all to all with {}", self.size)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        vec![&mut self.start]
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("hosts", self.hosts.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        fabric.within(self.start, None)?;
+        let hosts = self.senders(fabric)?;
+        if hosts.len() < 2 || self.parallel == 0 {
+            return Err(Wrong::new("", "two hosts or more have one flow or more at a time"));
+        }
+        let (size, start) = (not_empty("size", self.size)?, self.start);
+        let each = (self.parallel as usize).min(hosts.len() - 1);
+        Ok(Flows::made(move |_| {
+            let ready = (0..each).flat_map(|_| 0..hosts.len()).map(|host| (start, host)).collect();
+            AllToAll { size, begun: vec![0; hosts.len()], hosts: hosts.clone(), ready }
+        }))
+    }
+}
+
+/// The n-th flow of a host goes to the n-th host after it, so that no host receives from all at once.
+struct AllToAll {
+    size: Bytes,
+    hosts: Vec<HostIx>,
+    /// Flows that each has begun.
+    begun: Vec<usize>,
+    ready: VecDeque<(Time, usize)>,
+}
+
+impl Source for AllToAll {
+    fn due(&self) -> Option<Time> {
+        self.ready.front().map(|(time, _)| *time)
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        let (start, host) = self.ready.pop_front()?;
+        self.begun[host] += 1;
+        let to = self.hosts[(host + self.begun[host]) % self.hosts.len()];
+        Some(Arrival { tag: host as u32, ..Arrival::new(self.hosts[host], to, start, self.size) })
+    }
+
+    fn finished(&mut self, flow: Ended, now: Time) {
+        let host = flow.tag as usize;
+        // One that is ready to begin counts as begun.
+        let waiting = self.ready.iter().filter(|(_, other)| *other == host).count();
+        if self.begun[host] + waiting < self.hosts.len() - 1 {
+            self.ready.push_back((now, host));
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,116 @@
+//! `back-to-back`: every host always has a flow under way.
+
+use super::fabric::{self, Fabric, Pairs, Wrong, one};
+use super::kind::{Flows, Workload};
+use super::sizes::{Sizes, SizesSpec};
+use super::{Arrival, Ended, Source};
+use crate::experiment::SchemeEntry;
+use crate::rng::Stream;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::Time;
+
+/// Every host always has a flow under way to a host drawn anew: when one is done the next starts (AMP §5.3).
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BackToBackSpec {
+    /// Payload of each.
+    sizes: SizesSpec,
+    /// Flows of a host at a time.
+    #[serde(default = "one")]
+    parallel: u32,
+    /// When the first start.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// No flow starts later; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    stop: Option<Time>,
+    /// Largest number of flows.
+    #[serde(default)]
+    count: Option<u64>,
+    /// Hosts that send; absent: all.
+    #[serde(default)]
+    from: Option<String>,
+    /// Hosts that receive; absent: all.
+    #[serde(default)]
+    to: Option<String>,
+    /// Scheme of the senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for BackToBackSpec {
+    const KIND: &'static str = "back-to-back";
+    const ABOUT: &'static str = "every host always has a flow under way: when one is done the next starts";
+
+    fn title(&self) -> String {
+        format!("back to back with {}", self.sizes)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        [&mut self.start].into_iter().chain(&mut self.stop).collect()
+    }
+    fn locate(&mut self, base: &Path) {
+        self.sizes.locate(base);
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("from", self.from.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let sizes = fabric::sizes("sizes", &self.sizes)?;
+        let within = fabric.within(self.start, self.stop)?;
+        let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let (left, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
+        Ok(Flows::made(move |streams| {
+            let streams: Vec<_> = pairs.from.iter().map(|&host| (host, streams.of_host(host))).collect();
+            let ready = (0..parallel).flat_map(|_| 0..streams.len()).map(|i| (within.start, i)).collect();
+            let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
+            BackToBack { sizes, stop: within.end, left, pairs, streams, ready }
+        }))
+    }
+}
+
+/// Every sender always has the same number of flows under way.
+struct BackToBack {
+    sizes: Arc<Sizes>,
+    stop: Time,
+    left: u64,
+    pairs: Pairs,
+    streams: Vec<(HostIx, Stream)>,
+    ready: VecDeque<(Time, usize)>,
+}
+
+impl Source for BackToBack {
+    fn due(&self) -> Option<Time> {
+        let (time, _) = self.ready.front().filter(|_| self.left > 0)?;
+        (*time < self.stop).then_some(*time)
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        self.due()?;
+        let (start, i) = self.ready.pop_front()?;
+        self.left -= 1;
+        let (from, stream) = &mut self.streams[i];
+        let size = self.sizes.draw(stream);
+        let to = self.pairs.peer(*from, stream);
+        Some(Arrival { tag: i as u32, ..Arrival::new(*from, to, start, size) })
+    }
+
+    fn finished(&mut self, flow: Ended, now: Time) {
+        self.ready.push_back((now, flow.tag as usize));
+    }
+
+    fn is_closed(&self) -> bool {
+        true
+    }
+}

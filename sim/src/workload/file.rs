@@ -1,0 +1,71 @@
+//! `file`: the flows of a file in the HPCC simulator's format.
+
+use super::fabric::{Fabric, Wrong, one};
+use super::flow_file::{self, FileFlow};
+use super::kind::{Flows, Workload};
+use super::{Arrival, Source};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use weir_units::Time;
+
+/// The flows of a file in the HPCC simulator's format.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowFile {
+    /// Where it is, relative to the directory of the experiment file.
+    path: String,
+    /// Factor by which its times are multiplied.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    stretch: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+fn is_one(stretch: &u32) -> bool {
+    *stretch == 1
+}
+
+impl Workload for FlowFile {
+    const KIND: &'static str = "file";
+    const ABOUT: &'static str = "the flows of a file in the HPCC simulator's format";
+
+    fn title(&self) -> String {
+        format!("flows of {}", self.path)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        Vec::new()
+    }
+    fn stretch(&mut self, times: f64) {
+        self.stretch = (f64::from(self.stretch) * times).round() as u32;
+    }
+    fn locate(&mut self, base: &Path) {
+        self.path = base.join(&self.path).display().to_string();
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let wrong = |why: String| Wrong::new("path", format!("{}: {why}", self.path));
+        let text = std::fs::read_to_string(&self.path).map_err(|error| wrong(error.to_string()))?;
+        let flows: Arc<[FileFlow]> = flow_file::read(fabric.topology, &text).map_err(wrong)?.into();
+        let stretch = self.stretch;
+        Ok(Flows::made(move |_| Replay { flows: Arc::clone(&flows), stretch, next: 0 }))
+    }
+}
+
+/// Flows of a list.
+struct Replay {
+    flows: Arc<[FileFlow]>,
+    stretch: u32,
+    next: usize,
+}
+
+impl Source for Replay {
+    fn due(&self) -> Option<Time> {
+        self.flows.get(self.next).map(|flow| flow.start * u64::from(self.stretch))
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        let start = self.due()?;
+        let FileFlow { from, to, incast, size, .. } = self.flows[self.next];
+        self.next += 1;
+        Some(Arrival { incast, ..Arrival::new(from, to, start, size) })
+    }
+}

@@ -1,0 +1,270 @@
+//! `incast`: many hosts send to one.
+
+use super::fabric::{self, Fabric, Wrong};
+use super::kind::{Flows, ListedFlow, Workload};
+use super::sizes::{Sizes, SizesSpec};
+use super::{Arrival, Source};
+use crate::experiment::SchemeEntry;
+use crate::rng::Stream;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::topology::{AsText, HostIx};
+use weir_host::nearest::did_you_mean;
+use weir_host::wire::MAX_ANNOUNCED;
+use weir_units::{Ratio, Time};
+
+/// Many hosts send to one: once, the first hosts of the topology; or again and again, hosts drawn anew each time.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Incast {
+    /// Receiving host; absent: drawn anew each time.
+    #[serde(default)]
+    to: Option<String>,
+    /// Number of senders.
+    senders: u32,
+    /// Payload of each flow.
+    size: SizesSpec,
+    /// When the first starts.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// Time between two starts of an incast.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    interval: Time,
+    /// Each flow starts later by a random time below this.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    jitter: Time,
+    /// Time from one incast to the next.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    every: Option<Time>,
+    /// Instead of `every`: incasts at random times, whose payload is this share of what all hosts' links carry.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    load: Option<Ratio>,
+    /// No incast begins later; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    stop: Option<Time>,
+    /// Largest number of incasts.
+    #[serde(default)]
+    count: Option<u64>,
+    /// Hosts that may send; absent: all.
+    #[serde(default)]
+    from: Option<String>,
+    /// The first flow of an incast announces the others' senders (Dart's look-ahead).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    announce: bool,
+    /// Scheme of the senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for Incast {
+    const KIND: &'static str = "incast";
+    const ABOUT: &'static str = "many hosts send to one, once or again and again";
+
+    fn title(&self) -> String {
+        format!("incasts of {} with {}", self.senders, self.size)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        let own = [&mut self.start, &mut self.interval, &mut self.jitter];
+        own.into_iter().chain(&mut self.every).chain(&mut self.stop).collect()
+    }
+    fn locate(&mut self, base: &Path) {
+        self.size.locate(base);
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("from", self.from.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        match &self.to {
+            Some(to) if self.every.is_none() && self.load.is_none() && self.from.is_none() => {
+                self.once(fabric, to)
+            }
+            _ => self.repeated(fabric),
+        }
+    }
+}
+
+impl Incast {
+    /// Returns the flows of one incast from the first hosts of the topology.
+    fn once(&self, fabric: &Fabric<'_>, to: &str) -> Result<Flows, Wrong> {
+        let topology = fabric.topology;
+        let receiver = topology.host_named(to).ok_or_else(|| {
+            let meant = did_you_mean(to, topology.hosts.iter().map(|host| host.name.as_str()));
+            Wrong::new("to", format!("host \"{to}\" is not declared{meant}"))
+        })?;
+        let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
+        let chosen = others.get(..self.senders as usize).filter(|chosen| !chosen.is_empty());
+        let Some(chosen) = chosen else {
+            let why = format!("the topology has {} hosts beside {to}", others.len());
+            return Err(Wrong::new("senders", why));
+        };
+        let sizes = fabric::sizes("size", &self.size)?;
+        let mut stream = Stream::new(fabric.seed, "incast");
+        let flow = |(&from, i)| {
+            let late = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
+            let size = Some(sizes.draw(&mut stream));
+            ListedFlow {
+                from,
+                to: receiver,
+                start: self.start + self.interval * i + late,
+                size,
+                incast: true,
+            }
+        };
+        Ok(Flows::Listed(chosen.iter().zip(0..).map(flow).collect()))
+    }
+
+    /// Returns incasts that begin again and again.
+    fn repeated(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let from = self.senders(fabric)?;
+        let to = fabric.hosts("to", self.to.as_deref())?;
+        let others = from.iter().filter(|&&host| to != [host]).count();
+        // Of several receivers one may be among the senders, and is left out.
+        let room = if to.len() == 1 { others } else { others.saturating_sub(1) };
+        if self.senders == 0 || self.senders as usize > room {
+            return Err(Wrong::new("senders", format!("there are 1 to {room} to choose from")));
+        }
+        let sizes = fabric::sizes("size", &self.size)?;
+        let gap = match (self.every, self.load) {
+            (Some(_), Some(_)) => return Err(fabric::twice()),
+            (Some(every), None) => Gap::Fixed(fabric::period(every)?),
+            (None, Some(share)) => {
+                let hosts = fabric.topology.host_ixs();
+                let all: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
+                Gap::Mean(sizes.mean() * f64::from(self.senders) / (fabric::load(share)? * all))
+            }
+            (None, None) => Gap::Fixed(Time::MAX),
+        };
+        let bytes = 2 + 2 * u64::from(self.senders);
+        if self.announce && (self.senders as usize > MAX_ANNOUNCED || sizes.least().get() < bytes) {
+            let why = format!("a list of {} does not fit into the first packet", self.senders);
+            return Err(Wrong::new("announce", why));
+        }
+        let rule = Rule {
+            from,
+            to,
+            senders: self.senders as usize,
+            sizes,
+            gap,
+            interval: self.interval,
+            jitter: self.jitter,
+            within: fabric.within(self.start, self.stop)?,
+            announce: self.announce,
+        };
+        let count = self.count.unwrap_or(u64::MAX);
+        Ok(Flows::made(move |streams| Incasts::new(rule.clone(), count, streams.named("incasts"))))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    from: Vec<HostIx>,
+    to: Vec<HostIx>,
+    senders: usize,
+    sizes: Arc<Sizes>,
+    gap: Gap,
+    interval: Time,
+    jitter: Time,
+    within: Range<Time>,
+    announce: bool,
+}
+
+/// Time from one incast to the next.
+#[derive(Clone, Copy, Debug)]
+enum Gap {
+    Fixed(Time),
+    /// Seconds on average, exponentially distributed.
+    Mean(f64),
+}
+
+impl Gap {
+    fn draw(self, stream: &mut Stream) -> Time {
+        match self {
+            Gap::Fixed(time) => time,
+            Gap::Mean(seconds) => Time::from_secs_f64(seconds * stream.exponential()),
+        }
+    }
+}
+
+/// Incasts, one after the other; those of long jitter may overlap.
+struct Incasts {
+    rule: Rule,
+    stream: Stream,
+    /// When the next incast begins.
+    next: Option<Time>,
+    /// Flows of those that have begun, by start.
+    begun: VecDeque<Arrival>,
+    left: u64,
+}
+
+impl Incasts {
+    fn new(rule: Rule, left: u64, mut stream: Stream) -> Incasts {
+        let first = match rule.gap {
+            Gap::Fixed(_) => rule.within.start,
+            gap @ Gap::Mean(_) => rule.within.start + gap.draw(&mut stream),
+        };
+        let next = (left > 0 && first < rule.within.end).then_some(first);
+        let mut incasts = Incasts { rule, stream, next, begun: VecDeque::new(), left };
+        incasts.begin();
+        incasts
+    }
+
+    /// Begins incasts as long as one may have a flow before the first that is there.
+    fn begin(&mut self) {
+        while let Some(at) = self.next.filter(|&at| self.begun.front().is_none_or(|flow| at <= flow.start)) {
+            self.left -= 1;
+            self.gather(at);
+            let next = at.saturating_add(self.rule.gap.draw(&mut self.stream));
+            self.next = (self.left > 0 && next < self.rule.within.end).then_some(next);
+        }
+    }
+
+    /// Adds the flows of one incast.
+    fn gather(&mut self, at: Time) {
+        let Rule { from, to, senders, interval, jitter, announce, .. } = &self.rule;
+        let stream = &mut self.stream;
+        let to = to[stream.below(to.len() as u64) as usize];
+        // The beginning of a random order of the possible senders.
+        let mut others: Vec<HostIx> = from.iter().copied().filter(|&host| host != to).collect();
+        for i in 0..*senders {
+            let other = i + stream.below((others.len() - i) as u64) as usize;
+            others.swap(i, other);
+        }
+        others.truncate(*senders);
+        for (i, &from) in (0..).zip(&others) {
+            let late =
+                if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
+            let announces = if *announce && i == 0 { others.clone() } else { Vec::new() };
+            let size = self.rule.sizes.draw(stream);
+            let start = at + *interval * i + late;
+            self.begun.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
+        }
+        self.begun.make_contiguous().sort_by_key(|flow| flow.start); // stable
+    }
+}
+
+impl Source for Incasts {
+    fn due(&self) -> Option<Time> {
+        self.begun.front().map(|flow| flow.start)
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        let flow = self.begun.pop_front();
+        self.begin();
+        flow
+    }
+}

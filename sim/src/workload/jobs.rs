@@ -1,0 +1,190 @@
+//! `jobs`: barrier-synchronised reads.
+
+use super::fabric::{Fabric, Wrong, not_empty};
+use super::kind::{Flows, Workload};
+use super::{Arrival, Ended, Source};
+use crate::experiment::SchemeEntry;
+use crate::rng::Stream;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::{Bytes, Time};
+
+/// Barrier-synchronised reads (AMP §5.3): a client asks servers, all answer, and when the last byte is there the
+/// next job begins with others.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobsSpec {
+    /// Jobs at a time.
+    jobs: u32,
+    /// Servers of a job.
+    servers: u32,
+    /// Payload of a request.
+    #[serde_as(as = "AsText")]
+    request: Bytes,
+    /// Payload of an answer.
+    #[serde_as(as = "AsText")]
+    response: Bytes,
+    /// When the first begin.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// No job begins later; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    stop: Option<Time>,
+    /// Largest number of jobs.
+    #[serde(default)]
+    count: Option<u64>,
+    /// Hosts that are clients and servers; absent: all.
+    #[serde(default)]
+    hosts: Option<String>,
+    /// Scheme of their senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for JobsSpec {
+    const KIND: &'static str = "jobs";
+    const ABOUT: &'static str = "clients ask servers, and begin the next job when all have answered";
+
+    fn title(&self) -> String {
+        format!("{} jobs of {} servers with {}", self.jobs, self.servers, self.response)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        [&mut self.start].into_iter().chain(&mut self.stop).collect()
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("hosts", self.hosts.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let hosts = self.senders(fabric)?;
+        if self.jobs == 0 || self.servers == 0 || self.servers as usize >= hosts.len() {
+            let why = format!("a client and its servers are among {} hosts", hosts.len());
+            return Err(Wrong::new("servers", why));
+        }
+        let rule = Rule {
+            jobs: self.jobs,
+            servers: self.servers as usize,
+            request: not_empty("request", self.request)?,
+            response: not_empty("response", self.response)?,
+            within: fabric.within(self.start, self.stop)?,
+            hosts,
+        };
+        let count = self.count.unwrap_or(u64::MAX);
+        Ok(Flows::made(move |streams| Jobs::new(rule.clone(), count, streams.named("jobs"))))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    jobs: u32,
+    servers: usize,
+    request: Bytes,
+    response: Bytes,
+    within: Range<Time>,
+    hosts: Vec<HostIx>,
+}
+
+/// A job under way.
+struct Job {
+    client: HostIx,
+    began: Time,
+    answers_missing: usize,
+}
+
+/// Jobs of requests and answers.
+struct Jobs {
+    rule: Rule,
+    stream: Stream,
+    left: u64,
+    /// By number; flows of job `n` have the tags `2n` for a request and `2n + 1` for an answer.
+    running: BTreeMap<u32, Job>,
+    ready: VecDeque<Arrival>,
+    /// When the next may begin, one entry for each.
+    free: VecDeque<Time>,
+    begun: u32,
+    times: Vec<Time>,
+}
+
+impl Jobs {
+    fn new(rule: Rule, left: u64, stream: Stream) -> Jobs {
+        let free = (0..rule.jobs).map(|_| rule.within.start).collect();
+        let mut jobs = Jobs {
+            rule,
+            stream,
+            left,
+            running: BTreeMap::new(),
+            ready: VecDeque::new(),
+            free,
+            begun: 0,
+            times: Vec::new(),
+        };
+        jobs.begin();
+        jobs
+    }
+
+    fn begin(&mut self) {
+        while let Some(now) = self.free.pop_front() {
+            if self.left == 0 || now >= self.rule.within.end {
+                continue;
+            }
+            self.left -= 1;
+            let mut hosts = self.rule.hosts.clone();
+            for i in 0..=self.rule.servers {
+                let other = i + self.stream.below((hosts.len() - i) as u64) as usize;
+                hosts.swap(i, other);
+            }
+            let number = self.begun;
+            self.begun = self.begun.wrapping_add(1) & (u32::MAX >> 1);
+            for &server in &hosts[1..=self.rule.servers] {
+                let request = Arrival::new(hosts[0], server, now, self.rule.request);
+                self.ready.push_back(Arrival { tag: number << 1, ..request });
+            }
+            let job = Job { client: hosts[0], began: now, answers_missing: self.rule.servers };
+            self.running.insert(number, job);
+        }
+    }
+}
+
+impl Source for Jobs {
+    fn due(&self) -> Option<Time> {
+        self.ready.front().map(|flow| flow.start)
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        self.ready.pop_front()
+    }
+
+    fn received(&mut self, flow: Ended, now: Time) {
+        let number = flow.tag >> 1;
+        let Some(job) = self.running.get_mut(&number) else { return };
+        if flow.tag & 1 == 0 {
+            let answer = Arrival::new(flow.to, job.client, now, self.rule.response);
+            self.ready.push_back(Arrival { tag: flow.tag | 1, ..answer });
+            return;
+        }
+        job.answers_missing -= 1;
+        if job.answers_missing == 0 {
+            self.times.push(now.saturating_sub(job.began));
+            self.running.remove(&number);
+            self.free.push_back(now);
+            self.begin();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        true
+    }
+
+    fn job_times(&self) -> &[Time] {
+        &self.times
+    }
+}

@@ -1,0 +1,229 @@
+//! Kinds of workloads: what one is ([`Workload`]), which there are ([`Workloads`]), and one of an experiment file
+//! ([`WorkloadSpec`]).
+
+use super::fabric::{Fabric, Streams, Wrong};
+use super::{Arrival, Source};
+use crate::experiment::SchemeEntry;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_yaml::{Mapping, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::topology::HostIx;
+use weir_host::nearest::did_you_mean;
+use weir_units::{Bytes, Time};
+
+/// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
+///
+/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-workload.md` has a whole one.
+pub trait Workload: Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The value of `kind` in an experiment file.
+    const KIND: &'static str;
+    /// What it does, in one line.
+    const ABOUT: &'static str;
+
+    /// Describes one workload in a few words, for reports.
+    fn title(&self) -> String {
+        Self::KIND.to_owned()
+    }
+
+    /// Returns every time among its keys. A scale model multiplies them.
+    fn times_mut(&mut self) -> Vec<&mut Time>;
+
+    /// Takes `times` as long, beyond what [`times_mut`](Workload::times_mut) returns.
+    fn stretch(&mut self, _times: f64) {}
+
+    /// Resolves the names of files against the directory `base`.
+    fn locate(&mut self, _base: &Path) {}
+
+    /// Returns the scheme of its senders, if it has one of its own.
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        None
+    }
+
+    /// Returns the hosts that send with a scheme of the workload's own.
+    ///
+    /// # Errors
+    ///
+    /// If a key names hosts that do not exist.
+    fn senders(&self, _fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        Ok(Vec::new())
+    }
+
+    /// Checks the keys against a fabric and returns the flows.
+    ///
+    /// # Errors
+    ///
+    /// If a key has a value that makes no sense. The error names the key.
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
+}
+
+/// Where the flows of a workload come from.
+pub enum Flows {
+    /// They are known before the run.
+    Listed(Vec<ListedFlow>),
+    /// A source makes them as time goes on.
+    Made(MakeSource),
+}
+
+/// Makes the source of a workload's flows anew, for each scheme of a run.
+pub type MakeSource = Arc<dyn Fn(&Streams) -> Box<dyn Source> + Send + Sync>;
+
+impl Flows {
+    /// Returns flows that the sources of `make` make.
+    pub fn made<S: Source + 'static>(make: impl Fn(&Streams) -> S + Send + Sync + 'static) -> Flows {
+        Flows::Made(Arc::new(move |streams| Box::new(make(streams))))
+    }
+}
+
+/// A flow that is known before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedFlow {
+    /// Sender.
+    pub from: HostIx,
+    /// Receiver.
+    pub to: HostIx,
+    /// When it starts.
+    pub start: Time,
+    /// Payload; `None` sends until the end of the run.
+    pub size: Option<Bytes>,
+    /// Whether it is part of an incast.
+    pub incast: bool,
+}
+
+impl Arrival {
+    /// Returns a flow that announces no sender, is not part of an incast, and has the tag 0.
+    pub fn new(from: HostIx, to: HostIx, start: Time, size: Bytes) -> Arrival {
+        Arrival { from, to, start, size, announces: Vec::new(), incast: false, tag: 0 }
+    }
+}
+
+/// A [`Workload`] whose type is not known.
+pub(crate) trait AnyWorkload {
+    fn title(&self) -> String;
+    fn keys(&self) -> Mapping;
+    fn times_mut(&mut self) -> Vec<&mut Time>;
+    fn stretch(&mut self, times: f64);
+    fn locate(&mut self, base: &Path);
+    fn scheme(&self) -> Option<SchemeEntry>;
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry>;
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong>;
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
+}
+
+impl<W: Workload> AnyWorkload for W {
+    fn title(&self) -> String {
+        Workload::title(self)
+    }
+    fn keys(&self) -> Mapping {
+        match serde_yaml::to_value(self) {
+            Ok(Value::Mapping(keys)) => keys,
+            // A type without fields has no keys.
+            _ => Mapping::new(),
+        }
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        Workload::times_mut(self)
+    }
+    fn stretch(&mut self, times: f64) {
+        Workload::stretch(self, times);
+    }
+    fn locate(&mut self, base: &Path) {
+        Workload::locate(self, base);
+    }
+    fn scheme(&self) -> Option<SchemeEntry> {
+        Workload::scheme_mut(&mut self.clone()).cloned()
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        Workload::scheme_mut(self)
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        Workload::senders(self, fabric)
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        Workload::flows(self, fabric)
+    }
+}
+
+/// A workload of an experiment file: its kind and the keys of that kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkloadSpec {
+    /// The kind's name.
+    pub kind: String,
+    /// The keys and values, as the file has them.
+    #[serde(flatten)]
+    pub keys: Mapping,
+}
+
+/// The path of a key of a workload, empty for the whole, and what is wrong with it.
+pub(crate) type KeyError = (String, String);
+
+/// A kind that is registered.
+#[derive(Clone, Copy)]
+struct Entry {
+    about: &'static str,
+    read: fn(Value) -> Result<Box<dyn AnyWorkload>, serde_path_to_error::Error<serde_yaml::Error>>,
+}
+
+/// The kinds of workloads that experiment files can name.
+#[derive(Clone, Default)]
+pub struct Workloads {
+    kinds: BTreeMap<&'static str, Entry>,
+}
+
+impl Workloads {
+    /// Adds a kind.
+    ///
+    /// # Panics
+    ///
+    /// If there is a kind of that name already.
+    #[must_use]
+    pub fn with<W: Workload>(mut self) -> Workloads {
+        let read = |keys| -> Result<Box<dyn AnyWorkload>, _> {
+            serde_path_to_error::deserialize::<_, W>(keys).map(|it| Box::new(it) as Box<dyn AnyWorkload>)
+        };
+        let known = self.kinds.insert(W::KIND, Entry { about: W::ABOUT, read });
+        assert!(known.is_none(), "{} is the kind of two workloads", W::KIND);
+        self
+    }
+
+    /// Returns the name of every kind and one line about it, in alphabetical order.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.kinds.iter().map(|(kind, entry)| (*kind, entry.about))
+    }
+
+    /// Reads the keys of a workload as its kind demands.
+    pub(crate) fn read(&self, spec: &WorkloadSpec) -> Result<Box<dyn AnyWorkload>, KeyError> {
+        let Some(entry) = self.kinds.get(spec.kind.as_str()) else {
+            let names: Vec<&str> = self.kinds.keys().copied().collect();
+            let meant = did_you_mean(&spec.kind, names.iter().copied());
+            let why =
+                format!("there is no kind \"{}\" of workloads, only {}{meant}", spec.kind, names.join(", "));
+            return Err(("kind".to_owned(), why));
+        };
+        (entry.read)(Value::Mapping(spec.keys.clone())).map_err(|error| {
+            let path = error.path().to_string();
+            (if path == "." { String::new() } else { path }, error.into_inner().to_string())
+        })
+    }
+
+    /// Changes a workload. Keys that it leaves out get their defaults.
+    pub(crate) fn edit(
+        &self,
+        spec: &mut WorkloadSpec,
+        change: impl FnOnce(&mut dyn AnyWorkload),
+    ) -> Result<(), KeyError> {
+        let mut workload = self.read(spec)?;
+        change(&mut *workload);
+        spec.keys = workload.keys();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Workloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.kinds.keys()).finish()
+    }
+}

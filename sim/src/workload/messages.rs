@@ -1,0 +1,71 @@
+//! `messages`: messages of one size at random times.
+
+use super::fabric::{Fabric, Wrong};
+use super::kind::{Flows, ListedFlow, Workload};
+use crate::rng::{mix, stream_seed};
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::{Bytes, Ratio, Time};
+
+/// Every host sends messages of one size to hosts drawn anew for each, at random times: a Poisson process whose
+/// number of arrivals is given.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Messages {
+    /// Payload of each.
+    #[serde_as(as = "AsText")]
+    size: Bytes,
+    /// Payload that a host sends, as a share of what its link can carry.
+    #[serde_as(as = "AsText")]
+    load: Ratio,
+    /// Start of the first possible message.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// No message starts later; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    stop: Option<Time>,
+}
+
+impl Workload for Messages {
+    const KIND: &'static str = "messages";
+    const ABOUT: &'static str = "messages of one size, at random times and to random hosts";
+
+    fn title(&self) -> String {
+        format!("messages of {} at {}", self.size, self.load)
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        [&mut self.start].into_iter().chain(&mut self.stop).collect()
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let stop = self.stop.unwrap_or(fabric.duration).min(fabric.duration);
+        if self.size == Bytes::ZERO || self.start >= stop {
+            return Err(Wrong::new("", "messages have a size, and a time to start in"));
+        }
+        if self.load.get() > 1.0 {
+            return Err(Wrong::new("load", format!("{} is more than a link carries", self.load)));
+        }
+        let stream = stream_seed(fabric.seed, "messages");
+        let span = stop - self.start;
+        let hosts = fabric.topology.hosts.len() as u64;
+        let mut drawn = 0u64;
+        let mut draw = || {
+            drawn += 1;
+            mix(stream ^ drawn)
+        };
+        let mut all = Vec::new();
+        for from in fabric.topology.host_ixs() {
+            let bytes = fabric.rate(from).bytes_in(span).as_f64();
+            for _ in 0..(bytes * self.load.get() / self.size.as_f64()) as usize {
+                let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
+                let start = self.start + Time::from_ps(draw() % span.as_ps());
+                all.push(ListedFlow { from, to, start, size: Some(self.size), incast: false });
+            }
+        }
+        Ok(Flows::Listed(all))
+    }
+}

@@ -1,0 +1,92 @@
+//! `permutation`: every host sends to one other and receives from one other.
+
+use super::fabric::{Fabric, Wrong};
+use super::kind::{Flows, ListedFlow, Workload};
+use crate::experiment::SchemeEntry;
+use crate::rng::{mix, stream_seed};
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::{Bytes, Time};
+
+/// Every host sends to one other and receives from one other, drawn from the seed.
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Permutation {
+    /// Payload per flow; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    size: Option<Bytes>,
+    /// When all of them start.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// The hosts that take part.
+    #[serde(default)]
+    hosts: Option<String>,
+    /// Scheme of their senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for Permutation {
+    const KIND: &'static str = "permutation";
+    const ABOUT: &'static str = "every host sends to one other and receives from one other";
+
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        vec![&mut self.start]
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("hosts", self.hosts.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let hosts = self.senders(fabric)?;
+        if hosts.len() < 2 {
+            return Err(Wrong::new("hosts", "it needs two hosts or more"));
+        }
+        let flow = |(from, to): (usize, usize)| ListedFlow {
+            from: hosts[from],
+            to: hosts[to],
+            start: self.start,
+            size: self.size,
+            incast: false,
+        };
+        Ok(Flows::Listed(permutation(hosts.len(), fabric.seed).into_iter().enumerate().map(flow).collect()))
+    }
+}
+
+/// Returns the successor of each host in a random cyclic order, so that no host sends to itself.
+fn permutation(count: usize, seed: u64) -> Vec<usize> {
+    let stream = stream_seed(seed, "permutation");
+    let mut order: Vec<usize> = (0..count).collect();
+    for i in (1..count).rev() {
+        order.swap(i, (mix(stream ^ i as u64) % (i as u64 + 1)) as usize);
+    }
+    let mut successor = vec![0; count];
+    for (i, &host) in order.iter().enumerate() {
+        successor[host] = order[(i + 1) % count];
+    }
+    successor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permutation_sends_from_and_to_every_host_once() {
+        for count in [2, 3, 128] {
+            let successor = permutation(count, 1);
+            let mut targets = successor.clone();
+            targets.sort_unstable();
+            assert_eq!(targets, (0..count).collect::<Vec<_>>());
+            assert!(successor.iter().enumerate().all(|(from, to)| from != *to));
+        }
+        assert_ne!(permutation(16, 1), permutation(16, 2));
+    }
+}

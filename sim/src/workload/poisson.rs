@@ -1,0 +1,149 @@
+//! `poisson`: flows at random times, as the HPCC simulator's traffic_gen.py makes them.
+
+use super::fabric::{self, Fabric, Pairs, Wrong};
+use super::kind::{Flows, Workload};
+use super::sizes::{Sizes, SizesSpec};
+use super::{Arrival, Source};
+use crate::experiment::SchemeEntry;
+use crate::rng::Stream;
+use serde::{Deserialize, Serialize};
+use serde_with::{serde_as, skip_serializing_none};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::topology::{AsText, HostIx};
+use weir_units::{Ratio, Time};
+
+/// Every host sends flows to hosts drawn anew for each, as the HPCC simulator's traffic_gen.py (`schemes.md` §16).
+#[serde_as]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoissonSpec {
+    /// Payload of each.
+    sizes: SizesSpec,
+    /// Payload that a host sends, as a share of what its link can carry.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    load: Option<Ratio>,
+    /// Instead of `load`: mean time between two flows of a host. It may be more than a link carries.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    every: Option<Time>,
+    /// Start of the first possible flow.
+    #[serde_as(as = "AsText")]
+    #[serde(default)]
+    start: Time,
+    /// No flow starts later; absent: until the end of the run.
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default)]
+    stop: Option<Time>,
+    /// Largest number of flows.
+    #[serde(default)]
+    count: Option<u64>,
+    /// Hosts that send; absent: all.
+    #[serde(default)]
+    from: Option<String>,
+    /// Hosts that receive; absent: all.
+    #[serde(default)]
+    to: Option<String>,
+    /// Scheme of the senders, instead of the run's.
+    #[serde(default)]
+    scheme: Option<SchemeEntry>,
+}
+
+impl Workload for PoissonSpec {
+    const KIND: &'static str = "poisson";
+    const ABOUT: &'static str = "flows at random times and to random hosts";
+
+    fn title(&self) -> String {
+        let PoissonSpec { sizes, load, every, .. } = self;
+        match (load, every) {
+            (Some(load), _) => format!("Poisson, {sizes}, at {load}"),
+            (None, Some(every)) => format!("Poisson, {sizes}, every {every} and host"),
+            (None, None) => format!("Poisson, {sizes}"),
+        }
+    }
+    fn times_mut(&mut self) -> Vec<&mut Time> {
+        [&mut self.start].into_iter().chain(&mut self.every).chain(&mut self.stop).collect()
+    }
+    fn locate(&mut self, base: &Path) {
+        self.sizes.locate(base);
+    }
+    fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
+        self.scheme.as_mut()
+    }
+    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+        fabric.hosts("from", self.from.as_deref())
+    }
+    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+        let share = match (self.every, self.load) {
+            (Some(_), Some(_)) => return Err(fabric::twice()),
+            (Some(every), None) => Err(fabric::period(every)?.as_secs_f64()),
+            (None, Some(load)) => Ok(fabric::load(load)?),
+            (None, None) => return Err(Wrong::new("load", "is missing; or say how often by `every`")),
+        };
+        let sizes = fabric::sizes("sizes", &self.sizes)?;
+        let within = fabric.within(self.start, self.stop)?;
+        let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
+        let gap = |&host: &HostIx| match share {
+            Ok(share) => sizes.mean() / (share * fabric.rate(host).as_bytes_per_sec_f64()),
+            Err(seconds) => seconds,
+        };
+        let gaps: Vec<f64> = pairs.from.iter().map(gap).collect();
+        let count = self.count.unwrap_or(u64::MAX);
+        Ok(Flows::made(move |streams| {
+            let sender = |(&host, &gap)| Sender { host, gap, stream: streams.of_host(host) };
+            let mut senders: Vec<Sender> = pairs.from.iter().zip(&gaps).map(sender).collect();
+            let first = senders.iter_mut().enumerate();
+            let next = first.map(|(i, sender)| Reverse((within.start + sender.gap(), i))).collect();
+            let (sizes, pairs) = (Arc::clone(&sizes), pairs.clone());
+            Poisson { senders, next, sizes, stop: within.end, left: count, pairs }
+        }))
+    }
+}
+
+/// A sender of a Poisson process.
+struct Sender {
+    host: HostIx,
+    /// Mean time between two of its flows, in seconds.
+    gap: f64,
+    stream: Stream,
+}
+
+impl Sender {
+    fn gap(&mut self) -> Time {
+        Time::from_secs_f64(self.gap * self.stream.exponential())
+    }
+}
+
+/// Every sender starts flows at random times, to random receivers.
+struct Poisson {
+    senders: Vec<Sender>,
+    /// When each sender's next flow starts.
+    next: BinaryHeap<Reverse<(Time, usize)>>,
+    sizes: Arc<Sizes>,
+    stop: Time,
+    left: u64,
+    pairs: Pairs,
+}
+
+impl Source for Poisson {
+    fn due(&self) -> Option<Time> {
+        let Reverse((time, _)) = self.next.peek().filter(|_| self.left > 0)?;
+        (*time < self.stop).then_some(*time)
+    }
+
+    fn take(&mut self) -> Option<Arrival> {
+        let start = self.due()?;
+        let Reverse((_, i)) = self.next.pop()?;
+        self.left -= 1;
+        let sender = &mut self.senders[i];
+        let size = self.sizes.draw(&mut sender.stream);
+        let to = self.pairs.peer(sender.host, &mut sender.stream);
+        let gap = sender.gap();
+        self.next.push(Reverse((start + gap, i)));
+        Some(Arrival::new(sender.host, to, start, size))
+    }
+}

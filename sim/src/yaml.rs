@@ -1,0 +1,305 @@
+//! YAML with errors that point at a key.
+
+use saphyr_parser::{Event, Marker, Parser};
+use serde::de::DeserializeOwned;
+use serde_yaml::Value;
+use std::collections::HashMap;
+use std::fmt;
+use weir_host::nearest::did_you_mean;
+
+/// Lists and maps of experiment files are nested a few levels deep. A text that is nested much deeper would take the
+/// deserialiser minutes.
+const DEEPEST: usize = 64;
+
+/// A place in a text. Displays as `line:column`, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+impl From<Marker> for Position {
+    fn from(marker: Marker) -> Position {
+        Position { line: marker.line(), column: marker.col() + 1 }
+    }
+}
+
+/// What is wrong with a key. Displays as `3:7: workload.size: size "256" has no unit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyError {
+    /// Line and column, if the text has the key.
+    pub position: Option<Position>,
+    /// Path of the key; empty for the whole text.
+    pub place: String,
+    /// Problem and remedy.
+    pub why: String,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let position = self.position.map_or_else(String::new, |at| format!("{at}: "));
+        write!(f, "{position}{}{}", before(&self.place), self.why)
+    }
+}
+
+/// Returns a path as it stands before a message.
+pub(crate) fn before(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("{place}: ") }
+}
+
+/// Reads a text.
+///
+/// # Errors
+///
+/// If it is not YAML, is nested too deep, or a key is not as `T` demands.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, KeyError> {
+    let positions = Positions::of(text)?;
+    let value = serde_yaml::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let here = error.inner().location().map(|at| Position { line: at.line(), column: at.column() });
+        let error = spoken(error, &positions);
+        KeyError { position: error.position.or(here), ..error }
+    })
+}
+
+/// Reads a value that came from a text with keys at these positions.
+///
+/// # Errors
+///
+/// If a key is not as `T` demands.
+pub fn read_value<T: DeserializeOwned>(value: Value, positions: &Positions) -> Result<T, KeyError> {
+    serde_path_to_error::deserialize(value).map_err(|error| spoken(error, positions))
+}
+
+/// Returns the path of the key and what is wrong with it. For a key that does not exist the path is that of the key,
+/// and the message suggests the nearest that does.
+fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Positions) -> KeyError {
+    let path = error.path().to_string();
+    let mut place = if path == "." { String::new() } else { path };
+    let message = error.into_inner().to_string();
+    // The deserialiser writes the path, too, and a position, which in a map of several kinds is that of the map.
+    let why = message.rfind(" at line ").map_or(&*message, |end| &message[..end]);
+    let why = why.split_once(": ").filter(|(path, _)| place.starts_with(path)).map_or(why, |(_, why)| why);
+    let mut words = why.split('`').skip(1).step_by(2);
+    let Some(unknown) = words.next().filter(|_| why.starts_with("unknown field")) else {
+        return positions.error(place, why.to_owned());
+    };
+    if place != unknown && !place.ends_with(&format!(".{unknown}")) {
+        place = below(&place, unknown);
+    }
+    positions.error(place, format!("{why}{}", did_you_mean(unknown, words)))
+}
+
+/// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
+pub struct Positions(HashMap<String, Option<Position>>);
+
+/// A map or list that is being read.
+struct Open {
+    path: String,
+    /// The key whose value comes next; in a list the position of the next entry.
+    next: Next,
+}
+
+enum Next {
+    Key,
+    Value(String),
+    Entry(usize),
+}
+
+impl Positions {
+    /// Finds all keys.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not YAML, or is nested too deep to be an experiment.
+    pub fn of(text: &str) -> Result<Positions, KeyError> {
+        let refuse = |at, why| KeyError { position: Some(at), place: String::new(), why };
+        let mut positions = HashMap::new();
+        let mut open: Vec<Open> = Vec::new();
+        for event in Parser::new_from_str(text) {
+            let (event, span) =
+                event.map_err(|error| refuse((*error.marker()).into(), error.info().to_owned()))?;
+            let at = Position::from(span.start);
+            match event {
+                Event::Scalar(scalar, ..) => match open.last_mut() {
+                    Some(Open { next: next @ Next::Key, path }) => {
+                        let key = below(path, &scalar);
+                        positions.insert(key.clone(), Some(at));
+                        *next = Next::Value(key);
+                    }
+                    _ => {
+                        let path = value(&mut open);
+                        positions.insert(path, Some(at));
+                    }
+                },
+                Event::Alias(_) => drop(value(&mut open)),
+                Event::SequenceStart(..) | Event::MappingStart(..) => {
+                    if open.len() == DEEPEST {
+                        return Err(refuse(
+                            at,
+                            format!("lists and maps are nested more than {DEEPEST} deep"),
+                        ));
+                    }
+                    let path = value(&mut open);
+                    positions.entry(path.clone()).or_insert(Some(at));
+                    let is_map = matches!(event, Event::MappingStart(..));
+                    open.push(Open { path, next: if is_map { Next::Key } else { Next::Entry(0) } });
+                }
+                Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
+                _ => {}
+            }
+        }
+        Ok(Positions(positions))
+    }
+
+    /// Takes note that the command line gave the value at `path`: an error about it has no place in the text.
+    pub fn forget(&mut self, path: &str) {
+        let below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        self.0.retain(|key, _| !below(key));
+        self.0.insert(path.to_owned(), None);
+    }
+
+    /// Returns an error about a key.
+    pub fn error(&self, place: String, why: String) -> KeyError {
+        KeyError { position: self.get(&place), place, why }
+    }
+
+    /// Returns the position of the value at `path`, or of the key if the value is a list or a map. A path that is not
+    /// in the text has the position of the innermost list or map that would hold it.
+    pub fn get(&self, path: &str) -> Option<Position> {
+        let mut path = path;
+        loop {
+            match self.0.get(path) {
+                Some(position) => return *position,
+                None => path = &path[..path.rfind(['.', '['])?],
+            }
+        }
+    }
+}
+
+/// Returns a message about a file as `file:line:column: message`, the form that editors follow. A message has its place
+/// at its beginning: `3:7: not JSON`, or the path of a key or list entry that is in `text`.
+pub fn in_file(file: &str, text: &str, message: &str) -> String {
+    let place = message.split_once(": ").map_or("", |(place, _)| place);
+    if place.split(':').count() == 2 && place.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
+        return format!("{file}:{message}");
+    }
+    let positions = if place.contains(' ') { None } else { Positions::of(text).ok() };
+    match positions.and_then(|positions| positions.0.get(place).copied().flatten()) {
+        Some(position) => format!("{file}:{position}: {message}"),
+        None => format!("{file}: {message}"),
+    }
+}
+
+/// Returns the path of the value that begins, and moves on to what follows it.
+fn value(open: &mut [Open]) -> String {
+    let Some(Open { path, next }) = open.last_mut() else { return String::new() };
+    match std::mem::replace(next, Next::Key) {
+        Next::Value(path) => path,
+        // A list or a map as key: no path leads there.
+        Next::Key => {
+            *next = Next::Value(format!("{path}?"));
+            format!("{path}?")
+        }
+        Next::Entry(index) => {
+            *next = Next::Entry(index + 1);
+            format!("{path}[{index}]")
+        }
+    }
+}
+
+/// Returns the path of a key or of a path below `place`, of which either may be empty.
+pub fn below(place: &str, key: &str) -> String {
+    match (place, key) {
+        ("", path) | (path, "") => path.to_owned(),
+        _ => format!("{place}.{key}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+topology: {kind: star, hosts: 4}
+schemes:
+  - fncc
+  - {scheme: hpcc,
+     label: x}
+workloads:
+  - kind: incast
+    size: 256
+";
+
+    fn at(path: &str) -> Option<(usize, usize)> {
+        let positions = Positions::of(TEXT).unwrap();
+        positions.get(path).map(|position| (position.line, position.column))
+    }
+
+    #[test]
+    fn keys_and_entries_have_positions() {
+        assert_eq!(at("topology"), Some((1, 1)));
+        assert_eq!(at("topology.hosts"), Some((1, 31)));
+        assert_eq!(at("schemes[0]"), Some((3, 5)));
+        assert_eq!(at("schemes[1].label"), Some((5, 13)));
+        assert_eq!(at("workloads[0].size"), Some((8, 11)));
+    }
+
+    #[test]
+    fn a_missing_key_has_the_position_of_its_map() {
+        assert_eq!(at("topology.delay"), Some((1, 1)));
+        assert_eq!(at("workloads[0].load"), at("workloads[0]"));
+        assert_eq!(at("workloads[7].load"), at("workloads"));
+        assert_eq!(at("duration"), None);
+    }
+
+    #[test]
+    fn a_value_of_the_command_line_has_no_position() {
+        let mut positions = Positions::of(TEXT).unwrap();
+        positions.forget("topology");
+        assert_eq!(positions.get("topology.hosts"), None);
+        assert!(positions.get("schemes[0]").is_some());
+    }
+
+    #[test]
+    fn messages_about_files_have_a_line_and_a_column() {
+        let said = |message: &str| in_file("x.yaml", TEXT, message);
+        assert_eq!(said("3:7: not YAML"), "x.yaml:3:7: not YAML");
+        assert_eq!(said("schemes[1].label: is taken"), "x.yaml:5:13: schemes[1].label: is taken");
+        assert_eq!(said("no such thing: sorry"), "x.yaml: no such thing: sorry");
+    }
+
+    #[test]
+    fn unknown_keys_have_a_position_and_a_suggestion() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Flow {
+            #[allow(dead_code)]
+            start: u32,
+        }
+        let error = read::<Vec<Flow>>("- {start: 1}\n- {strat: 2}\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "2:4: [1].strat: unknown field `strat`, expected `start`; did you mean \"start\"?"
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_at_once() {
+        for (open, close) in [("[", "]"), ("{a: ", "}")] {
+            let text = format!("a: {}1{}", open.repeat(200_000), close.repeat(200_000));
+            let began = std::time::Instant::now();
+            let error = Positions::of(&text).err().unwrap();
+            assert!(error.to_string().starts_with("1:") && error.why.contains("nested"), "{error}");
+            assert!(began.elapsed().as_secs_f64() < 1.0, "{:?}", began.elapsed());
+        }
+    }
+}
