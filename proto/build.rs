@@ -14,18 +14,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(Path::new(&out).join("descriptors.bin"), descriptors.encode_to_vec())?;
     let mut config = prost_build::Config::new();
     config.enable_type_names();
-    #[cfg(feature = "grpc")]
-    {
-        let client = tonic_prost_build::configure().build_server(false);
-        config.service_generator(client.service_generator());
-        server(descriptors.clone(), &Path::new(&out).join("server"))?;
-    }
+    #[cfg(feature = "client")]
+    config.service_generator(tonic_prost_build::configure().build_server(false).service_generator());
+    #[cfg(feature = "server")]
+    server(descriptors.clone(), &Path::new(&out).join("server"))?;
     config.compile_fds(descriptors)?;
     Ok(())
 }
 
 /// Writes the server's side of the service, whose requests stay encoded, and what it reads too; the other messages are those of the crate.
-#[cfg(feature = "grpc")]
+#[cfg(feature = "server")]
 fn server(descriptors: prost_types::FileDescriptorSet, out: &Path) -> Result<(), Box<dyn Error>> {
     let mut config = prost_build::Config::new();
     for package in ["p4.v1", "p4.config.v1", "google.rpc"] {
@@ -37,7 +35,8 @@ fn server(descriptors: prost_types::FileDescriptorSet, out: &Path) -> Result<(),
         config.extern_path(method.input_type(), format!("crate::received::Received<crate{request}>"));
     }
     config.extern_path(".p4.v1.ReadResponse", "crate::received::EncodedReadResponse");
-    let server = tonic_prost_build::configure().build_client(false);
+    // Methods that a server leaves out are Unimplemented.
+    let server = tonic_prost_build::configure().build_client(false).generate_default_stubs(true);
     let server = server.codec_path("crate::received::ReceivedCodec");
     fs::create_dir_all(out)?;
     config.service_generator(server.service_generator()).out_dir(out).compile_fds(descriptors)?;

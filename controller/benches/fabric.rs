@@ -1,9 +1,9 @@
 //! How long a fabric of 1,024 hosts and 320 switches takes: topology, routes, proof, plan.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use p4runtime::p4info::Index;
 use weir_controller::topology::{FatTree, TopologySpec, build};
 use weir_controller::{BaseRtt, Method, PlanOptions, plan, routes, verify};
-use weir_proto::p4info::Index;
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn fabric(c: &mut Criterion) {

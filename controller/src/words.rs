@@ -1,15 +1,15 @@
 //! Entities and updates as people write them: `forward[dst_addr=10.0.1.0/24] -> via(port=3)`.
 
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{Action, Entity, Replica, TableEntry, Update};
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::FieldMatchType;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{Action, Entity, Replica, TableEntry, Update};
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value;
 
 /// An update: `+` inserts, `~` modifies, `-` deletes.
 pub fn update(update: &Update, p4info: &Index) -> String {

@@ -1,9 +1,16 @@
-//! The messages of P4Runtime v1 and of P4Info, from `.proto` files in this crate's own words.
+//! P4Runtime v1 in Rust: all messages, the gRPC service, and what clients and servers of it need.
 //!
-//! Names, numbers and types are the published ones: `tests/check_against_pypi.py` holds every one of them
-//! against the `p4runtime` package of PyPI. [`text`] is the text format of any message, [`p4info`] reads P4Info
-//! as p4c writes it and finds things in it by name. The stubs of the gRPC service come with the feature `grpc`; `received`
-//! is how its server takes requests.
+//! - [`p4`] and [`google`] have the messages. Their `.proto` files are in this crate's own words; names, numbers and types
+//!   are the published ones: `tests/check_against_pypi.py` compares every one with the package `p4runtime` of PyPI.
+//! - [`p4info`] reads the P4Info that p4c writes, and finds objects by name, alias or id.
+//! - [`text`] reads and writes the text format of any message.
+//! - [`value`] has the canonical byte strings of field values.
+//! - [`arbitration`] has the election of the primary, [`error_details`] the errors of single updates.
+//! - With the feature `client`, `p4::v1::p4_runtime_client` has the client's side of the service.
+//! - With the feature `server`, `server` has the server's side. Its requests are `received::Received` messages, whose
+//!   decoding takes memory in proportion to the bytes received.
+//!
+//! `examples/read_register.rs` reads a register of any P4Runtime switch; `examples/server.rs` is a small server.
 
 /// The `p4` package.
 pub mod p4 {
@@ -31,15 +38,17 @@ pub mod google {
     }
 }
 
+pub mod arbitration;
+pub mod error_details;
 pub mod p4info;
-#[cfg(feature = "grpc")]
+#[cfg(feature = "server")]
 pub mod received;
 pub mod text;
 pub mod value;
 
 /// The server's side of the P4Runtime service. Its requests are [`Received`](received::Received) messages, which are
 /// decoded by the service itself.
-#[cfg(feature = "grpc")]
+#[cfg(feature = "server")]
 #[allow(missing_docs)]
 pub mod server {
     include!(concat!(env!("OUT_DIR"), "/server/p4.v1.rs"));

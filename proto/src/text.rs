@@ -1,7 +1,7 @@
 //! The text format of protobuf messages, for every message of this crate.
 //!
 //! ```
-//! use weir_proto::{p4::v1::Update, text};
+//! use p4runtime::{p4::v1::Update, text};
 //! let update: Update = text::parse("type: INSERT entity { register_entry { register_id: 7 } }")?;
 //! assert_eq!(text::parse::<Update>(&text::print(&update))?, update);
 //! # Ok::<(), text::TextError>(())
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn says_where_the_text_is_wrong() {
         let error = parse::<P4Info>("tables {\n  preamble { id: 1 nane: \"x\" }\n}").unwrap_err();
-        assert!(error.to_string().starts_with("not a P4Info in text format: "), "{error}");
+        assert!(error.to_string().starts_with("2:20: not a P4Info in text format: "), "{error}");
         assert!(error.reason.contains("nane"), "{error}");
         assert!(parse::<P4Info>("tables {").is_err());
     }

@@ -3,7 +3,7 @@
 /// The shortest byte string of a number, the canonical form (P4Runtime §8.4). Zero is one byte.
 ///
 /// ```
-/// # use weir_proto::value::*;
+/// # use p4runtime::value::*;
 /// assert_eq!(from_uint(0), [0]);
 /// assert_eq!(from_uint(0x1ff), [1, 0xff]);
 /// ```

@@ -1,12 +1,12 @@
 //! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
 
 use crate::yaml::in_file;
+use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_host::abilities::{Abilities, Ability, Declaration, TELEMETRY_ANNOTATION};
 use weir_host::scheme::SwitchProgram;
-use weir_proto::p4info::Index;
 use weir_switch::program::Program;
 
 /// A compiled program: what the switch loads and what its controller knows of it.

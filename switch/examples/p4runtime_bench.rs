@@ -4,19 +4,19 @@
 
 #![allow(clippy::print_stdout)] // its purpose
 
-use std::error::Error;
-use std::time::Instant;
-use tonic::transport::Endpoint;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType};
-use weir_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
-use weir_proto::p4::v1::update::Type::{Delete, Insert};
-use weir_proto::p4::v1::{
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::update::Type::{Delete, Insert};
+use p4runtime::p4::v1::{
     Action, Entity, FieldMatch, ForwardingPipelineConfig, ReadRequest, SetForwardingPipelineConfigRequest,
     TableAction, TableEntry, Update, WriteRequest, action, entity, table_action, update,
 };
-use weir_proto::p4info::{self, Index, Object};
-use weir_proto::value::from_uint;
+use p4runtime::p4info::{self, Index, Object};
+use p4runtime::value::from_uint;
+use std::error::Error;
+use std::time::Instant;
+use tonic::transport::Endpoint;
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 use weir_switch::p4runtime::{Server, ServerConfig};
 

@@ -1,12 +1,12 @@
 use crate::words;
-use prost::Message;
+use p4runtime::error_details;
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::{Uint128, Update};
+use p4runtime::p4info::Index;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
-use weir_proto::google::rpc;
-use weir_proto::p4::v1::{Error as P4Error, Uint128, Update};
-use weir_proto::p4info::Index;
 
 /// Why a switch could not be controlled. Who reports it puts the switch's name in front.
 #[derive(Debug, Error)]
@@ -124,12 +124,12 @@ impl ClientError {
 
 /// The updates of a batch with an error of their own (P4Runtime §12.3).
 fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
-    let details = rpc::Status::decode(status.details()).map(|it| it.details).unwrap_or_default();
-    if details.len() != updates.len() {
+    let errors = error_details::decode(status.details());
+    if errors.len() != updates.len() {
         return Vec::new();
     }
-    let errors = details.iter().map(|any| P4Error::decode(any.value.as_slice()).unwrap_or_default());
     errors
+        .into_iter()
         .zip(updates)
         .filter(|(error, _)| error.canonical_code != 0)
         .map(|(error, update)| Refused {
@@ -141,7 +141,7 @@ fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> 
 }
 
 fn id(id: &Uint128) -> String {
-    (u128::from(id.high) << u64::BITS | u128::from(id.low)).to_string()
+    u128::from(*id).to_string()
 }
 
 fn status_words(status: &Status) -> String {

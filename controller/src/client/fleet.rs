@@ -3,12 +3,12 @@
 use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use crate::reconcile::{Difference, Goal, difference};
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{Entity, Update};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{Entity, Update};
 
 /// Switches that are worked on at the same time.
 pub const AT_ONCE: usize = 128;

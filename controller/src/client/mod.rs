@@ -18,12 +18,12 @@ pub use error::{ClientError, Refused};
 pub use session::Session;
 pub use stream::{PacketSender, Standing, Stream, StreamEvent};
 
+use p4runtime::p4::config::v1::P4Info;
+use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
+use p4runtime::p4::v1::{ForwardingPipelineConfig, Uint128};
+use p4runtime::p4info::{Index, P4InfoError};
 use prost::Message;
 use std::time::Duration;
-use weir_proto::p4::config::v1::P4Info;
-use weir_proto::p4::v1::forwarding_pipeline_config::Cookie;
-use weir_proto::p4::v1::{ForwardingPipelineConfig, Uint128};
-use weir_proto::p4info::{Index, P4InfoError};
 
 /// Where a switch is.
 #[derive(Clone, Debug, PartialEq, Eq)]

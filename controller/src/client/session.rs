@@ -1,24 +1,23 @@
 use super::stream::{Standing, Stream};
 use super::{ClientError, ClientOptions, Program, Target};
+use p4runtime::arbitration;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, ForwardingPipelineConfig,
+    GetForwardingPipelineConfigRequest, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
+    ReadRequest, SetForwardingPipelineConfigRequest, TableEntry, Update, WriteRequest,
+};
+use p4runtime::p4info::{Index, Object};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use weir_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use weir_proto::p4::v1::stream_message_request::Update as Ask;
-use weir_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, MeterConfig, MulticastGroupEntry,
-    PacketReplicationEngineEntry, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest,
-    TableEntry, Update, WriteRequest,
-};
-use weir_proto::p4info::{Index, Object};
 
 /// Updates in one request. gRPC takes 4 MB, and these are some ten kilobytes; but a batch's errors come back in
 /// a header of 8 KiB at most.
@@ -59,13 +58,8 @@ impl Session {
     /// Opens the stream and asks to be the primary. Says who is.
     pub async fn arbitrate(&self) -> Result<(Standing, Stream), ClientError> {
         let (asks, queue) = mpsc::channel(OUT_QUEUE);
-        let arbitration = MasterArbitrationUpdate {
-            device_id: self.device_id,
-            election_id: Some(self.options.election_id),
-            ..MasterArbitrationUpdate::default()
-        };
-        let ask = StreamMessageRequest { update: Some(Ask::Arbitration(arbitration)) };
-        asks.try_send(ask).map_err(|_| ClientError::Closed("at once".into()))?;
+        let bid = arbitration::bid(self.device_id, self.options.election_id.into());
+        asks.try_send(bid).map_err(|_| ClientError::Closed("at once".into()))?;
         let opened = self.limited("StreamChannel", |mut client| async move {
             client.stream_channel(Request::new(ReceiverStream::new(queue))).await
         });

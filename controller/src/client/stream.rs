@@ -1,16 +1,16 @@
 //! A switch's stream: who may write, and packets for and from the CPU port.
 
 use super::ClientError;
+use p4runtime::p4::v1::stream_error::Details;
+use p4runtime::p4::v1::stream_message_request::Update as Ask;
+use p4runtime::p4::v1::stream_message_response::Update as Answer;
+use p4runtime::p4::v1::{
+    PacketIn, PacketOut, StreamError, StreamMessageRequest, StreamMessageResponse, Uint128,
+};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
-use weir_proto::p4::v1::stream_error::Details;
-use weir_proto::p4::v1::stream_message_request::Update as Ask;
-use weir_proto::p4::v1::stream_message_response::Update as Answer;
-use weir_proto::p4::v1::{
-    PacketIn, PacketOut, StreamError, StreamMessageRequest, StreamMessageResponse, Uint128,
-};
 
 /// Whether this controller may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

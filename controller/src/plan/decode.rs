@@ -4,15 +4,15 @@ use crate::reconcile::{canonical, replica_port};
 use crate::routes::{Hop, Method, Routes, SwitchRoutes};
 use crate::topology::{Prefix, Topology};
 use crate::words;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::{Entity, TableEntry};
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::FieldMatchType;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::{Entity, TableEntry};
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value;
 
 /// The routes that switches hold, by switch name; a switch that is not named has none. Entries of other tables are
 /// passed over; an entry of these tables that no plan writes is an error, in words.

@@ -1,16 +1,16 @@
 use super::{Call, Entry, Field, PlanError};
-use weir_proto::p4::config::v1::match_field::{Match, MatchType};
-use weir_proto::p4::config::v1::{Action as ActionInfo, MatchField, Table};
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::{
+use p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::{
     Action, CloneSessionEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity, table_action,
     update,
 };
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value;
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value;
 
 /// Turns typed entries into P4Runtime updates: names to ids, values to canonical byte strings, both checked
 /// against the program.

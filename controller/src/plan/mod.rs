@@ -18,10 +18,10 @@ use crate::rate;
 use crate::reconcile::{BASE, Goal, LAST_WANTED};
 use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
+use p4runtime::p4::v1::{Entity, Update, update};
+use p4runtime::p4info::{Index, Object, P4InfoError};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
-use weir_proto::p4::v1::{Entity, Update, update};
-use weir_proto::p4info::{Index, Object, P4InfoError};
 use weir_units::Bandwidth;
 
 /// The queue of everything without a class of its own.

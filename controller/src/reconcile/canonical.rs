@@ -1,14 +1,14 @@
-use prost::Message;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::FieldMatchType;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::{
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::{
     Action, ActionProfileGroup, ActionProfileMember, Entity, FieldMatch, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableEntry,
 };
-use weir_proto::value;
+use p4runtime::value;
+use prost::Message;
 
 /// What an entity is, as opposed to what it says: a switch holds one of each identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 use super::canonical::{Identity, canonical, identity};
+use p4runtime::p4::v1::Entity;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_proto::p4::v1::Entity;
 
 /// Rank of what refers to nothing: identities, profiles, groups and their members.
 pub const BASE: u32 = 16;

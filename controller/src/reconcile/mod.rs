@@ -15,17 +15,17 @@ pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
 pub use goal::{BASE, Goal, LAST, LAST_WANTED, Wanted};
 
-use std::collections::BTreeMap;
-use weir_proto::p4::config::v1::Table;
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{
+use p4runtime::p4::config::v1::Table;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
     Action, Entity, MulticastGroupEntry, PacketReplicationEngineEntry, TableAction, TableEntry, Update,
     table_action,
 };
-use weir_proto::p4info::{Index, Object};
+use p4runtime::p4info::{Index, Object};
+use std::collections::BTreeMap;
 
 /// One update of a difference.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,20 +2,20 @@
 
 use super::{ReplicaJson, RuntimeJson, RuntimeJsonError, TableEntryJson, value};
 use crate::reconcile::{BASE, Goal};
-use serde_json::Value;
-use weir_proto::p4::config::v1::match_field::{Match, MatchType};
-use weir_proto::p4::config::v1::{Action as ActionInfo, MatchField, Table};
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::{
+use p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::{
     Action, CloneSessionEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableAction, TableEntry,
 };
-use weir_proto::p4info::{Index, Object};
+use p4runtime::p4info::{Index, Object};
+use serde_json::Value;
 
 impl RuntimeJson {
     /// What a switch with this program should hold: what the file says and nothing else.

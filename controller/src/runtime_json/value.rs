@@ -1,9 +1,9 @@
 //! Values as p4 tutorials write them.
 
 use crate::topology::Mac;
+use p4runtime::value;
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use weir_proto::value;
 
 const IPV4_BITS: i32 = 32;
 const MAC_BITS: i32 = 48;

@@ -2,14 +2,14 @@
 
 use super::{CloneJson, MeterJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
 use crate::words;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::{Entity, Replica, TableEntry};
+use p4runtime::p4info::{Index, Object};
 use serde_json::{Value, json};
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::FieldMatchType;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::{Entity, Replica, TableEntry};
-use weir_proto::p4info::{Index, Object};
 
 impl RuntimeJson {
     /// The file that holds these entities. `p4info` and `bmv2_json` are the paths to be written into it. Refuses, in

@@ -1,12 +1,12 @@
 //! The flooding tree: every host hears every other once, whatever the fabric, and the proof finds what is wrong.
 
 use crate::common::{CLOS, DIRECT, fabric, hears, parallel, random, ring};
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeSet;
 use weir_controller::routes::{Method, Routes, reroute, routes};
 use weir_controller::topology::{LinkIx, SwitchIx, Topology};
 use weir_controller::{FloodFault, PlanOptions, plan, verify_flood};
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4info::{Index, Object};
 
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
 
@@ -130,7 +130,7 @@ fn the_plan_has_entries_meters_and_groups() {
     let other = HPCC.replace("policy_flood", "something_else");
     let updates =
         plan(&topology, &routes, &PlanOptions::default(), &Index::from_text(&other).unwrap()).unwrap();
-    let is_group = |update: &weir_proto::p4::v1::Update| {
+    let is_group = |update: &p4runtime::p4::v1::Update| {
         matches!(
             update.entity.as_ref().and_then(|it| it.entity.as_ref()),
             Some(Kind::PacketReplicationEngineEntry(_))

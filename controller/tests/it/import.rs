@@ -1,5 +1,6 @@
 //! Other tools' files. The texts are written for these tests in the tools' formats.
 
+use p4runtime::p4info::Index;
 use weir_controller::export::hpcc_topology;
 use weir_controller::import::{SwitchPlace, import};
 use weir_controller::plan::{First, goals};
@@ -7,7 +8,6 @@ use weir_controller::routes::{Method, routes};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{Topology, build};
 use weir_controller::{PlanOptions, verify};
-use weir_proto::p4info::Index;
 
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
 

@@ -1,6 +1,9 @@
 //! Plans against the P4Info of the programs in `p4src/build`.
 
 use crate::common::{fabric, ring};
+use p4runtime::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType, table_action, update};
+use p4runtime::p4info::{Index, Object, parse};
+use p4runtime::value::to_u64;
 use std::collections::BTreeMap;
 use weir_controller::plan::First;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
@@ -8,9 +11,6 @@ use weir_controller::routes::{Method, routes};
 use weir_controller::topology::Topology;
 use weir_controller::words::update as update_in_words;
 use weir_controller::{PlanError, PlanOptions, plan};
-use weir_proto::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType, table_action, update};
-use weir_proto::p4info::{Index, Object, parse};
-use weir_proto::value::to_u64;
 
 const FEEDBACK: First = First { short: false, feedback: true };
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
@@ -232,7 +232,7 @@ fn a_table_is_missed_only_where_it_is_needed() {
 #[test]
 fn a_program_that_differs_is_refused_by_name() {
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
-    let with = |change: fn(&mut weir_proto::p4::config::v1::P4Info)| {
+    let with = |change: fn(&mut p4runtime::p4::config::v1::P4Info)| {
         let mut info = parse(HPCC).unwrap();
         change(&mut info);
         let routes = routes(&line, Method::Auto).unwrap();

@@ -2,6 +2,9 @@
 //! way no packet loops and no route refers to a member that is not there.
 
 use crate::common::{fabric, hears, parallel, ring};
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{Entity, Update};
+use p4runtime::p4info::Index;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
@@ -12,9 +15,6 @@ use weir_controller::routes::{Hop, Method, Routes, reroute, routes};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_controller::{PlanOptions, verify, verify_flood};
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{Entity, Update};
-use weir_proto::p4info::Index;
 
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
 

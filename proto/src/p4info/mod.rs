@@ -1,12 +1,12 @@
 //! P4Info: read it from text, find things in it by name.
 //!
 //! ```
-//! use weir_proto::p4info::{Index, Object, parse};
+//! use p4runtime::p4info::{Index, Object, parse};
 //! let text = r#"tables { preamble { id: 33554433 name: "MyIngress.forward" alias: "forward" } size: 64 }"#;
 //! let index = Index::new(parse(text)?)?;
 //! assert_eq!(index.tables.named("forward")?.size, 64);
 //! assert_eq!(index.tables.named("MyIngress.forward")?.preamble().id, 0x0200_0001);
-//! # Ok::<(), weir_proto::p4info::P4InfoError>(())
+//! # Ok::<(), p4runtime::p4info::P4InfoError>(())
 //! ```
 
 mod index;

@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use prost::Message;
-//! use weir_proto::p4::v1::{Update, WriteRequest};
-//! use weir_proto::received::Received;
+//! use p4runtime::p4::v1::{Update, WriteRequest};
+//! use p4runtime::received::Received;
 //! let request = WriteRequest { device_id: 1, updates: vec![Update::default(); 3], ..Default::default() };
 //! let received = Received::<WriteRequest>::new(request.encode_to_vec().into());
 //! let (request, updates) = received.split::<Update>(4, 100, 1 << 20)?;
 //! assert_eq!((request.device_id, request.updates.len(), updates.len()), (1, 0, 3));
 //! assert!(received.split::<Update>(4, 2, 1 << 20).is_err());
-//! # Ok::<(), weir_proto::received::Refused>(())
+//! # Ok::<(), p4runtime::received::Refused>(())
 //! ```
 
 mod codec;

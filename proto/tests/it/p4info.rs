@@ -1,7 +1,7 @@
 //! P4Info as p4c writes it, found by name.
 
-use weir_proto::p4::config::v1::{P4Info, Preamble, Table};
-use weir_proto::p4info::{Index, Object, P4InfoError, parse};
+use p4runtime::p4::config::v1::{P4Info, Preamble, Table};
+use p4runtime::p4info::{Index, Object, P4InfoError, parse};
 
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Needs Python with the `p4runtime` package: `PYTHON=venv/bin/python cargo test -p weir-proto -- --ignored`.
+/// Needs Python with the `p4runtime` package: `PYTHON=venv/bin/python cargo test -p p4runtime -- --ignored`.
 #[test]
 #[ignore = "needs Python with `pip install p4runtime`"]
 fn every_fact_is_the_published_one() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("descriptors.bin");
-    std::fs::write(&file, weir_proto::DESCRIPTORS).unwrap();
+    std::fs::write(&file, p4runtime::DESCRIPTORS).unwrap();
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check_against_pypi.py");
     let output = Command::new(python).arg(script).arg(&file).output().unwrap();

@@ -28,6 +28,8 @@ use crate::artifacts::Artifact;
 use crate::catalogue::Catalogue;
 use crate::workload::{Arrival, Feed, MakeSource};
 use crate::yaml::{KeyError, Position, Positions, before};
+use p4runtime::p4::v1::Update;
+use p4runtime::p4info::Index;
 use resolve::{entropy_port, host_rate, locate, read, resolve};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -42,8 +44,6 @@ use weir_host::abilities::Abilities;
 use weir_host::nearest::did_you_mean;
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
-use weir_proto::p4::v1::Update;
-use weir_proto::p4info::Index;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The fairness window if none is given: so many tenths of the run, at its end.

@@ -1,6 +1,10 @@
 //! The P4 program that an experiment names, and entries of its own for that program.
 
 use crate::artifacts::{Artifact, p4info_beside};
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{Entity, Update, WriteRequest};
+use p4runtime::p4info::Index;
+use p4runtime::text;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,10 +14,6 @@ use weir_controller::reconcile::{BASE, Goal};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::scheme::SwitchProgram;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{Entity, Update, WriteRequest};
-use weir_proto::p4info::Index;
-use weir_proto::text;
 
 /// A program: one of `p4src` by its name, or BMv2 JSON by its path, as `my.json` or
 /// `{json: my.json, p4info: my.p4info.txtpb}`.

@@ -3,13 +3,13 @@
 use super::ControlError;
 use super::value::fit;
 use crate::pipeline::ActionCall;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::config::v1::action_ref::Scope;
-use weir_proto::p4::config::v1::{ActionProfile, ActionRef};
-use weir_proto::p4::v1::Action;
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value::canonical;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::action_ref::Scope;
+use p4runtime::p4::config::v1::{ActionProfile, ActionRef};
+use p4runtime::p4::v1::Action;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value::canonical;
 
 /// Where an action is to be used.
 #[derive(Clone, Copy, PartialEq, Eq)]

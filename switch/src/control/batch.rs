@@ -2,10 +2,10 @@
 
 use super::{Control, ControlError};
 use crate::Switch;
+use p4runtime::google::rpc::Code;
+pub use p4runtime::p4::v1::write_request::Atomicity;
+use p4runtime::p4::v1::{Update, WriteRequest};
 use prost::Message;
-use weir_proto::google::rpc::Code;
-pub use weir_proto::p4::v1::write_request::Atomicity;
-use weir_proto::p4::v1::{Update, WriteRequest};
 
 /// A batch on its way. It is applied in steps, so that packets can move between them; a batch that must be atomic
 /// for packets has to be applied in one.

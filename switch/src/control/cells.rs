@@ -5,19 +5,19 @@ use super::value::fit;
 use super::{Control, ControlError, Part};
 use crate::Switch;
 use crate::pipeline::{CounterValue, MeterRates};
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::config::v1::meter_spec::Type as MeterType;
-use weir_proto::p4::config::v1::p4_bitstring_like_type_spec::TypeSpec as Bits;
-use weir_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
-use weir_proto::p4::config::v1::{MeterSpec, Register};
-use weir_proto::p4::v1::p4_data::Data;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::meter_spec::Type as MeterType;
+use p4runtime::p4::config::v1::p4_bitstring_like_type_spec::TypeSpec as Bits;
+use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
+use p4runtime::p4::config::v1::{MeterSpec, Register};
+use p4runtime::p4::v1::p4_data::Data;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
     CounterData, CounterEntry, DirectCounterEntry, DirectMeterEntry, Index, MeterConfig, MeterEntry, P4Data,
     RegisterEntry, TableEntry,
 };
-use weir_proto::p4info::{self, Object};
-use weir_proto::value::canonical;
+use p4runtime::p4info::{self, Object};
+use p4runtime::value::canonical;
 
 fn only_modify(kind: Type, what: &str) -> Result<(), ControlError> {
     match kind {

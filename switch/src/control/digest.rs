@@ -2,11 +2,11 @@
 
 use super::cells::{one, wanted};
 use super::{Control, ControlError};
+use p4runtime::p4::v1::DigestEntry;
+use p4runtime::p4::v1::digest_entry::Config;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
-use weir_proto::p4::v1::DigestEntry;
-use weir_proto::p4::v1::digest_entry::Config;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4info::Object;
 
 impl Control {
     /// The digests that are to be sent, by id, and how.

@@ -1,7 +1,7 @@
 use crate::engine::ReplicationError;
 use crate::pipeline::TableError;
+use p4runtime::google::rpc::Code;
 use thiserror::Error;
-use weir_proto::google::rpc::Code;
 
 /// Why an update or a read was refused, with the canonical code that P4Runtime gives it. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

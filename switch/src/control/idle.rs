@@ -2,7 +2,7 @@
 
 use super::{Control, ControlError};
 use crate::Switch;
-use weir_proto::p4::v1::TableEntry;
+use p4runtime::p4::v1::TableEntry;
 use weir_units::Time;
 
 impl Control {

@@ -3,12 +3,12 @@
 use super::ControlError;
 use super::value::{fit, ones, prefix_mask, within};
 use crate::pipeline::KeyMatch;
-use weir_proto::p4::config::v1::match_field::{Match, MatchType};
-use weir_proto::p4::config::v1::{MatchField, Table};
-use weir_proto::p4::v1::FieldMatch;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use weir_proto::p4info::Object;
-use weir_proto::value::canonical;
+use p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime::p4::config::v1::{MatchField, Table};
+use p4runtime::p4::v1::FieldMatch;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use p4runtime::p4info::Object;
+use p4runtime::value::canonical;
 
 /// The match type of a field; `None` for one that only some other architecture has.
 fn kind(field: &MatchField) -> Option<MatchType> {

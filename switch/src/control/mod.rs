@@ -31,14 +31,14 @@ pub use part::Part;
 
 use crate::Switch;
 use crate::program::TableId;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::{Entity, MulticastGroupEntry, Update, ValueSetMember, digest_entry, update};
+use p4runtime::p4info::{Index, Object};
 use profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::Extra;
 use thiserror::Error;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::{Entity, MulticastGroupEntry, Update, ValueSetMember, digest_entry, update};
-use weir_proto::p4info::{Index, Object};
 
 /// The P4Runtime view of one switch.
 #[derive(Clone, Debug)]

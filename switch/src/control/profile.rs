@@ -7,17 +7,17 @@ use super::action::{Use, from_call, of_profile, to_call};
 use super::{Control, ControlError};
 use crate::Switch;
 use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, TableError};
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;
+use p4runtime::p4::config::v1::{ActionProfile, Table};
+use p4runtime::p4::v1::action_profile_action::WatchKind as ActionWatch;
+use p4runtime::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
+use p4runtime::p4::v1::action_profile_group::member::WatchKind;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{ActionProfileActionSet, ActionProfileGroup, ActionProfileMember};
+use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::config::v1::action_profile::SelectorSizeSemantics;
-use weir_proto::p4::config::v1::{ActionProfile, Table};
-use weir_proto::p4::v1::action_profile_action::WatchKind as ActionWatch;
-use weir_proto::p4::v1::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
-use weir_proto::p4::v1::action_profile_group::member::WatchKind;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{ActionProfileActionSet, ActionProfileGroup, ActionProfileMember};
-use weir_proto::p4info::{Index, Object};
 
 /// The most places that all weights of a group may take: the pipeline keeps a member once per weight.
 const MOST_PLACES: usize = 1 << 16;

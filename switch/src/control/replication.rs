@@ -4,11 +4,11 @@ use super::value::port;
 use super::{Control, ControlError};
 use crate::Switch;
 use crate::engine::{CloneSession, Replica};
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Kind;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry};
-use weir_proto::value::from_uint;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Kind;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry};
+use p4runtime::value::from_uint;
 
 /// The most a class of service can be: `standard_metadata.priority` has three bits.
 const MOST_CLASS: u32 = 7;

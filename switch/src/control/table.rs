@@ -8,15 +8,15 @@ use super::{Control, ControlError};
 use crate::Switch;
 use crate::pipeline::{ActionCall, CounterValue, EntryHandle, KeyMatch, MeterRates, TableError};
 use crate::program::TableId;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
+use p4runtime::p4::config::v1::{DirectMeter, Table};
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{TableAction, TableEntry};
+use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::config::v1::table::IdleTimeoutBehavior;
-use weir_proto::p4::config::v1::{DirectMeter, Table};
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{TableAction, TableEntry};
-use weir_proto::p4info::{Index, Object};
 use weir_units::Time;
 
 /// The most metadata that is kept of an entry, bytes: every entry may have some.

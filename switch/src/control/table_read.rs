@@ -8,12 +8,12 @@ use super::{Control, ControlError, Part};
 use crate::Switch;
 use crate::pipeline::{self, ActionCall};
 use crate::program::TableId;
-use weir_proto::p4::config::v1::Table;
-use weir_proto::p4::config::v1::table::IdleTimeoutBehavior;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::table_entry::IdleTimeout;
-use weir_proto::p4::v1::{CounterData, TableAction, TableEntry};
-use weir_proto::p4info::Object;
+use p4runtime::p4::config::v1::Table;
+use p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::table_entry::IdleTimeout;
+use p4runtime::p4::v1::{CounterData, TableAction, TableEntry};
+use p4runtime::p4info::Object;
 
 impl Control {
     pub(super) fn read_table_entries(

@@ -2,10 +2,10 @@
 
 use super::{Control, ControlError};
 use crate::Switch;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
     CloneSessionEntry, CounterData, Entity, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
     TableEntry, Update,
 };

@@ -1,7 +1,7 @@
 //! Values of fields: byte strings checked against their width (P4Runtime §8.4).
 
 use super::ControlError;
-use weir_proto::value::{bit_length, to_u64};
+use p4runtime::value::{bit_length, to_u64};
 
 /// The value in as many bytes as its field has. Any number of leading zeros is taken, an empty string is not.
 pub fn fit(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {

@@ -5,13 +5,13 @@ use super::key::canonicalise;
 use super::value::fit;
 use super::{Control, ControlError};
 use crate::Switch;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::config::v1::ValueSet;
-use weir_proto::p4::config::v1::match_field::{Match, MatchType};
-use weir_proto::p4::v1::field_match::FieldMatchType;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{ValueSetEntry, ValueSetMember};
-use weir_proto::p4info::Object;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::ValueSet;
+use p4runtime::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{ValueSetEntry, ValueSetMember};
+use p4runtime::p4info::Object;
 
 impl Control {
     pub(super) fn write_value_set(

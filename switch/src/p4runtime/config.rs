@@ -4,13 +4,13 @@ use super::packet_io::ControllerHeader;
 use crate::control::{Control, ControlError};
 use crate::engine::{Switch, SwitchConfig};
 use crate::program::Program;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::ForwardingPipelineConfig;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4info::Index;
 use prost::Message;
 use std::borrow::Cow;
 use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::ForwardingPipelineConfig;
-use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use weir_proto::p4info::Index;
 
 /// The memory that loading a program may take, bytes: its text, the copies of it, and the JSON in memory. Programs of
 /// p4c-bm2-ss take about 15 times their size by this estimate, so that one of 4 MB is below it.

@@ -13,6 +13,10 @@ use super::sessions::Sessions;
 use super::status::{from_control, from_dataplane};
 use crate::control::{Atomicity, Batch, Control, ControlError, Part};
 use crate::driver::DataplaneHandle;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
+use p4runtime::received::{Parts, Received, Refused};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +24,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tonic::Status;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use weir_proto::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
-use weir_proto::received::{Parts, Received, Refused};
 use weir_units::Time;
 
 /// Updates applied, or rows read, between two batches of frames: about 0.2 ms, which every receive ring outlasts.

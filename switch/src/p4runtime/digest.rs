@@ -3,13 +3,13 @@
 
 use crate::control::ControlError;
 use crate::pipeline::Digest;
+use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
+use p4runtime::p4::v1::digest_entry::Config;
+use p4runtime::p4::v1::p4_data::Data;
+use p4runtime::p4::v1::{DigestList, DigestListAck, P4Data, P4StructLike};
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value::canonical;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
-use weir_proto::p4::v1::digest_entry::Config;
-use weir_proto::p4::v1::p4_data::Data;
-use weir_proto::p4::v1::{DigestList, DigestListAck, P4Data, P4StructLike};
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value::canonical;
 use weir_units::Time;
 
 /// The most messages in a list, whatever its controller allows: such a list stays far below gRPC's 4 MB.
@@ -56,7 +56,7 @@ enum Shape {
 impl Digests {
     /// The digests of a program. None of them is sent until [`Self::configure`] says so.
     pub fn of(index: &Index) -> Digests {
-        let sender = |digest: &weir_proto::p4::config::v1::Digest| {
+        let sender = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
             let shape = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
                 Some(TypeSpec::Struct(_) | TypeSpec::Header(_)) => Shape::Struct,
@@ -240,7 +240,7 @@ mod tests {
     fn firsts(list: &DigestList) -> Vec<u64> {
         let first = |data: &P4Data| match data.data.as_ref().unwrap() {
             Data::Struct(it) => match it.members[0].data.as_ref().unwrap() {
-                Data::Bitstring(bits) => weir_proto::value::to_u64(bits).unwrap(),
+                Data::Bitstring(bits) => p4runtime::value::to_u64(bits).unwrap(),
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),

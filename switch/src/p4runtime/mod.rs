@@ -14,7 +14,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `arbitration`, `digest`, `packet_io`: who may write, which messages make a list, how controller headers lie.
+//! - `digest`, `packet_io`: which messages make a list, how controller headers lie. The election of the primary is
+//!   [`p4runtime::arbitration`].
 //!   They are sans-IO.
 //! - `admission` bounds the connections, `connection` ends those that have to go.
 //! - `device` has the operations, `service` the calls, `stream` a client's stream, `relay` what the data plane tells.
@@ -22,7 +23,6 @@
 //!   nobody.
 
 mod admission;
-mod arbitration;
 mod config;
 mod connection;
 mod device;

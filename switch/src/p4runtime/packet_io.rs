@@ -1,10 +1,10 @@
 //! Controller headers: what stands in front of a packet to or from the CPU port, and its fields in a message. Sans-IO.
 
 use crate::control::ControlError;
-use weir_proto::p4::config::v1::ControllerPacketMetadata;
-use weir_proto::p4::v1::{PacketIn, PacketMetadata, PacketOut};
-use weir_proto::p4info::{Index, Object};
-use weir_proto::value::{bit_length, canonical};
+use p4runtime::p4::config::v1::ControllerPacketMetadata;
+use p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
+use p4runtime::p4info::{Index, Object};
+use p4runtime::value::{bit_length, canonical};
 
 /// The widest controller header, bits: no program needs more, and a P4Info can say anything.
 const MAX_BITS: u32 = 8 * 256;
@@ -179,7 +179,7 @@ mod tests {
             let widths: Vec<i32> = fields.iter().map(|(bits, _)| *bits as i32).collect();
             let header = header(&widths).unwrap();
             let metadata: Vec<PacketMetadata> = (1..).zip(&fields).map(|(metadata_id, (bits, value))| {
-                PacketMetadata { metadata_id, value: weir_proto::value::from_uint(value & ((1 << bits) - 1)) }
+                PacketMetadata { metadata_id, value: p4runtime::value::from_uint(value & ((1 << bits) - 1)) }
             }).collect();
             let packet = PacketOut { payload: payload.clone(), metadata: metadata.clone() };
             let back = header.packet_in(&header.packet_out(&packet).unwrap()).unwrap();

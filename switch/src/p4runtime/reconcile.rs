@@ -3,17 +3,17 @@
 use super::config::Candidate;
 use crate::control::{Control, ControlError};
 use crate::engine::{Switch, SwitchConfig};
-use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry, DigestEntry,
     Entity, MeterConfig, MeterEntry, MulticastGroupEntry, PacketReplicationEngineEntry, RegisterEntry,
     TableEntry, Update, ValueSetEntry,
 };
-use weir_proto::p4info::{Index, Object};
+use p4runtime::p4info::{Index, Object};
+use std::sync::Arc;
 
 /// All that is in a pipeline beside what its program put there, in an order in which it can be written.
 pub struct State {

@@ -4,13 +4,13 @@
 use super::device::{Device, lock};
 use crate::driver::{DataplaneError, Delivery, Notice};
 use crate::pipeline::Digest;
+use p4runtime::p4::v1::stream_message_response::Update;
+use p4runtime::p4::v1::{DigestList, IdleTimeoutNotification};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
-use weir_proto::p4::v1::stream_message_response::Update;
-use weir_proto::p4::v1::{DigestList, IdleTimeoutNotification};
 
 /// What waits between the data plane and the relay. What comes then is dropped and counted by the data plane.
 const EVENTS: usize = 4096;

@@ -7,6 +7,7 @@ use super::relay;
 use super::service::Service;
 use super::tls::TlsConfig;
 use crate::driver::{DataplaneError, DataplaneHandle};
+use p4runtime::server::p4_runtime_server::P4RuntimeServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Status};
-use weir_proto::server::p4_runtime_server::P4RuntimeServer;
 
 /// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
 /// 4 MB; any client can send one.

@@ -3,26 +3,28 @@
 use super::admission::Call;
 use super::config;
 use super::device::{ALLOWANCE, Device, lock, no_pipeline};
-use super::sessions::{self, Outbound};
+use super::sessions;
 use super::status::from_batch;
 use super::stream;
 use crate::control::ControlError;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::p4::v1::write_request::Atomicity;
+use p4runtime::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, Uint128, WriteRequest,
+    WriteResponse,
+};
+use p4runtime::received::{EncodedReadResponse, Parts, Received};
+use p4runtime::server::p4_runtime_server::P4Runtime;
 use prost::bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
-use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use weir_proto::p4::v1::write_request::Atomicity;
-use weir_proto::p4::v1::{
-    CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
-    SetForwardingPipelineConfigResponse, StreamMessageRequest, Uint128, WriteRequest, WriteResponse,
-};
-use weir_proto::received::{EncodedReadResponse, Parts, Received};
-use weir_proto::server::p4_runtime_server::P4Runtime;
 
 /// The version of the specification that this server follows.
 const API_VERSION: &str = "1.5.0";
@@ -194,16 +196,14 @@ impl P4Runtime for Service {
         }))
     }
 
-    type StreamChannelStream = ReceiverStream<Outbound>;
-
     async fn stream_channel(
         &self,
         request: Request<Streaming<Received<StreamMessageRequest>>>,
-    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+    ) -> Result<Response<BoxStream<StreamMessageResponse>>, Status> {
         let (queue, outbound) = mpsc::channel(sessions::QUEUE);
         let call = call_of(&request);
         tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue, call));
-        Ok(Response::new(ReceiverStream::new(outbound)))
+        Ok(Response::new(Box::pin(ReceiverStream::new(outbound))))
     }
 
     async fn set_forwarding_pipeline_config(
@@ -237,12 +237,10 @@ impl P4Runtime for Service {
         Self::to_the_end(self.clone().write_all(request.into_inner())).await
     }
 
-    type ReadStream = ReceiverStream<Result<EncodedReadResponse, Status>>;
-
     async fn read(
         &self,
         request: Request<Received<ReadRequest>>,
-    ) -> Result<Response<Self::ReadStream>, Status> {
+    ) -> Result<Response<BoxStream<EncodedReadResponse>>, Status> {
         let call = call_of(&request);
         let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
         let (request, entities) = self.0.decode(request.into_inner(), split).await?;
@@ -261,6 +259,6 @@ impl P4Runtime for Service {
                 let _ = queue.send_timeout(Err(status), READ_PATIENCE).await;
             }
         });
-        Ok(Response::new(ReceiverStream::new(messages)))
+        Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
     }
 }

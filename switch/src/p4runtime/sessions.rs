@@ -1,12 +1,12 @@
 //! The open streams: who is told what, through a queue with a bound for each.
 
-use super::arbitration::{Arbitration, ClientId, Notice, Refusal};
+use p4runtime::arbitration::{Arbitration, ClientId, Notice, Refusal};
+use p4runtime::p4::v1::stream_message_response::Update;
+use p4runtime::p4::v1::{MasterArbitrationUpdate, StreamError, StreamMessageResponse};
 use std::collections::BTreeMap;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
-use weir_proto::p4::v1::stream_message_response::Update;
-use weir_proto::p4::v1::{MasterArbitrationUpdate, StreamError, StreamMessageResponse};
 
 /// Messages that wait for a client that reads slowly. What comes then is lost and counted.
 pub const QUEUE: usize = 1024;

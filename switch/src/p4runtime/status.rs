@@ -1,12 +1,12 @@
 //! Errors as gRPC carries them: one for the call, and in a batch one for each update (P4Runtime §10).
 
-use super::arbitration::Refusal;
 use crate::control::ControlError;
 use crate::driver::DataplaneError;
-use prost::{Message, Name};
+use p4runtime::error_details;
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::Error;
+use prost::Name;
 use tonic::{Code, Status};
-use weir_proto::google::rpc;
-use weir_proto::p4::v1::Error;
 
 /// The space of our error codes, which are the canonical ones.
 pub const SPACE: &str = "weir";
@@ -17,12 +17,6 @@ const MOST_DETAILS: usize = 5 << 10;
 
 /// What a message may take of a header, bytes. Some messages repeat what the client sent, of any length.
 const MOST_MESSAGE: usize = 1 << 10;
-
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Status {
-        Status::new(code(refusal.code()), short(refusal.to_string()))
-    }
-}
 
 fn short(mut message: String) -> String {
     if message.len() > MOST_MESSAGE {
@@ -86,12 +80,7 @@ fn of_one(error: Option<&ControlError>, with_message: bool) -> Error {
 }
 
 fn packed(message: &str, errors: impl Iterator<Item = Error>) -> Vec<u8> {
-    let any = |error: Error| prost_types::Any {
-        type_url: format!("type.googleapis.com/{}", Error::full_name()),
-        value: error.encode_to_vec(),
-    };
-    let details = errors.map(any).collect();
-    rpc::Status { code: Code::Unknown.into(), message: message.to_owned(), details }.encode_to_vec()
+    error_details::encode(rpc::Code::Unknown, message, errors)
 }
 
 fn code(code: rpc::Code) -> Code {
@@ -107,9 +96,7 @@ mod tests {
     }
 
     fn errors(status: &Status) -> Vec<Error> {
-        let inner = rpc::Status::decode(status.details()).unwrap();
-        assert_eq!((inner.code, inner.message.as_str()), (2, status.message()));
-        inner.details.iter().map(|any| Error::decode(any.value.as_slice()).unwrap()).collect()
+        error_details::decode(status.details())
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
 
 use super::admission::Call;
-use super::arbitration::ClientId;
 use super::device::{ALLOWANCE, Device, lock};
 use super::sessions::Outbound;
 use super::status::SPACE;
 use crate::control::ControlError;
 use crate::driver::DataplaneError;
+use p4runtime::arbitration::ClientId;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::stream_error::Details;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::{
+    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError,
+    StreamMessageRequest, StreamOtherError,
+};
+use p4runtime::received::Received;
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Status, Streaming};
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::stream_error::Details;
-use weir_proto::p4::v1::stream_message_request::Update as Request;
-use weir_proto::p4::v1::{
-    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError,
-    StreamMessageRequest, StreamOtherError,
-};
-use weir_proto::received::Received;
 
 /// How long the reason of its end may wait for a client that reads slowly.
 const LAST_WORD: Duration = Duration::from_secs(1);

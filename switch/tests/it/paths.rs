@@ -2,13 +2,13 @@
 //! each, and packets are pushed by hand from every host to every other. Data arrives, its ACK takes the same switches in
 //! reverse, and every port is the one that `weir_controller`'s twin of the path hash foretold.
 
+use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_controller::hash::{FiveTuple, UDP};
 use weir_controller::routes::{Method, routes};
 use weir_controller::topology::{CPU_PORT, HostIx, LinkIx, Node, Topology, build};
 use weir_controller::{Path, PlanOptions, Routes, plan};
-use weir_proto::p4info::Index;
 use weir_switch::control::Control;
 use weir_switch::pipeline::Digest;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};

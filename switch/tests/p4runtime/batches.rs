@@ -1,13 +1,13 @@
 //! Writes of many updates: an error for each, and the three atomicities.
 
 use super::bed::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::write_request::Atomicity::{self, ContinueOnError, DataplaneAtomic, RollbackOnError};
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::write_request::Atomicity::{self, ContinueOnError, DataplaneAtomic, RollbackOnError};
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::Object;
 
 fn ports(of: impl IntoIterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
     of.into_iter().collect()
@@ -136,7 +136,7 @@ fn changes() -> (Vec<Update>, Vec<Update>) {
     };
     let value_set = |types: &[u16]| {
         let member = |&kind: &u16| {
-            let exact = field_match::Exact { value: weir_proto::value::from_uint(kind.into()) };
+            let exact = field_match::Exact { value: p4runtime::value::from_uint(kind.into()) };
             let exact = Some(field_match::FieldMatchType::Exact(exact));
             ValueSetMember { r#match: vec![FieldMatch { field_id: 1, field_match_type: exact }] }
         };
@@ -144,7 +144,7 @@ fn changes() -> (Vec<Update>, Vec<Update>) {
         Kind::ValueSetEntry(ValueSetEntry { value_set_id, members: types.iter().map(member).collect() })
     };
     let route = |destination: u64, prefix_len: i32, port| {
-        let value = weir_proto::value::from_uint(destination.into());
+        let value = p4runtime::value::from_uint(destination.into());
         let lpm = field_match::FieldMatchType::Lpm(field_match::Lpm { value, prefix_len });
         let match_all = FieldMatch { field_id: 1, field_match_type: Some(lpm) };
         let mut entry = entry("routes", 0, call("via", &[port, 7]));

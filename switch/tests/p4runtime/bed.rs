@@ -1,5 +1,19 @@
 //! A switch without interfaces, its P4Runtime server, and a client; short words for what the tests write and read.
 
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::stream_message_response::Update as Response;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::write_request::Atomicity;
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::{self, Object};
+use p4runtime::value::{from_uint, to_u64};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -7,20 +21,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use weir_proto::google::rpc;
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType};
-use weir_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
-use weir_proto::p4::v1::stream_message_request::Update as Request;
-use weir_proto::p4::v1::stream_message_response::Update as Response;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::write_request::Atomicity;
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::{self, Object};
-use weir_proto::value::{from_uint, to_u64};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 use weir_switch::p4runtime::{Lost, ServeError, ServerConfig, serve};
 
@@ -225,7 +225,7 @@ pub fn update(kind: Type, entity: Kind) -> Update {
     Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
 }
 
-pub fn table(name: &str) -> &'static weir_proto::p4::config::v1::Table {
+pub fn table(name: &str) -> &'static p4runtime::p4::config::v1::Table {
     INFO.tables.named(name).unwrap()
 }
 

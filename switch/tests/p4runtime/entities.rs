@@ -1,12 +1,12 @@
 //! All entities over the wire. (What each one takes and refuses is tested in `tests/it/control`, in process.)
 
 use super::bed::*;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::update::Type::{Insert, Modify};
-use weir_proto::p4::v1::write_request::Atomicity::ContinueOnError;
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::Object;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::update::Type::{Insert, Modify};
+use p4runtime::p4::v1::write_request::Atomicity::ContinueOnError;
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::Object;
 
 /// gRPC's default limit for a message.
 const MOST_MESSAGE: usize = 4 << 20;

@@ -1,17 +1,17 @@
 //! Clients that mean harm, or are broken: the others, and the data plane, do not notice.
 
 use super::bed::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::write_request::Atomicity::ContinueOnError;
+use p4runtime::p4::v1::*;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code as Grpc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::stream_message_request::Update as Request;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::write_request::Atomicity::ContinueOnError;
-use weir_proto::p4::v1::*;
 
 #[tokio::test]
 async fn garbage_on_the_port_is_a_closed_connection() {

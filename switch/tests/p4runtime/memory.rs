@@ -2,6 +2,12 @@
 //! process of its own, which is this program again.
 
 use super::bed::*;
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::stream_message_request::Update as StreamUpdate;
+use p4runtime::p4::v1::update::Type::Insert;
+use p4runtime::p4::v1::write_request::Atomicity::{self, ContinueOnError, DataplaneAtomic};
+use p4runtime::p4::v1::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,12 +15,6 @@ use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
-use weir_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
-use weir_proto::p4::v1::stream_message_request::Update as StreamUpdate;
-use weir_proto::p4::v1::update::Type::Insert;
-use weir_proto::p4::v1::write_request::Atomicity::{self, ContinueOnError, DataplaneAtomic};
-use weir_proto::p4::v1::*;
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 use weir_switch::p4runtime::{Server, ServerConfig};
 

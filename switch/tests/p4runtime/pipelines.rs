@@ -1,13 +1,13 @@
 //! Pushing pipelines: the actions, what is refused, what is kept.
 
 use super::bed::*;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::update::Type::{Insert, Modify};
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::{self, Object};
 use tonic::Code as Grpc;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
-use weir_proto::p4::v1::update::Type::{Insert, Modify};
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::{self, Object};
 
 const OTHER: &str = include_str!("../../../p4src/build/hpcc.json");
 const OTHER_INFO: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
@@ -131,7 +131,7 @@ async fn reconciling_keeps_what_the_new_program_has_a_place_for() {
     let (_bed, mut client) = Bed::ready().await;
     let register = |value: u64| {
         let data =
-            Some(P4Data { data: Some(p4_data::Data::Bitstring(weir_proto::value::from_uint(value.into()))) });
+            Some(P4Data { data: Some(p4_data::Data::Bitstring(p4runtime::value::from_uint(value.into()))) });
         let register_id = INFO.registers.named("last_source").unwrap().preamble().id;
         Kind::RegisterEntry(RegisterEntry { register_id, index: Some(Index { index: 3 }), data })
     };

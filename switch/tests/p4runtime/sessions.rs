@@ -1,11 +1,11 @@
 //! Who is primary, over real streams. (The matrix of cases is in `arbitration.rs`, beside the rules.)
 
 use super::bed::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::update::Type::Insert;
+use p4runtime::p4::v1::*;
 use tonic::Code as Grpc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::stream_message_request::Update as Request;
-use weir_proto::p4::v1::update::Type::Insert;
-use weir_proto::p4::v1::*;
 
 #[tokio::test]
 async fn the_primary_writes_until_another_takes_over_or_it_leaves() {

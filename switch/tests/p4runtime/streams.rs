@@ -1,18 +1,18 @@
 //! Packets to and from the controller, digests, idle timeouts, and errors of the stream.
 
 use super::bed::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::stream_error::Details;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::stream_message_response::Update as Response;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::Object;
+use p4runtime::value::to_u64;
 use std::time::{Duration, Instant};
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
-use weir_proto::p4::v1::stream_error::Details;
-use weir_proto::p4::v1::stream_message_request::Update as Request;
-use weir_proto::p4::v1::stream_message_response::Update as Response;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::Object;
-use weir_proto::value::to_u64;
 
 async fn packet_in(client: &mut Client) -> (Vec<(u32, u64)>, Vec<u8>) {
     match client.next().await.unwrap() {

@@ -1,10 +1,10 @@
 //! TLS, with and without certificates of the clients.
 
 use super::bed::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::CapabilitiesRequest;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::CapabilitiesRequest;
 use weir_switch::p4runtime::{ServeError, Server, ServerConfig, TlsConfig};
 
 /// What vouches for both sides.

@@ -2,13 +2,13 @@
 
 use super::plan::{device_id, grpc_port};
 use crate::console::Failure;
+use p4runtime::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, Update, entity, p4_data};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use weir_controller::client::{ClientError, ClientOptions, Program, Session, Target};
 use weir_controller::topology::{SwitchIx, Topology};
-use weir_proto::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, Update, entity, p4_data};
 
 /// Cells of a register array, read again and again from every switch.
 pub struct Registers {

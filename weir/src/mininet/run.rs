@@ -9,6 +9,7 @@ use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
 use crate::commands::{interrupted, while_ctrl_c_is_the_childs};
 use crate::console::Failure;
+use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -20,7 +21,6 @@ use weir_controller::client::{Program, ThriftClient, ThriftError, packets_per_se
 use weir_controller::{BaseRtt, Routes, routes};
 use weir_host::HostConfig;
 use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
-use weir_proto::p4info::{self, Index, Object};
 use weir_sim::artifacts::Artifact;
 use weir_sim::assemble::{base_rtt, updates};
 use weir_sim::experiment::{Experiment, Scheme};

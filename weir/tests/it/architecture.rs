@@ -103,7 +103,7 @@ fn protocol_and_pipeline_touch_no_clock_socket_or_console() {
 fn the_pipeline_knows_no_p4runtime() {
     for part in ["program", "pipeline", "tm", "engine"] {
         for path in sources(&root().join("switch/src").join(part), &[]) {
-            assert!(!code(&path).contains("weir_proto"), "{}", path.display());
+            assert!(!code(&path).contains("p4runtime"), "{}", path.display());
         }
     }
 }

@@ -22,7 +22,7 @@ const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(12) } el
 async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
     let build_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build");
     let text = |name: &str| std::fs::read_to_string(build_dir.join(name)).expect("a committed artifact");
-    let p4info = weir_proto::p4info::parse(&text("fncc.p4info.txtpb")).expect("P4Info");
+    let p4info = p4runtime::p4info::parse(&text("fncc.p4info.txtpb")).expect("P4Info");
     let program = Arc::new(Program::new(p4info, text("fncc.json").into_bytes()).expect("a program"));
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 8}").expect("YAML")).expect("a fabric");
     let routes = routes(&topology, Method::Auto).expect("routes");

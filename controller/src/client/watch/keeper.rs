@@ -5,14 +5,14 @@ use super::super::{
 };
 use crate::topology::SwitchIx;
 use crate::watch::Probe;
+use p4runtime::p4::v1::{Entity, PacketIn};
+use p4runtime::value;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
-use weir_proto::p4::v1::{Entity, PacketIn};
-use weir_proto::value;
 
 /// What a keeper tells.
 pub enum Event {

@@ -7,10 +7,10 @@ use crate::plan::goals;
 use crate::reconcile::{Goal, difference};
 use crate::routes::{Routes, reroute};
 use crate::topology::LinkIx;
+use p4runtime::p4::v1::Entity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
-use weir_proto::p4::v1::Entity;
 
 /// The routes for a set of failed links, and what every switch should hold.
 #[derive(Clone)]

@@ -9,6 +9,8 @@ use crate::plan::{PlanError, PlanOptions};
 use crate::routes::{Method, Routes};
 use crate::topology::{LinkIx, SwitchIx, Topology};
 use crate::watch::{LinkMonitor, Loss, MonitorConfig, Received};
+use p4runtime::p4::v1::{Entity, PacketMetadata, PacketOut};
+use p4runtime::value;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeSet;
@@ -17,8 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use weir_proto::p4::v1::{Entity, PacketMetadata, PacketOut};
-use weir_proto::value;
 use weir_units::Time;
 
 /// Events of keepers that wait.

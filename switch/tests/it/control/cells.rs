@@ -1,12 +1,12 @@
 //! Counters, meters and registers, indexed and direct.
 
 use super::device::*;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::p4_data::Data;
-use weir_proto::p4::v1::update::Type::{Insert, Modify};
-use weir_proto::p4::v1::*;
-use weir_proto::p4info::Object;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::p4_data::Data;
+use p4runtime::p4::v1::update::Type::{Insert, Modify};
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::Object;
 
 #[test]
 fn direct_counters_and_meters_go_with_their_entries() {

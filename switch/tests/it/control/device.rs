@@ -1,14 +1,14 @@
 //! A switch with one of every entity, and short words for them.
 
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{self, entity::Entity as Kind, *};
+use p4runtime::p4info::{self, Object};
 use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type;
-use weir_proto::p4::v1::{self, entity::Entity as Kind, *};
-use weir_proto::p4info::{self, Object};
 use weir_switch::control::{Control, ControlError};
 use weir_switch::{Program, Switch, SwitchConfig};
 
@@ -114,7 +114,7 @@ impl Device {
 }
 
 pub fn bytes(value: u64) -> Vec<u8> {
-    weir_proto::value::from_uint(value.into())
+    p4runtime::value::from_uint(value.into())
 }
 pub fn exact(value: u64) -> Option<FieldMatchType> {
     Some(FieldMatchType::Exact(Exact { value: bytes(value) }))

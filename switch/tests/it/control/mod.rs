@@ -8,12 +8,12 @@ mod replication;
 mod tables;
 
 use device::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::update::Type::Insert;
+use p4runtime::p4::v1::{DigestEntry, Entity, Update};
+use p4runtime::p4info;
 use std::sync::Arc;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::update::Type::Insert;
-use weir_proto::p4::v1::{DigestEntry, Entity, Update};
-use weir_proto::p4info;
 use weir_switch::control::Control;
 
 #[test]

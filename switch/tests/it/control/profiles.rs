@@ -1,12 +1,12 @@
 //! Action profile members, groups and one-shot sets.
 
 use super::device::*;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::{self, *};
-use weir_proto::p4info::Object;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::{self, *};
+use p4runtime::p4info::Object;
 
 fn member(d: &Device, profile: &str, member_id: u32, action: Option<v1::Action>) -> Kind {
     let action_profile_id = d.index().action_profiles.named(profile).unwrap().preamble().id;

@@ -1,11 +1,11 @@
 //! Multicast groups and clone sessions.
 
 use super::device::*;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::replica::PortKind;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::*;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::replica::PortKind;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::*;
 
 fn replica(port: u64, instance: u32) -> Replica {
     Replica { port_kind: Some(PortKind::Port(bytes(port))), instance, backup_replicas: Vec::new() }

@@ -1,13 +1,13 @@
 //! Table entries and default actions.
 
 use super::device::*;
-use weir_proto::google::rpc::Code;
-use weir_proto::p4::v1::action::Param;
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::field_match::{Exact, FieldMatchType};
-use weir_proto::p4::v1::table_action::Type as ActionType;
-use weir_proto::p4::v1::update::Type::{Delete, Insert, Modify};
-use weir_proto::p4::v1::{self, TableAction, TableEntry};
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime::p4::v1::{self, TableAction, TableEntry};
 
 #[test]
 fn every_match_kind_is_read_back_as_written() {

@@ -133,7 +133,7 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
     let json = read(program)?;
     let text = read(p4info)?;
     let place = |why: String| Failure::Input(in_file(&p4info.display().to_string(), &text, &why));
-    let info = weir_proto::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
+    let info = p4runtime::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
     if !json.trim_start().starts_with('{') {
         return Err(Failure::Input(format!("{}: this is not BMv2 JSON", program.display())));
     }

@@ -3,12 +3,12 @@
 use super::fabric::{FabricArgs, ProgramArgs};
 use crate::console::{Console, Failure};
 use clap::ValueEnum;
+use p4runtime::p4::v1::{Entity, Update};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_controller::plan;
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::words;
-use weir_proto::p4::v1::{Entity, Update};
 
 /// Print the table entries that every switch should hold
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! Options that all host commands share.
 
 use crate::console::Failure;
+use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +13,6 @@ use weir_host::schemes::Registry;
 use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
-use weir_proto::p4info::Index;
 use weir_sim::artifacts::abilities;
 use weir_units::{Bandwidth, Bytes, Time};
 

@@ -1,14 +1,37 @@
-//! Who may write: the primary among the clients of a device (P4Runtime §5). Sans-IO.
+//! Arbitration: which of the clients of a device is the primary, and may write (P4Runtime §5).
 //!
-//! Where BMv2 and the specification differ, this is BMv2: the primary is the client with the highest id among those
+//! [`bid`] is a client's request. [`Arbitration`] is a server's record of its clients; it opens no socket and reads no
+//! clock.
+//!
+//! ```
+//! use p4runtime::arbitration::{Arbitration, bid};
+//! use p4runtime::p4::v1::stream_message_request::Update;
+//!
+//! let mut device = Arbitration::new(1);
+//! let Some(Update::Arbitration(first)) = bid(1, 5).update else { unreachable!() };
+//! device.bid(100, &first)?;
+//! assert_eq!(device.primary(), Some(100));
+//! # Ok::<(), p4runtime::arbitration::Refusal>(())
+//! ```
+//!
+//! Where BMv2 and the specification differ, the server is as BMv2: the primary is the client with the highest id among those
 //! that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than any
 //! that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
 //! least the highest id ever seen; who restarts a controller with a fixed id would be locked out.
 
+use crate::google::rpc::{Code, Status};
+use crate::p4::v1::stream_message_request::Update;
+use crate::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use weir_proto::google::rpc::{Code, Status};
-use weir_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+
+/// Returns the message by which a client asks to be the primary of a device. The client with the highest election id
+/// becomes it.
+pub fn bid(device_id: u64, election_id: u128) -> StreamMessageRequest {
+    let election_id = Some(election_id.into());
+    let bid = MasterArbitrationUpdate { device_id, election_id, ..MasterArbitrationUpdate::default() };
+    StreamMessageRequest { update: Some(Update::Arbitration(bid)) }
+}
 
 /// A stream, for as long as it lasts.
 pub type ClientId = u64;
@@ -24,10 +47,20 @@ const LONGEST_NAME: usize = 100;
 pub enum Refusal {
     /// Another device is meant.
     #[error("there is no device {asked} here, this is device {device}")]
-    OtherDevice { asked: u64, device: u64 },
+    OtherDevice {
+        /// The device that the client named.
+        asked: u64,
+        /// The device of this server.
+        device: u64,
+    },
     /// A stream stays with its device.
     #[error("this stream belongs to device {device}; open another one for device {asked}")]
-    DeviceChanged { asked: u64, device: u64 },
+    DeviceChanged {
+        /// The device that the client named.
+        asked: u64,
+        /// The device of the stream.
+        device: u64,
+    },
     /// A named role.
     #[error("there is no role {0}: this switch has no roles, leave the role unset for full access")]
     Role(String),
@@ -42,7 +75,12 @@ pub enum Refusal {
     TooMany,
     /// The id is not the primary's.
     #[error("Not primary: {given}, and the primary is {primary}")]
-    NotPrimary { given: String, primary: String },
+    NotPrimary {
+        /// What the request has, in words.
+        given: String,
+        /// The primary's election id, or "nobody".
+        primary: String,
+    },
     /// An id without a stream.
     #[error("Not primary: no client is connected; open a StreamChannel and bid with this election id first")]
     NoSession,
@@ -65,7 +103,9 @@ impl Refusal {
 /// What a client is to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
+    /// The client.
     pub to: ClientId,
+    /// Who is the primary.
     pub update: MasterArbitrationUpdate,
 }
 
@@ -78,6 +118,7 @@ pub struct Arbitration {
 }
 
 impl Arbitration {
+    /// Returns the record of a device without clients.
     pub fn new(device: u64) -> Arbitration {
         Arbitration { device, clients: BTreeMap::new() }
     }
@@ -97,8 +138,11 @@ impl Arbitration {
         ids.max_by_key(|&(_, id)| id)
     }
 
-    /// A client bids, for the first time or again. What everybody is told, the primary last. A client whose bid is
-    /// refused loses its stream: let it [`leave`](Self::leave).
+    /// Takes the bid of a client, the first or a later one, and returns what everybody is told, the primary last.
+    ///
+    /// # Errors
+    ///
+    /// If the bid is refused. The client loses its stream then: let it [`leave`](Self::leave).
     pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<Vec<Notice>, Refusal> {
         let known = self.clients.contains_key(&client);
         let (asked, device) = (bid.device_id, self.device);
@@ -108,7 +152,7 @@ impl Arbitration {
             (false, false) => return Err(Refusal::OtherDevice { asked, device }),
         }
         check_role(bid.role.as_ref())?;
-        let id = bid.election_id.as_ref().map(to_u128);
+        let id = bid.election_id.map(u128::from);
         if let Some(id) = id
             && self.clients.iter().any(|(&other, &its)| other != client && its == Some(id))
         {
@@ -138,7 +182,7 @@ impl Arbitration {
     /// Whether a request with this id may change the device. As in BMv2 a request without id may, while no client
     /// is connected: tools without a session can set up a switch.
     pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
-        let id = election_id.map(to_u128);
+        let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {
             (Some((_, primary)), Some(id)) if id == primary => Ok(()),
             (None, None) if self.clients.is_empty() => Ok(()),
@@ -179,7 +223,7 @@ impl Arbitration {
         let update = MasterArbitrationUpdate {
             device_id: self.device,
             role: None,
-            election_id: highest.map(|(_, id)| from_u128(id)),
+            election_id: highest.map(|(_, id)| id.into()),
             status: Some(status),
         };
         Notice { to, update }
@@ -206,12 +250,23 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn to_u128(id: &Uint128) -> u128 {
-    u128::from(id.high) << 64 | u128::from(id.low)
+impl From<Uint128> for u128 {
+    fn from(id: Uint128) -> u128 {
+        u128::from(id.high) << 64 | u128::from(id.low)
+    }
 }
 
-fn from_u128(id: u128) -> Uint128 {
-    Uint128 { high: (id >> 64) as u64, low: id as u64 }
+impl From<u128> for Uint128 {
+    fn from(id: u128) -> Uint128 {
+        Uint128 { high: (id >> 64) as u64, low: id as u64 }
+    }
+}
+
+#[cfg(any(feature = "client", feature = "server"))]
+impl From<Refusal> for tonic::Status {
+    fn from(refusal: Refusal) -> tonic::Status {
+        tonic::Status::new(tonic::Code::from_i32(refusal.code().into()), refusal.to_string())
+    }
 }
 
 #[cfg(test)]
@@ -224,7 +279,7 @@ mod tests {
     fn bid(id: impl Into<Option<u128>>) -> MasterArbitrationUpdate {
         MasterArbitrationUpdate {
             device_id: DEVICE,
-            election_id: id.into().map(from_u128),
+            election_id: id.into().map(Uint128::from),
             ..Default::default()
         }
     }
@@ -233,7 +288,7 @@ mod tests {
     fn told(notices: &[Notice]) -> Vec<(ClientId, Code, Option<u128>)> {
         let one = |notice: &Notice| {
             let code = Code::try_from(notice.update.status.as_ref().unwrap().code).unwrap();
-            (notice.to, code, notice.update.election_id.as_ref().map(to_u128))
+            (notice.to, code, notice.update.election_id.map(u128::from))
         };
         notices.iter().map(one).collect()
     }
@@ -333,7 +388,7 @@ mod tests {
     #[test]
     fn only_the_primary_writes() {
         let mut all = Arbitration::new(DEVICE);
-        let id = |id| Some(from_u128(id));
+        let id = |id: u128| Some(Uint128::from(id));
         let may = |all: &Arbitration, id: Option<Uint128>| all.authorise(id.as_ref());
         assert_eq!(may(&all, None), Ok(()), "without a session, as in BMv2");
         assert_eq!(may(&all, id(5)), Err(Refusal::NoSession));
