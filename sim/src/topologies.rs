@@ -1,5 +1,6 @@
 //! Kinds of topologies of a crate of one's own.
 
+use crate::yaml;
 use serde::de::DeserializeOwned;
 use serde_yaml::Value;
 use std::collections::BTreeMap;
@@ -39,10 +40,7 @@ impl Topologies {
     #[must_use]
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
         let read: Read = |keys| {
-            let kind: T = serde_path_to_error::deserialize(keys).map_err(|error| {
-                let path = error.path().to_string();
-                (if path == "." { String::new() } else { path }, error.into_inner().to_string())
-            })?;
+            let kind: T = yaml::read_keys(keys)?;
             kind.fabric().map_err(|why| (String::new(), why))
         };
         let known = self.kinds.insert(T::KIND, (T::ABOUT, read));

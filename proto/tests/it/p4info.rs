@@ -58,6 +58,6 @@ fn objects_without_an_id_and_ids_used_twice_are_refused() {
 fn text_that_is_no_p4info_is_refused_with_its_place() {
     for text in ["{", "tables { size: \"x\" }", "no_such_field: 1", "\u{0}"] {
         let error = parse(text).unwrap_err().to_string();
-        assert!(error.starts_with("not a P4Info in text format: "), "{error}");
+        assert!(error.starts_with("1:") && error.contains(": not a P4Info in text format: "), "{error}");
     }
 }

@@ -292,6 +292,9 @@ fn resolve_own_schemes(
     Ok(own)
 }
 
+/// A few words on a workload, and what makes its flows.
+type Made = (String, MakeSource);
+
 /// A workload and its place in the file.
 type Placed = (String, Box<dyn AnyWorkload>);
 
@@ -313,7 +316,7 @@ fn resolve_workloads(
     topology: &Topology,
     workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(Vec<ListedFlow>, Vec<(String, MakeSource)>), ExperimentError> {
+) -> Result<(Vec<ListedFlow>, Vec<Made>), ExperimentError> {
     let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration };
     let (mut listed, mut made) = (Vec::new(), Vec::new());
     for (place, workload) in workloads {

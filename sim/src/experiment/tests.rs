@@ -103,9 +103,9 @@ fn bad_input_is_named_with_its_place() {
 #[test]
 fn without_overrides_the_line_is_named() {
     let text = message(&GOOD.replace("start: 300us", "start: 300"), &[]);
-    assert!(text.contains("line 7") && text.contains("has no unit"), "{text}");
-    assert!(message("topology: [", &[]).starts_with("x.yaml: "));
-    assert!(message("", &[]).starts_with("x.yaml: "));
+    assert!(text.starts_with("x.yaml:7:31: flows[0].start: ") && text.contains("has no unit"), "{text}");
+    assert!(message("topology: [", &[]).starts_with("x.yaml:2:1: "), "{}", message("topology: [", &[]));
+    assert!(message("", &[]).starts_with("x.yaml:1:1: "), "{}", message("", &[]));
 }
 
 #[test]

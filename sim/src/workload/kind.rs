@@ -4,6 +4,7 @@
 use super::fabric::{Fabric, Streams, Wrong};
 use super::{Arrival, Source};
 use crate::experiment::SchemeEntry;
+use crate::yaml;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_yaml::{Mapping, Value};
@@ -158,13 +159,13 @@ pub struct WorkloadSpec {
 }
 
 /// The path of a key of a workload, empty for the whole, and what is wrong with it.
-pub(crate) type KeyError = (String, String);
+pub(crate) type KeyFault = (String, String);
 
 /// A kind that is registered.
 #[derive(Clone, Copy)]
 struct Entry {
     about: &'static str,
-    read: fn(Value) -> Result<Box<dyn AnyWorkload>, serde_path_to_error::Error<serde_yaml::Error>>,
+    read: fn(Value) -> Result<Box<dyn AnyWorkload>, KeyFault>,
 }
 
 /// The kinds of workloads that experiment files can name.
@@ -181,9 +182,7 @@ impl Workloads {
     /// If there is a kind of that name already.
     #[must_use]
     pub fn with<W: Workload>(mut self) -> Workloads {
-        let read = |keys| -> Result<Box<dyn AnyWorkload>, _> {
-            serde_path_to_error::deserialize::<_, W>(keys).map(|it| Box::new(it) as Box<dyn AnyWorkload>)
-        };
+        let read = |keys| Ok(Box::new(yaml::read_keys::<W>(keys)?) as Box<dyn AnyWorkload>);
         let known = self.kinds.insert(W::KIND, Entry { about: W::ABOUT, read });
         assert!(known.is_none(), "{} is the kind of two workloads", W::KIND);
         self
@@ -195,7 +194,7 @@ impl Workloads {
     }
 
     /// Reads the keys of a workload as its kind demands.
-    pub(crate) fn read(&self, spec: &WorkloadSpec) -> Result<Box<dyn AnyWorkload>, KeyError> {
+    pub(crate) fn read(&self, spec: &WorkloadSpec) -> Result<Box<dyn AnyWorkload>, KeyFault> {
         let Some(entry) = self.kinds.get(spec.kind.as_str()) else {
             let names: Vec<&str> = self.kinds.keys().copied().collect();
             let meant = did_you_mean(&spec.kind, names.iter().copied());
@@ -203,10 +202,7 @@ impl Workloads {
                 format!("there is no kind \"{}\" of workloads, only {}{meant}", spec.kind, names.join(", "));
             return Err(("kind".to_owned(), why));
         };
-        (entry.read)(Value::Mapping(spec.keys.clone())).map_err(|error| {
-            let path = error.path().to_string();
-            (if path == "." { String::new() } else { path }, error.into_inner().to_string())
-        })
+        (entry.read)(Value::Mapping(spec.keys.clone()))
     }
 
     /// Changes a workload. Keys that it leaves out get their defaults.
@@ -214,7 +210,7 @@ impl Workloads {
         &self,
         spec: &mut WorkloadSpec,
         change: impl FnOnce(&mut dyn AnyWorkload),
-    ) -> Result<(), KeyError> {
+    ) -> Result<(), KeyFault> {
         let mut workload = self.read(spec)?;
         change(&mut *workload);
         spec.keys = workload.keys();

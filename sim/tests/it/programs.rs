@@ -67,7 +67,7 @@ fn what_a_program_lacks_is_named() {
     ];
     for (scheme, program, what) in lacks {
         let why = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
-        assert_eq!(why, format!("x.yaml: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks"));
+        assert_eq!(why, format!("x.yaml:2:11: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks"));
     }
     let why = experiment("fncc", "program: weird").err().expect("it is refused");
     assert!(why.contains("there is no program \"weird\", there are ecn, hpcc,"), "{why}");

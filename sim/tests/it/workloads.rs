@@ -253,7 +253,7 @@ fn what_cannot_be_is_named_with_its_place() {
         ("{kind: jobs, jobs: 1, servers: 4, request: 1KB, response: 1KB}", ["workload.servers", "4 hosts"]),
         ("{kind: all-to-all, size: 0B}", ["workload.size", "empty"]),
         ("{kind: file, path: nowhere.txt}", ["workload.path", "nowhere.txt"]),
-        ("{kind: storm}", ["workload", "unknown variant"]),
+        ("{kind: storm}", ["x.yaml:4:18: workload.kind", "no kind \"storm\" of workloads, only all-to-all"]),
     ] {
         let text = refusal(workload);
         assert!(parts.iter().all(|part| text.contains(part)), "{workload}: {text}");
