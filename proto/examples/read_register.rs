@@ -4,6 +4,8 @@
 //! cargo run -p p4runtime --features client --example read_register -- 127.0.0.1:9559 queue_bytes
 //! ```
 
+#![allow(clippy::print_stdout)] // It is a program.
+
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::p4_data::Data;
 use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
