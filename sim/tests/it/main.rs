@@ -4,6 +4,7 @@ mod acceptance;
 mod dasr;
 mod deadlock;
 mod faults;
+mod hops;
 mod in_order;
 mod model;
 mod multipath;

@@ -1,6 +1,6 @@
 use crate::scheme::AckEvent;
 use crate::telemetry::{Clock, Hop, TX_WRAP, TelemetryChecks};
-use crate::wire::{MAX_HOPS, RecordFormat};
+use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
 /// A port that seems to send this much faster than its rate cannot be (design §7). Ours: real ports
@@ -36,6 +36,8 @@ pub(super) struct Sample {
     pub queued: f64,
     /// `min(tau, T) / T`.
     pub tau: f64,
+    /// What one unit of txBytes is of `B*T`.
+    pub unit: f64,
 }
 
 /// What one ACK told.
@@ -168,6 +170,7 @@ impl Path {
                 u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,
                 queued,
                 tau: (ticks / self.t_ticks).min(1.0),
+                unit: IntRecord::TX_UNIT.as_f64() * recorded.per_bdp,
             };
             measured.push(sample);
             recorded.record(new, ack.now);

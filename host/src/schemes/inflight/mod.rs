@@ -31,31 +31,24 @@ struct Law {
     nic_rate: Bandwidth,
 }
 
-/// What moves at most once per round trip, and the average it is moved by.
+/// What moves at most once per round trip.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
     wc: f64,
-    u: f64,
     stage: u32,
     /// The window that followed last.
     w: f64,
 }
 
 impl Reference {
-    /// `U` starts at 1: released code, the paper does not say.
     fn starting_at(w: f64) -> Reference {
-        Reference { wc: w, u: 1.0, stage: 0, w }
-    }
-
-    /// HPCC Alg. 1, end of MeasureInflight: the average over `T`, once per ACK.
-    fn average(&mut self, sample: &Sample) {
-        self.u = (1.0 - sample.tau) * self.u + sample.tau * sample.u;
+        Reference { wc: w, stage: 0, w }
     }
 
     /// HPCC Alg. 1, ComputeWind. `U` of 0 gives an infinite window, which the clamp takes down.
-    fn compute_wind(&mut self, law: &Law, commit: bool) {
-        let multiplicative = self.u >= law.eta || self.stage >= law.max_stage;
-        let w = if multiplicative { self.wc / (self.u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
+    fn compute_wind(&mut self, law: &Law, u: f64, commit: bool) {
+        let multiplicative = u >= law.eta || self.stage >= law.max_stage;
+        let w = if multiplicative { self.wc / (u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
         // The released code clamps before it commits (rdma-hw.cc:839-842).
         self.w = law.clamp(w);
         if commit {
@@ -110,6 +103,9 @@ const UNSHARED_INCREASE: f64 = 80.0;
 pub(super) struct Inflight {
     law: Law,
     path: Path,
+    /// `U`: that of the most congested hop, and that of each.
+    u: f64,
+    hop_u: [f64; MAX_HOPS],
     reference: Reference,
     /// One reference per hop, if each has its own (multi-rate).
     per_hop: Option<Box<[Reference; MAX_HOPS]>>,
@@ -125,6 +121,8 @@ impl Inflight {
         Inflight {
             law,
             path: Path::new(config.base_rtt(flow), flow.clock),
+            u: 1.0,
+            hop_u: [1.0; MAX_HOPS],
             reference,
             per_hop: multi_rate.then(|| Box::new([reference; MAX_HOPS])),
             last_update_seq: 0,
@@ -139,6 +137,7 @@ impl Inflight {
     /// A running flow goes on from another law's window.
     pub fn resume(&mut self, from: &Pace) -> Decision {
         self.reference = Reference::starting_at(self.law.clamp(from.window));
+        (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
         if let Some(per_hop) = &mut self.per_hop {
             **per_hop = [self.reference; MAX_HOPS];
         }
@@ -163,10 +162,12 @@ impl Inflight {
         if !commit && !self.law.fast_react && self.path.is_known() {
             return self.decision;
         }
-        let restarted = self.path.restart_if_changed(ack);
-        if restarted && let Some(per_hop) = &mut self.per_hop {
-            // Other links: start them from the window that holds, not from line rate.
-            **per_hop = [Reference::starting_at(self.reference.w); MAX_HOPS];
+        if self.path.restart_if_changed(ack) {
+            self.hop_u = [self.u; MAX_HOPS];
+            if let Some(per_hop) = &mut self.per_hop {
+                // Other links: start them from the window that holds, not from line rate.
+                **per_hop = [Reference::starting_at(self.reference.w); MAX_HOPS];
+            }
         }
         let measured = self.path.measure(ack, checks);
         let Some(worst) = measured.worst() else {
@@ -177,6 +178,7 @@ impl Inflight {
             }
             return self.decision;
         };
+        self.average(measured.samples());
         let last_hop = ack.telemetry.hops().len() - 1;
         if let Some(headroom) = self.law.shared_headroom {
             // The receiver's N is of its own link (HPCC++ draft §6.2).
@@ -187,20 +189,17 @@ impl Inflight {
         }
         if let Some(per_hop) = &mut self.per_hop {
             for sample in measured.samples() {
-                let reference = &mut per_hop[sample.hop];
-                reference.average(sample);
-                reference.compute_wind(&self.law, commit);
+                per_hop[sample.hop].compute_wind(&self.law, self.hop_u[sample.hop], commit);
             }
             self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.law.w_init, f64::min);
         } else {
-            self.reference.average(worst);
             let u = worst.queued + (worst.u - worst.queued).min(1.0);
             let about = Worst { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
             match adjust(&about) {
-                Adjust::Keep => self.reference.compute_wind(&self.law, commit),
+                Adjust::Keep => self.reference.compute_wind(&self.law, self.u, commit),
                 Adjust::Reference(wc) => {
                     self.reference.wc = self.law.clamp(wc);
-                    self.reference.compute_wind(&self.law, commit);
+                    self.reference.compute_wind(&self.law, self.u, commit);
                 }
                 Adjust::Window(w) => {
                     self.reference.wc = self.law.clamp(w);
@@ -214,5 +213,23 @@ impl Inflight {
         }
         self.decision = self.law.decide(self.reference.w);
         self.decision
+    }
+
+    /// HPCC Alg. 1, end of MeasureInflight: the average over `T`, of each hop, and the largest of these.
+    ///
+    /// The paper averages the largest `u'` of each ACK. Every hop truncates its byte count in its own phase, so that the
+    /// largest of many `u'` is too high, the more hops the higher; in the average of one hop these errors cancel. Hops
+    /// that fall behind are held one unit of the count behind `U`: with other hops `U` rises as fast as in the paper.
+    fn average(&mut self, samples: &[Sample]) {
+        let before = self.u;
+        self.u = 0.0;
+        for sample in samples {
+            let u = &mut self.hop_u[sample.hop];
+            if self.per_hop.is_none() {
+                *u = u.max(before - sample.unit);
+            }
+            *u += sample.tau * (sample.u - *u);
+            self.u = self.u.max(*u);
+        }
     }
 }
