@@ -1,4 +1,4 @@
-// FNCC: every switch writes the state of the data's queue into the ACK on its way back.
+// FNCC: every switch writes the state of the data's queue into the ACK on its way back, and into the NACK.
 //
 //   sender --- data ----------------> [switch] ---------> [switch] ---------> receiver
 //          <-- ACK, all records ----- [+ record] <------- [+ record] <------- ACK
@@ -27,7 +27,7 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
 
     apply {
         described = target.egress_port;
-        if (hdr.weir.isValid() && hdr.weir.kind == KIND_ACK) {
+        if (hdr.weir.isValid() && IS_ANSWER(hdr.weir)) {
             described = target.ingress_port;
         }
         port_profile.apply(meta, described);
@@ -35,7 +35,7 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         int_refresh.apply(period);
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
-            if (hdr.weir.kind == KIND_ACK) {
+            if (IS_ANSWER(hdr.weir) && (hdr.weir.flags & FLAG_TELEMETRY) != 0) {
                 all_int_read.apply(target, period, time, tx, queue);
                 int_push.apply(hdr, meta, time, tx, queue);
             }

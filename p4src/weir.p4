@@ -34,7 +34,7 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
 
     apply {
         described = target.egress_port;
-        if (hdr.weir.isValid() && hdr.weir.kind == KIND_ACK) {
+        if (hdr.weir.isValid() && IS_ANSWER(hdr.weir)) {
             described = target.ingress_port;
         }
         port_profile.apply(meta, described);
@@ -44,7 +44,7 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
             switch_identity.apply(hdr);
             port_telemetry.apply(hdr, described, asks);
             if (asks) {
-                if (hdr.weir.kind == KIND_ACK) {
+                if (IS_ANSWER(hdr.weir)) {
                     all_int_read.apply(target, period, time, tx, queue);
                 } else {
                     time = TIMESTAMP(target);

@@ -21,7 +21,7 @@ control RateGrant(inout headers_t hdr, in target_t target) {
     bit<32> rate;
 
     apply {
-        if (hdr.weir.kind == KIND_ACK || hdr.weir.kind == KIND_NACK) {
+        if (IS_ANSWER(hdr.weir)) {
             fair_rate.read(rate, target.ingress_port);
             if (rate != 0 && rate < hdr.weir.grant) {
                 hdr.weir.grant = rate;

@@ -1,10 +1,10 @@
 // Does this packet get a record of this port?
 //
 //   port_telemetry[port] -> tells(on_data, on_acks)
-//   miss                 -> on data and on ACKs
+//   miss                 -> on data and on ACKs and NACKs
 //
 //   TELEMETRY on DATA or PROBE, and on_data of the port that it leaves by     yes
-//   TELEMETRY on an ACK, and on_acks of the port that its data left by        yes
+//   TELEMETRY on an ACK or NACK, and on_acks of the port its data left by     yes
 //   all else                                                                  no
 //
 // HPCC's ACKs carry their records without TELEMETRY, so that one packet never gathers both.
@@ -33,7 +33,7 @@ control PortTelemetry(in headers_t hdr, in port_t described, out bool asks) {
         asks = false;
         if (hdr.weir.flags & FLAG_TELEMETRY != 0) {
             port_telemetry.apply();
-            if (hdr.weir.kind == KIND_ACK) {
+            if (IS_ANSWER(hdr.weir)) {
                 asks = of_acks == 1;
             } else if (hdr.weir.kind == KIND_DATA || hdr.weir.kind == KIND_PROBE) {
                 asks = of_data == 1;

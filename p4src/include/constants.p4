@@ -40,6 +40,9 @@ const bit<32> POLICY_GROUP = 0xEF574549;     // 239.87.69.73
 @noWarn("unused") const bit<4> KIND_PROBE_REPLY = 5;
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
 const bit<4> KIND_POLICY    = 7;
+
+// What a receiver answers DATA with, by the way that DATA came.
+#define IS_ANSWER(weir) ((weir).kind == KIND_ACK || (weir).kind == KIND_NACK)
 @noWarn("unused") const bit<7> FLAG_START      = 0x01;
 @noWarn("unused") const bit<7> FLAG_END        = 0x02;
 @noWarn("unused") const bit<7> FLAG_TELEMETRY  = 0x04;

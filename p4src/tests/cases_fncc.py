@@ -1,7 +1,7 @@
 """What only fncc.p4 does: the All_INT_Table, written by what leaves a port, read by ACKs that come in by it."""
 
 from stf import Stf
-from wire import ACK, DATA, NACK, PROBE, TELEMETRY, WEIR_PORT, length, queue_units, record, tx_units, weir_frame
+from wire import ACK, CNP, DATA, NACK, PROBE, TELEMETRY, WEIR_PORT, length, queue_units, record, tx_units, weir_frame
 
 RATE_OUT, RATE_BACK = 12, 8          # 100 Gbit/s where data leaves, 10 Gbit/s where ACKs leave
 
@@ -23,13 +23,13 @@ BACK = dict(src="h2", dst="h1", sport=WEIR_PORT, dport=4791, eth_src="h2", flags
 
 
 def ack(**frame):
-    return weir_frame(kind=ACK, **BACK | frame)
+    return weir_frame(**dict(kind=ACK) | BACK | frame)
 
 
 def answered(tx=0, queue=0, older="", hops=0, rate=RATE_OUT, **frame):
     """The ACK as it leaves: with the entry of the port it came in by."""
-    return weir_frame(kind=ACK, records=record(rate, tx_units(tx), queue_units(queue)) + older, int_hops=hops + 1,
-                      path_id=0x001, ttl=63, **BACK | frame)
+    return weir_frame(records=record(rate, tx_units(tx), queue_units(queue)) + older, int_hops=hops + 1,
+                      path_id=0x001, ttl=63, **dict(kind=ACK) | BACK | frame)
 
 
 def all_int_idle():
@@ -103,17 +103,19 @@ def all_int_wrap():
 
 
 def all_int_who():
-    stf = start("Only ACKs get a record, with or without TELEMETRY; DATA, PROBE and the rest never do.")
-    for kind in (DATA, NACK, 3, PROBE, 5, 6):
+    stf = start("Only ACKs and NACKs with TELEMETRY get a record; DATA, PROBE and the rest never do.")
+    for kind in (DATA, CNP, PROBE, 5, 6):
         frame = dict(kind=kind, flags=TELEMETRY)
         stf.packet(1, weir_frame(**frame))
         stf.expect(2, weir_frame(**frame, path_id=1, ttl=63))
     stf.line("register_reset tx_bytes")
     stf.line("register_reset all_int_table")
-    for flags in (0, TELEMETRY):
-        stf.note(f"ACK with flags {flags:#04x}")
-        stf.packet(2, ack(flags=flags))
-        stf.expect(1, answered(flags=flags))
+    for kind, name in ((ACK, "ACK"), (NACK, "NACK")):
+        stf.note(f"{name}, without TELEMETRY and with it")
+        stf.packet(2, ack(kind=kind, flags=0))
+        stf.expect(1, ack(kind=kind, flags=0, path_id=1, ttl=63))
+        stf.packet(2, ack(kind=kind))
+        stf.expect(1, answered(kind=kind))
     return stf
 
 

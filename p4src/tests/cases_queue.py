@@ -5,7 +5,7 @@ to 0; so where a test wants a queue to stay, its packet is of priority 1.
 """
 
 from stf import Stf
-from wire import CE, DATA, ECT0_AND_ECT1, EXPRESS, ICMP, NACK, NOT_ECT, length, plain_frame, weir_frame
+from wire import CE, CNP, DATA, ECT0_AND_ECT1, EXPRESS, ICMP, NACK, NOT_ECT, length, plain_frame, weir_frame
 
 
 def queue_bytes_counts(_program):
@@ -147,8 +147,8 @@ KMIN, KMAX = 1000, 3000
 
 def marks(stf, queue, ecn, marked):
     stf.register("queue_bytes", 2, queue)
-    stf.packet(1, weir_frame(kind=NACK, ecn=ecn))
-    stf.expect(2, weir_frame(kind=NACK, ecn=CE if marked else ecn, ttl=63))
+    stf.packet(1, weir_frame(kind=CNP, ecn=ecn))
+    stf.expect(2, weir_frame(kind=CNP, ecn=CE if marked else ecn, ttl=63))
 
 
 def ecn_ramp(_program):
@@ -159,7 +159,7 @@ so the test does not depend on chance."""
     )
     stf.via("h2", 2)
     stf.via("h3", 3)
-    stf.classify(NACK, 1)
+    stf.classify(CNP, 1)
     stf.profile(2, 7, KMIN, KMAX, ALWAYS)
     count = 0
     for queue, over in ((0, False), (KMIN, False), (KMIN + 1, True), (KMAX, True), (KMAX + 1, True), (2**32 - 2000, True)):
@@ -174,7 +174,7 @@ so the test does not depend on chance."""
 def ecn_slope_zero(_program):
     stf = Stf("Between kmin and kmax with slope 0: never. Above kmax: always, whatever the slope.")
     stf.via("h2", 2)
-    stf.classify(NACK, 1)
+    stf.classify(CNP, 1)
     stf.profile(2, 7, KMIN, KMAX, NEVER)
     for queue, over in ((KMIN + 1, False), (KMAX, False), (KMAX + 1, True)):
         stf.note(f"queue {queue}")
@@ -186,7 +186,7 @@ def ecn_slope_zero(_program):
 def ecn_step(_program):
     stf = Stf("DCTCP's step: kmin = kmax. At the threshold not, one byte above it always.")
     stf.via("h2", 2)
-    stf.classify(NACK, 1)
+    stf.classify(CNP, 1)
     stf.profile(2, 7, KMIN, KMIN, NEVER)
     for queue, over in ((KMIN - 1, False), (KMIN, False), (KMIN + 1, True)):
         stf.note(f"queue {queue}")
@@ -198,7 +198,7 @@ def ecn_step(_program):
 def ecn_off(_program):
     stf = Stf("kmax 0 switches marking off at any queue; other traffic than Weir's is marked where it is on.")
     stf.via("h2", 2)
-    stf.classify(NACK, 1)
+    stf.classify(CNP, 1)
     stf.profile(2, 7, 0, 0, ALWAYS)
     for ecn in ECT0_AND_ECT1:
         marks(stf, 1000000, ecn, False)

@@ -9,23 +9,23 @@ import cases_fncc
 import cases_hpcc
 from cases_fncc import RATE_BACK, RATE_OUT, ack, answered, start
 from cases_hpcc import pushed
-from wire import ACK, DATA, ESCAPE, PROBE, START, TELEMETRY, record, weir_frame
+from wire import ACK, DATA, ESCAPE, NACK, PROBE, START, TELEMETRY, record, weir_frame
 
 # Tests of what a program leaves alone, and this one does not.
 NOT_HERE = {
-    "int_push-who": "hpcc.p4 gives ACKs none, fncc.p4 all of them whatever their flags",
+    "int_push-who": "hpcc.p4 gives ACKs none",
     "all_int_table-who": "fncc.p4 gives data none",
     "records-never": "dart.p4 gives nothing any",
 }
 
 
 def who():
-    stf = start("DATA and PROBE with TELEMETRY get a record of the port they leave by, ACKs with it of the port they came in by.")
+    stf = start("DATA and PROBE with TELEMETRY get a record of the port they leave by, ACKs and NACKs with it of the port they came in by.")
     for kind in range(7):
         stf.note(f"kind {kind} without TELEMETRY: no record")
         stf.packet(1, weir_frame(kind=kind, flags=0xBB & ~ESCAPE))
         stf.expect(2, weir_frame(kind=kind, flags=0xBB & ~ESCAPE, path_id=1, ttl=63))
-    for kind in (2, 3, 5, 6):
+    for kind in (3, 5, 6):
         stf.note(f"kind {kind} with it: no record")
         stf.packet(1, weir_frame(kind=kind, flags=TELEMETRY))
         stf.expect(2, weir_frame(kind=kind, flags=TELEMETRY, path_id=1, ttl=63))
@@ -35,8 +35,9 @@ def who():
         stf.expect(2, pushed(kind=kind))
     stf.register("tx_bytes", 2, 0)
     stf.register("all_int_table", 2, 0)
-    stf.packet(2, ack())
-    stf.expect(1, answered())
+    for kind in (ACK, NACK):
+        stf.packet(2, ack(kind=kind))
+        stf.expect(1, answered(kind=kind))
     stf.note("an ACK of HPCC: its records are those of its data, copied by the receiver")
     copied = record(RATE_OUT, 77, 99, timestamp=5)
     stf.packet(2, ack(flags=0, int_hops=1, records=copied))

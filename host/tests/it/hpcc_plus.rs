@@ -1,20 +1,15 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (schemes.md §2).
 
-use crate::common::frames::{drain, from_peer, give, host, open, take, take_frame};
+use crate::common::frames::{drain, from_peer, give, host, open, record, take, take_frame};
 use crate::common::probe::{Probe, hop, params};
 use crate::common::{BASE_RTT, Net, RATE, scheme};
 use weir_host::telemetry::{Hop, Telemetry};
-use weir_host::wire::{Ecn, Flags, FrameRepr, IntRecord, Kind, RateCode, RecordFormat};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, RecordFormat};
 use weir_host::{DropReason, HostStats};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
     Time::from_us(us)
-}
-
-fn record(at_ns: u64, tx: u64, queue: u64) -> Vec<u8> {
-    let rate = RateCode::from_bandwidth(RATE).unwrap();
-    IntRecord::from_plain(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()
 }
 
 /// With HPCC's W_AI it is HPCC, ACK by ACK.

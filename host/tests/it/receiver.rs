@@ -1,7 +1,7 @@
 //! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
 
-use crate::common::frames::{from_peer, give, host, take, take_frame};
-use crate::common::{addr, scheme};
+use crate::common::frames::{drain, from_peer, give, host, open, record, take, take_frame};
+use crate::common::{RATE, addr, scheme};
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig, HostEvent};
 use weir_units::{Bytes, Time};
@@ -40,14 +40,38 @@ fn acks_echo_the_packet() {
     assert_eq!(host.inbound(addr(1), 9).unwrap().path_id, 0xabc);
 }
 
-/// FNCC's ACKs ask the switches for telemetry and carry N; HPCC's do neither.
+/// FNCC's ACKs and NACKs ask the switches for telemetry and carry N; HPCC's do neither.
 #[test]
-fn acks_ask_for_what_the_scheme_needs() {
+fn answers_ask_for_what_the_scheme_needs() {
     for (name, flags, n) in [("fncc", Flags::TELEMETRY, 1), ("hpcc", Flags::NONE, 0)] {
         let mut host = receiver(name, |_| {});
-        give(&mut host, T0, &data(9, 0, Flags::START), &[]);
-        let ack = take(&mut host, T0).unwrap();
-        assert_eq!((ack.weir.flags, ack.weir.concurrency), (flags, n), "{name}");
+        for (kind, seq) in [(Kind::Ack, 0), (Kind::Nack, 2_000)] {
+            give(&mut host, T0, &data(9, seq, Flags::NONE), &[]);
+            let answer = take(&mut host, T0).unwrap();
+            assert_eq!(
+                (answer.weir.kind, answer.weir.flags, answer.weir.concurrency),
+                (kind, flags, n),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// A gap is where a queue overflowed: the record on the NACK lowers the rate as one on an ACK would.
+#[test]
+fn nacks_bring_telemetry() {
+    for name in ["fncc", "hpcc", "hpcc++"] {
+        let after = |kind: Kind| {
+            let mut host = receiver(name, |_| {});
+            let flow = open(&mut host, T0, 7, 100_000_000);
+            let (sent, now) = drain(&mut host, T0);
+            let payload = sent[0].payload_len;
+            give(&mut host, now, &from_peer(Kind::Ack, 7, payload), &record(1_000, 0, 300_000));
+            give(&mut host, now, &from_peer(kind, 7, 2 * payload), &record(13_000, 150_000, 300_000));
+            host.flow(flow).unwrap().rate
+        };
+        assert_eq!(after(Kind::Nack), after(Kind::Ack), "{name}");
+        assert!(after(Kind::Nack) < RATE, "{name}: {}", after(Kind::Nack));
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
 use weir_host::{FlowId, FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bytes, Time};
 
@@ -83,4 +83,10 @@ pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
             },
         }
     }
+}
+
+/// One record, of a port of [`RATE`].
+pub fn record(at_ns: u64, tx: u64, queue: u64) -> Vec<u8> {
+    let rate = RateCode::from_bandwidth(RATE).unwrap();
+    IntRecord::from_plain(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()
 }

@@ -347,7 +347,7 @@ impl Net {
         frame = self.identify(frame);
         let weir = frame.view().weir;
         if self.records && weir.flags().has(Flags::TELEMETRY) {
-            let port = if weir.kind() == Kind::Ack { from } else { to };
+            let port = if matches!(weir.kind(), Kind::Ack | Kind::Nack) { from } else { to };
             frame = self.push_record(port, frame);
         }
         let len = frame.len();
