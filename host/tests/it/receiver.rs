@@ -200,6 +200,30 @@ fn ended_messages_are_remembered_a_while() {
     assert!(matches!(host.poll_event(), Some(HostEvent::MessageReceived { message: 1, .. })));
 }
 
+/// What one subflow lacked another has brought: a message that has ended acknowledges all of it.
+#[test]
+fn ended_messages_acknowledge_every_subflow() {
+    let mut host = receiver("amp", |_| {});
+    let on = |subflow: u8, seq: u32, data_from: u32, flags: Flags| {
+        let mut repr = data(9, seq, flags);
+        (repr.weir.subflow, repr.weir.grant) = (subflow, data_from);
+        repr
+    };
+    // Subflow 1 lacks its first packet, and subflow 0 brings what was in it.
+    give(&mut host, T0, &on(1, 1000, 1000, Flags::END), &[]);
+    give(&mut host, T0, &on(0, 0, 0, Flags::START), &[]);
+    let answers: Vec<_> =
+        std::iter::from_fn(|| take(&mut host, T0)).map(|ack| (ack.weir.subflow, ack.weir.seq)).collect();
+    assert_eq!(answers, [(1, 0), (0, 1000)]);
+    for (subflow, seq, data_from, reached) in [(1, 0, 0, 1000), (1, 1000, 1000, 2000), (2, 0, 1000, 1000)] {
+        give(&mut host, T0, &on(subflow, seq, data_from, Flags::NONE), &[]);
+        let ack = take(&mut host, T0).expect("an ACK");
+        assert_eq!((ack.weir.subflow, ack.weir.seq), (subflow, reached));
+    }
+    give(&mut host, T0, &on(1, 2000, 2000, Flags::NONE), &[]);
+    assert_eq!((take(&mut host, T0), host.stats().drops.get(DropReason::BeyondEnd)), (None, 1));
+}
+
 /// Room for two: the idle one goes first, and if none is idle the newcomer is refused.
 #[test]
 fn inbound_flows_are_bounded() {

@@ -100,6 +100,40 @@ fn amp_shifts_sooner_than_dcm() {
     assert!(rate > 9e9, "{rate}");
 }
 
+/// Six connections of two subflows, one over each spine; the path over one of them ends at 2 ms.
+fn half_the_paths_end(more: &str) -> SchemeSummary {
+    let yaml = format!(
+        "{{topology: {{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 6, rate: 10Gbps, delay: 2us}},
+          mtu: 1466B, pfc: off, queue_packets: 100, ecn: {{kmin: 14660B, kmax: 14660B, pmax: 1, per: 10Gbps}},
+          schemes: [{{scheme: amp, set: {{subflows: 2}}}}], duration: 400ms, until_idle: true,
+          transport: {{initial_rto: 1ms, min_rto: 1ms}}, observe: {{interval: 1ms, rates: false}},
+          faults: [{{kind: down, links: [s1-s4], from: 2ms{more}}}],
+          flows: [{}]}}",
+        [50_000, 50_001, 50_002, 50_003, 50_004, 50_005]
+            .map(|port| format!("{{from: h{}, to: h7, size: 2MB, port: {port}}}", port - 49_999))
+            .join(", ")
+    );
+    let experiment = Experiment::parse(&yaml, "paths.yaml", "paths", &[], None)
+        .unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}")).summary.schemes["amp"].clone()
+}
+
+/// What the first subflow holds when its path ends is sent by the other one, also where that was suppressed.
+#[test]
+fn a_dead_first_subflow_does_not_hold_up_its_message() {
+    let dead = half_the_paths_end("");
+    assert!(dead.suppressions > 0 && dead.timeouts > 0, "{dead:?}");
+    assert_eq!((dead.fct.count, dead.fct.unfinished), (6, 0));
+    // A path that comes back is used again, and nothing is delivered twice.
+    let back = half_the_paths_end(", to: 8ms");
+    assert_eq!((back.fct.count, back.fct.unfinished), (6, 0));
+    assert!(
+        back.drops.keys().all(|reason| reason == "link_down" || reason == "tail_drop"),
+        "{:?}",
+        back.drops
+    );
+}
+
 /// The same seed, the same run; and the schemes of one path run over the lossy transport when told so.
 #[test]
 fn the_lossy_transport_repeats_and_carries_any_scheme() {

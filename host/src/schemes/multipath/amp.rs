@@ -116,7 +116,9 @@ fn is_free(path: &Path, min: f64) -> bool {
 
 impl Law for AmpLaw {
     fn increase(&self, paths: &[Path], _r: usize) -> f64 {
-        let total: f64 = if self.suppressed { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
+        // After a timeout of the first subflow the others may send for it.
+        let alone = self.suppressed && paths[0].repair != Repair::Timeout;
+        let total: f64 = if alone { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
         1.0 / total
     }
     fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {

@@ -16,8 +16,7 @@ use weir_units::{Bytes, Time};
 /// All messages on their way in, over one or several subflows each.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    /// Of ended messages what each subflow had brought.
-    book: Book<Arriving, Box<[u64]>>,
+    book: Book<Arriving, Ended>,
     /// When held ACKs are due, and of which subflow. One that was sent meanwhile is no longer its `ack_due`.
     delayed: VecDeque<(Time, Key, u8)>,
     receiver: Box<dyn Receiver>,
@@ -26,6 +25,13 @@ pub(crate) struct Inbound {
     /// Stretches behind gaps, of all messages, and how many there may be.
     stretches: usize,
     max_stretches: usize,
+}
+
+/// What is kept of a message that has arrived: its size, and up to where each subflow had brought its own bytes.
+#[derive(Debug)]
+struct Ended {
+    size: u64,
+    reached: Box<[u64]>,
 }
 
 /// A message that is arriving.
@@ -110,9 +116,10 @@ impl Inbound {
         let id = id_of(frame.ip.source(), weir.message());
         let slot = match self.book.find(id) {
             Known::Arriving(slot) => slot,
-            Known::Ended(ends) => {
-                let end = ends.get(usize::from(weir.subflow())).copied();
-                return self.data_after_end(now, frame, end, control, stats);
+            Known::Ended(Ended { size, reached }) => {
+                let reached = reached.get(usize::from(weir.subflow())).copied().unwrap_or(0);
+                let (size, reached) = (*size, reached);
+                return self.data_after_end(now, frame, size, reached, control, stats);
             }
             Known::Unknown => {
                 let stretches = &mut self.stretches;
@@ -198,9 +205,13 @@ impl Inbound {
             message.subflows.iter_mut().filter_map(|arrival| arrival.held.take()).for_each(|held| {
                 control.push(held, stats);
             });
-            let bytes = Bytes::new(message.data.done());
+            let size = message.data.done();
+            let bytes = Bytes::new(size);
             self.stretches -= message.stretches();
-            self.book.end(slot, |message| message.subflows.iter().map(|s| s.bytes.done()).collect());
+            self.book.end(slot, |message| Ended {
+                size,
+                reached: message.subflows.iter().map(|subflow| subflow.bytes.done()).collect(),
+            });
             let (peer, message) = (frame.ip.source(), weir.message());
             events.push_back(HostEvent::MessageReceived { peer, message, bytes, at: now });
         }
@@ -233,23 +244,27 @@ impl Inbound {
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
 
-    /// The sender did not hear of the end. `end`: what its subflow had brought.
+    /// The sender did not hear of the end. All bytes of the message are there, so that what its subflow lacks, another
+    /// brought, and nothing more is needed of it.
     fn data_after_end(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        end: Option<u64>,
+        size: u64,
+        reached: u64,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let end = end.ok_or(DropReason::BeyondEnd)?;
-        let start = unwrap_seq(end, frame.weir.seq()).unwrap_or(0);
-        if start + u64::from(frame.payload_len()) > end {
+        let len = u64::from(frame.payload_len());
+        let data = unwrap_seq(size, frame.weir.grant()).ok_or(DropReason::BeyondEnd)?;
+        if data + len > size {
             return Err(DropReason::BeyondEnd);
         }
+        let start = unwrap_seq(reached, frame.weir.seq()).unwrap_or(0);
         stats.duplicates += 1;
         let feedback = self.ask_scheme(now, frame, (None, false, false), stats);
-        control.push(Control { seq: end as u32, ..reply(frame, &feedback) }, stats);
+        let seq = reached.max(start + len) as u32;
+        control.push(Control { seq, ..reply(frame, &feedback) }, stats);
         Ok(())
     }
 

@@ -29,6 +29,19 @@ impl Intervals {
         start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)
     }
 
+    /// The first stretch of `start..end` that has not arrived.
+    pub fn missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let mut from = start.max(self.done);
+        let behind = self.ahead.partition_point(|&(_, to)| to <= from);
+        for &(next, to) in &self.ahead[behind..] {
+            if next > from {
+                return (from < end).then_some((from, end.min(next)));
+            }
+            from = to;
+        }
+        (from < end).then_some((from, end))
+    }
+
     /// Takes `start..end` in and returns how many of these bytes are new.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         let (mut from, mut to) = (start.max(self.done), end);
@@ -72,7 +85,13 @@ mod tests {
             let mut model = BTreeSet::new();
             for (start, len) in steps {
                 let (needs, ahead) = (intervals.needs_room(start, start + len), intervals.ahead());
+                let before = model.clone();
                 let new = (start..start + len).filter(|&byte| model.insert(byte)).count() as u64;
+                let mut missing: Vec<u64> = Vec::new();
+                while let Some((from, to)) = intervals.missing(missing.last().map_or(start, |last| last + 1), start + len) {
+                    missing.extend(from..to);
+                }
+                prop_assert_eq!(missing, (start..start + len).filter(|byte| !before.contains(byte)).collect::<Vec<_>>());
                 prop_assert_eq!(intervals.insert(start, start + len), new);
                 let done = (0..).find(|byte| !model.contains(byte)).unwrap_or(0);
                 prop_assert_eq!(intervals.done(), done);

@@ -2,7 +2,8 @@
 //!
 //! A connection is one message. Each subflow has a UDP port of its own, and so its own path, its own
 //! sequence space, and makes up for its own losses; DATA says in `seq` where it stands in the subflow and in
-//! `grant` where it stands in the message. A byte of the message is given to one subflow and stays with it.
+//! `grant` where it stands in the message. A byte of the message is given to one subflow, and to
+//! another one too if the path of the first is dead.
 //! The message has arrived when all of its bytes have, by whichever subflows.
 
 mod inbound;

@@ -202,9 +202,10 @@ impl Outbound {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
                     subflow.wait_again(now);
                 } else {
-                    let snd_nxt = subflow.time_out(now);
+                    let seq = subflow.una();
+                    let snd_nxt = connection.time_out(index, now);
                     stats.timeouts += 1;
-                    let loss = LossEvent { now, kind: LossKind::Timeout, seq: subflow.una(), snd_nxt };
+                    let loss = LossEvent { now, kind: LossKind::Timeout, seq, snd_nxt };
                     changed = Some(connection.control.on_loss(index, &loss));
                 }
             }
@@ -232,7 +233,7 @@ impl Outbound {
         let index = usize::from(weir.subflow());
         let start = connection.start();
         let is_peer = frame.ip.source() == connection.peer();
-        let Some(subflow) = connection.subflows.get_mut(index) else { return Err(DropReason::WrongPeer) };
+        let Some(subflow) = connection.subflows.get(index) else { return Err(DropReason::WrongPeer) };
         if !is_peer || frame.entropy_port() != subflow.entropy_port() {
             return Err(DropReason::WrongPeer);
         }
@@ -242,7 +243,8 @@ impl Outbound {
                 connection.control.on_cnp(index, now)
             }
             Kind::Ack => {
-                let acked = subflow.acknowledge(now, weir.seq(), weir.stamp());
+                let acked = connection.acknowledge(index, now, weir.seq(), weir.stamp());
+                let subflow = &mut connection.subflows[index];
                 let (acked, lost) = match acked {
                     Acked::Bytes(acked) => (acked, false),
                     Acked::Lost => (0, true),

@@ -35,6 +35,11 @@ impl Rto {
         self.timeouts = 0;
     }
 
+    /// Timeouts since something was last acknowledged.
+    pub fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
     /// A timeout: the next one is twice as far (§5.5).
     pub fn back_off(&mut self) {
         self.timeouts += 1;

@@ -1,10 +1,12 @@
+use super::intervals::Intervals;
 use super::rto::Rto;
-use super::subflow::{Segment, Subflow};
+use super::subflow::{Acked, Segment, Subflow};
 use crate::config::Resolved;
 use crate::event::{FlowSpec, FlowView, SubflowView, subflow_port};
 use crate::scheme::{Coupled, Decision, Needs, Pace};
 use crate::transport::{Lane, MAX_WINDOW};
 use crate::wire::{FrameRepr, HEADERS_LEN};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -19,6 +21,11 @@ pub(super) struct Connection {
     size: u64,
     /// First byte not given to a subflow.
     next: u64,
+    /// Which bytes are acknowledged, by whichever subflow, and how many.
+    arrived: Intervals,
+    acked: u64,
+    /// Ranges that a dead subflow holds: any other may send them too. Those at the front are not acknowledged.
+    held: VecDeque<(u64, u64)>,
     pub control: Box<dyn Coupled>,
     pub subflows: Box<[Subflow]>,
     /// Whether some subflows may not send new data. At first they may not have joined.
@@ -52,6 +59,9 @@ impl Connection {
             full: resolved.payload,
             size: spec.size.map_or(ENDLESS, Bytes::get),
             next: 0,
+            arrived: Intervals::default(),
+            acked: 0,
+            held: VecDeque::new(),
             subflows: (0..count).map(subflow).collect(),
             control,
             suppressed: true,
@@ -75,7 +85,7 @@ impl Connection {
         self.size
     }
     pub fn acked(&self) -> u64 {
-        self.subflows.iter().map(Subflow::una).sum()
+        self.acked
     }
     pub fn retransmits(&self) -> u64 {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
@@ -96,11 +106,49 @@ impl Connection {
         if subflow.must_repeat() {
             return true;
         }
-        let first = || self.subflows.iter().filter_map(Subflow::first_data).min();
-        self.next < self.size
-            && subflow.has_room()
-            && self.control.is_active(index)
-            && self.next - first().unwrap_or(self.next) < MAX_WINDOW
+        let has_data =
+            !self.held.is_empty() || self.next < self.size && self.next - self.arrived.done() < MAX_WINDOW;
+        has_data && subflow.has_room() && self.is_active(index)
+    }
+
+    /// Whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are dead.
+    fn is_active(&self, index: usize) -> bool {
+        let is_dead = |index: usize| self.subflows.len() > 1 && self.subflows[index].is_dead();
+        let may = |index: usize| self.control.is_active(index) && !is_dead(index);
+        may(index) || !is_dead(index) && !(0..self.subflows.len()).any(may)
+    }
+
+    /// Takes an acknowledgement on a subflow, as [`Subflow::acknowledge`] does.
+    pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> Acked {
+        let Connection { subflows, arrived, acked, .. } = self;
+        let taken =
+            subflows[index].acknowledge(now, wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
+        self.skip_arrived();
+        taken
+    }
+
+    /// A subflow timed out. If that tells that its path is dead, the others get what it holds, as in MPTCP
+    /// (RFC 8684 §3.3.6); it goes on trying.
+    pub fn time_out(&mut self, index: usize, now: Time) -> u64 {
+        let others = self.subflows.len() > 1;
+        let subflow = &mut self.subflows[index];
+        let was_dead = subflow.is_dead();
+        let snd_nxt = subflow.time_out(now);
+        if others && subflow.is_dead() && !was_dead {
+            self.held.extend(subflow.unacknowledged());
+            self.skip_arrived();
+        }
+        snd_nxt
+    }
+
+    fn skip_arrived(&mut self) {
+        while let Some((from, to)) = self.held.front_mut() {
+            if let Some((missing, _)) = self.arrived.missing(*from, *to) {
+                *from = missing;
+                break;
+            }
+            self.held.pop_front();
+        }
     }
 
     /// Writes the head of a subflow's next packet. There is one: the caller asked
@@ -110,7 +158,16 @@ impl Connection {
         if subflow.must_repeat() {
             return subflow.emit_again(now, self.size, out);
         }
-        let segment = subflow.emit_new(now, self.next, self.size, out);
+        if let Some((from, to)) = self.held.front_mut() {
+            let (from, to) = (from, *to);
+            let until = self.arrived.missing(*from, to).map_or(to, |(_, until)| until);
+            let segment = subflow.emit_new(now, (*from, until), self.size, out);
+            *from += u64::from(segment.payload);
+            subflow.retransmits += 1;
+            self.skip_arrived();
+            return Some(Segment { again: true, ..segment });
+        }
+        let segment = subflow.emit_new(now, (self.next, self.size), self.size, out);
         self.next += u64::from(segment.payload);
         Some(segment)
     }
@@ -148,7 +205,7 @@ impl Connection {
 
     fn active(&self) -> impl Iterator<Item = &Subflow> {
         let subflows = self.subflows.iter().enumerate();
-        subflows.filter(|(index, _)| self.control.is_active(*index)).map(|(_, subflow)| subflow)
+        subflows.filter(|(index, _)| self.is_active(*index)).map(|(_, subflow)| subflow)
     }
 
     pub fn view(&self) -> FlowView {
@@ -162,7 +219,7 @@ impl Connection {
             rate: self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO),
             window: Bytes::new(self.active().map(Subflow::window).sum()),
             inflight: sum(Subflow::inflight),
-            acked: sum(Subflow::una),
+            acked: Bytes::new(self.acked),
             sent: Bytes::new(self.next),
             retransmits: self.retransmits(),
             rtt: self.subflows.first().and_then(|subflow| subflow.rtt),
@@ -172,6 +229,6 @@ impl Connection {
     }
 
     pub fn subflow_view(&self, index: usize) -> Option<SubflowView> {
-        Some(self.subflows.get(index)?.view(self.control.is_active(index)))
+        Some(self.subflows.get(index)?.view(self.is_active(index)))
     }
 }

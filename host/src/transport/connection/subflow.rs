@@ -10,6 +10,9 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// Duplicate ACKs that tell of a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
 
+/// Timeouts in a row that tell of a dead path: the first may be congestion, after which one packet is sent alone.
+const DEAD: u32 = 2;
+
 /// One subflow on its way out: NewReno (RFC 6582) over its own sequence space.
 #[derive(Debug)]
 pub(super) struct Subflow {
@@ -152,9 +155,14 @@ impl Subflow {
         self.nxt == self.max && self.inflight() < self.window
     }
 
-    /// The first byte of the message that this subflow has and that is not acknowledged.
-    pub fn first_data(&self) -> Option<u64> {
-        self.runs.front().map(|run| run.data)
+    /// Whether nothing comes through any more.
+    pub fn is_dead(&self) -> bool {
+        self.rto.timeouts() >= DEAD
+    }
+
+    /// The bytes of the message that it has sent and that are not acknowledged, as ranges.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
     /// What it is allowed now.
@@ -203,16 +211,16 @@ impl Subflow {
         Some(Segment { payload, again: true })
     }
 
-    /// Writes the head of a new packet with the message's bytes from `data` on. The caller asked
-    /// [`has_room`](Self::has_room).
+    /// Writes the head of a packet that is new to this subflow, with the message's bytes from `data` on and before `until`.
+    /// The caller asked [`has_room`](Self::has_room).
     pub fn emit_new(
         &mut self,
         now: Time,
-        data: u64,
+        (data, until): (u64, u64),
         message_end: u64,
         out: &mut [u8; HEADERS_LEN],
     ) -> Segment {
-        let payload = (message_end - data).min(u64::from(self.repr.payload_len)) as u32;
+        let payload = (until - data).min(u64::from(self.repr.payload_len)) as u32;
         let (seq, len) = (self.max, u64::from(payload));
         match self.runs.back_mut() {
             Some(run) if run.data + run.len == data => run.len += len,
@@ -257,8 +265,15 @@ impl Subflow {
         }
     }
 
-    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`.
-    pub fn acknowledge(&mut self, now: Time, wire_seq: u32, echo: u32) -> Acked {
+    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells `arrived`
+    /// which bytes of the message that is.
+    pub fn acknowledge(
+        &mut self,
+        now: Time,
+        wire_seq: u32,
+        echo: u32,
+        arrived: impl FnMut(u64, u64),
+    ) -> Acked {
         let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
             return Acked::Stale;
         };
@@ -271,19 +286,20 @@ impl Subflow {
         }
         let new = seq - self.una;
         if new > 0 {
-            self.advance(now, new);
+            self.advance(now, new, arrived);
             return Acked::Bytes(new);
         }
         if is_news && self.una < self.max && self.is_lost() { Acked::Lost } else { Acked::Bytes(0) }
     }
 
-    fn advance(&mut self, now: Time, new: u64) {
+    fn advance(&mut self, now: Time, new: u64, mut arrived: impl FnMut(u64, u64)) {
         let full = u64::from(self.repr.payload_len);
         self.una += new;
         // After a timeout: the receiver had it all along.
         self.nxt = self.nxt.max(self.una);
         while let Some(run) = self.runs.front_mut() {
             let gone = self.una.saturating_sub(run.seq).min(run.len);
+            arrived(run.data, run.data + gone);
             (run.seq, run.data, run.len) = (run.seq + gone, run.data + gone, run.len - gone);
             if run.len > 0 {
                 break;
