@@ -4,7 +4,7 @@
 //! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` says how it is laid and mended.
 
 use crate::routes::{Routes, SwitchRoutes, spanning_tree};
-use crate::topology::{HostIx, Node, SwitchIx, Topology};
+use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -27,11 +27,23 @@ impl Default for FloodConfig {
     }
 }
 
+/// What every host may say at once: two of the longest POLICY packets, headers included.
+const LEAST_BURST: u64 = 2 * 1_090;
+
 impl FloodConfig {
     /// Bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at last.
-    pub(crate) fn meter(&self, rate: Bandwidth) -> (u64, u64) {
-        let bytes = rate.as_bps_f64() / 8.0 * self.share.get();
-        ((bytes as u64).max(1), self.burst.get().max(1))
+    ///
+    /// Ports to hosts have an even share of what the slowest link of the fabric lets through, so that no port between
+    /// switches drops what ports to hosts have taken in: a host that floods takes nothing from the others.
+    pub(crate) fn meter(&self, topology: &Topology, link: LinkIx) -> (u64, u64) {
+        let hosts = topology.hosts.len().max(1) as u64;
+        let bytes = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.share.get()) as u64;
+        let burst = (self.burst.get() / hosts).max(LEAST_BURST);
+        if topology.is_fabric_link(link) {
+            return (bytes(topology.link(link).rate).max(hosts), burst * hosts);
+        }
+        let slowest = topology.links.iter().map(|link| link.rate).min();
+        (slowest.map_or(0, |rate| bytes(rate) / hosts).max(1), burst)
     }
 }
 

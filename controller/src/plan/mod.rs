@@ -287,7 +287,7 @@ fn entries(
     }
     for &port in routes.of(ix).flood.keys().filter(|_| has(entry::POLICY_FLOOD)) {
         let Some(link) = topology.switch(ix).link_at(port) else { continue };
-        let (rate, burst) = options.flood.meter(topology.link(link).rate);
+        let (rate, burst) = options.flood.meter(topology, link);
         entries.push(Entry::PolicyFlood { port, rate, burst });
     }
     if let Some(config) = options.deflection.filter(|_| has(entry::DEFLECTION)) {

@@ -113,19 +113,21 @@ fn the_plan_has_entries_meters_and_groups() {
         let meters: Vec<_> = kinds()
             .filter_map(|kind| match kind {
                 Kind::TableEntry(entry) if entry.table_id == table => {
-                    Some(entry.meter_config.expect("a meter"))
+                    let meter = entry.meter_config.expect("a meter");
+                    assert_eq!((meter.pir, meter.pburst), (meter.cir, meter.cburst));
+                    Some((meter.cir, meter.cburst))
                 }
                 _ => None,
             })
             .collect();
         let ports = routes.of(SwitchIx(ix.0)).flood.len();
         assert_eq!((groups, meters.len()), (ports, ports));
-        // A hundredth of 10 Mbit/s.
-        assert!(
-            meters
-                .iter()
-                .all(|it| (it.cir, it.pir, it.cburst, it.pburst) == (12_500, 12_500, 64_000, 64_000))
-        );
+        // A hundredth of 10 Mbit/s between switches, and of that a share for each of six hosts: together no more.
+        let of_host = (12_500 / 6, 64_000 / 6);
+        let to_hosts = meters.iter().filter(|&&meter| meter == of_host).count();
+        assert_eq!(to_hosts, if topology.switch(ix).name < "s4".to_owned() { 2 } else { 0 });
+        let others: Vec<_> = meters.iter().filter(|&&meter| meter != of_host).collect();
+        assert!(others.iter().all(|&&meter| meter == (12_500, 6 * of_host.1)), "{others:?}");
     }
     let other = HPCC.replace("policy_flood", "something_else");
     let updates =
