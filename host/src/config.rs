@@ -1,7 +1,7 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
 use crate::abilities::Abilities;
-use crate::policy::PolicyConfig;
+use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::schemes::Registry;
 use crate::telemetry::Clock;
@@ -160,6 +160,8 @@ impl HostConfig {
         }
         if let Some(policy) = &self.policy {
             policy.trickle.check()?;
+            let packet = self.mtu.min(Bytes::new((HEADERS_LEN + MAX_POLICY_PACKET) as u64));
+            policy.trickle.check_time(self.nic_rate.tx_time(packet))?;
         }
         if transport.max_inbound == 0 {
             return Err(ConfigError::NoInbound);

@@ -76,6 +76,8 @@ drop_reasons! {
     PolicyForged = "policy_forged",
     /// A POLICY packet no later than another of its sender.
     PolicyReplayed = "policy_replayed",
+    /// A POLICY packet whose stamp is more than an hour ahead of our clock.
+    PolicyAhead = "policy_ahead",
     /// A POLICY packet with our own address.
     PolicyEcho = "policy_echo",
     /// A POLICY packet from more senders than are kept account of.

@@ -47,6 +47,17 @@ impl TrickleConfig {
         Ok(())
     }
 
+    /// Whether Imin leaves time for k packets that take `packet` each: RFC 6206 §6.6 wants it two to three times as long, or
+    /// intervals end before k packets could have been heard.
+    pub fn check_time(&self, packet: Time) -> Result<(), TrickleError> {
+        let packets = 2 * u64::from(self.redundancy().max(1));
+        let least = Time::from_ps(packet.as_ps().saturating_mul(packets));
+        if self.imin < least {
+            return Err(TrickleError::Hasty { imin: self.imin, k: self.redundancy(), least });
+        }
+        Ok(())
+    }
+
     /// The longest interval.
     pub fn longest(&self) -> Time {
         let ps = u128::from(self.imin.as_ps()) << self.doublings.min(MOST_DOUBLINGS);
@@ -67,6 +78,18 @@ pub enum TrickleError {
     Imin {
         /// As given.
         imin: Time,
+    },
+    /// Imin is too short for k.
+    #[error(
+        "imin: {imin} is shorter than {least}, twice the time that k = {k} policies of full size take on this host's link"
+    )]
+    Hasty {
+        /// As given.
+        imin: Time,
+        /// As given.
+        k: u32,
+        /// What would do.
+        least: Time,
     },
     /// Imax is too long.
     #[error("imax: {doublings} doublings are more than {MOST_DOUBLINGS}")]
@@ -109,6 +132,14 @@ impl Trickle {
         timer
     }
 
+    /// Takes over other parameters, and begins an interval of the new Imin; nothing if they are the same.
+    pub fn configure(&mut self, config: TrickleConfig, now: Time, rng: &mut impl Rng) {
+        if config != self.config {
+            self.config = config;
+            self.begin(now, config.imin, rng);
+        }
+    }
+
     /// Rule 2: c is 0, t is anywhere in `[I/2, I)`.
     fn begin(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
         let length = interval.as_ps();
@@ -137,8 +168,7 @@ impl Trickle {
     /// What is due at `now`, one thing at a time; `None` if nothing is.
     pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<Tick> {
         if self.moment.take_if(|at| *at <= now).is_some() {
-            let redundant = self.config.k.is_some_and(|k| self.heard >= k.get());
-            return Some(if redundant { Tick::Suppressed } else { Tick::Transmit });
+            return Some(if self.is_redundant() { Tick::Suppressed } else { Tick::Transmit });
         }
         if self.ends > now {
             return None;
@@ -154,6 +184,16 @@ impl Trickle {
     /// When [`poll`](Self::poll) has something.
     pub fn next(&self) -> Time {
         self.moment.unwrap_or(self.ends)
+    }
+
+    /// When the interval is over, and with it the time in which to transmit.
+    pub fn ends(&self) -> Time {
+        self.ends
+    }
+
+    /// Whether k others were heard in this interval.
+    pub fn is_redundant(&self) -> bool {
+        self.config.k.is_some_and(|k| self.heard >= k.get())
     }
 
     /// I.

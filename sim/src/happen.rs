@@ -191,16 +191,17 @@ impl<'e> Happenings<'e> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
             trickle: default_trickle(self.base_rtt),
-            epoch_ns: u64::MAX / 2,
+            start: now,
             ..PolicyConfig::new(key, 1, self.base_rtt)
         };
         let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
         for _ in 0..1_000 {
             node.set(now, Policy::of(&*self.scheme.config)).ok()?;
         }
-        node.wakeup(now.saturating_add(config.trickle.imin));
+        let moment = node.next_wakeup();
+        node.wakeup(moment);
         let mut payload = Vec::new();
-        node.transmit(now, &mut payload);
+        node.transmit(moment, &mut payload);
         let mut repr = FrameRepr::parse(&FrameView::new(template, 0).ok()?);
         repr.source = self.experiment.topology.host(at).ip;
         rebuild(repr, &payload)

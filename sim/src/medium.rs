@@ -153,7 +153,7 @@ impl Medium {
     }
 
     fn speak(&mut self, node: usize) {
-        if !self.nodes[node].is_due() {
+        if !self.nodes[node].is_due(self.now) {
             return;
         }
         let mut bytes = Vec::new();

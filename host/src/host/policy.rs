@@ -58,7 +58,10 @@ impl Part {
     fn with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
         let scheme = policy.config(&self.told.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.told.base_rtt);
-        let wanted = HostConfig { scheme, base_rtt, ..self.told.clone() };
+        let mut wanted = HostConfig { scheme, base_rtt, ..self.told.clone() };
+        if let Some(own) = &mut wanted.policy {
+            own.trickle = policy.timer.over(own.trickle);
+        }
         fits(&self.told, &wanted).map(|()| wanted)
     }
 
@@ -114,7 +117,7 @@ impl Host {
     /// The POLICY frame that is to leave, if its class may send.
     pub(super) fn transmit_policy(&mut self, now: Time, paused: u8) -> Option<Transmit> {
         let class = self.config.control_class;
-        let part = self.policy.as_mut().filter(|part| part.node.is_due() && paused & 1 << class == 0)?;
+        let part = self.policy.as_mut().filter(|part| part.node.is_due(now) && paused & 1 << class == 0)?;
         part.write(now).then_some(Transmit::Policy { class })
     }
 

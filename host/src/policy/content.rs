@@ -1,8 +1,10 @@
 use crate::parameter::{ParameterError, ParameterValue};
 use crate::scheme::{Marking, SchemeConfig};
 use crate::schemes::{Registry, SchemeError};
+use crate::trickle::{SHORTEST_IMIN, TrickleConfig, TrickleError};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_units::Time;
 
@@ -19,8 +21,38 @@ pub struct Policy {
     /// What switches are to mark by; `None`: what the scheme asks for. Hosts carry it; it is for whoever fills the
     /// switches' tables.
     pub ecn: Option<Marking>,
+    /// What hosts are to speak by; RFC 6206 §6 recommends that it can be told at run time, since hosts with different
+    /// parameters do each other's work (§6.1 to §6.3). It holds as long as the policy is held, run or not.
+    pub timer: Timer,
     /// How long it holds from when it was set; then hosts go back to what each was told. `None`: until the next.
     pub lifetime: Option<Time>,
+}
+
+/// Trickle's parameters, as far as a policy says them; `None`: what each host was told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timer {
+    /// Imin.
+    pub imin: Option<Time>,
+    /// Imax in doublings.
+    pub doublings: Option<u32>,
+    /// k; 0: infinity.
+    pub k: Option<u32>,
+}
+
+impl Timer {
+    /// The timer of a host that was told this one.
+    pub fn over(&self, told: TrickleConfig) -> TrickleConfig {
+        TrickleConfig {
+            imin: self.imin.unwrap_or(told.imin),
+            doublings: self.doublings.unwrap_or(told.doublings),
+            k: self.k.map_or(told.k, NonZeroU32::new),
+        }
+    }
+
+    /// Whether there can be such a timer, whatever a host was told.
+    pub(super) fn check(&self) -> Result<(), TrickleError> {
+        self.over(TrickleConfig { imin: SHORTEST_IMIN, doublings: 0, k: None }).check()
+    }
 }
 
 /// The keys of [`Policy::edit`] that are not parameters.
@@ -28,6 +60,9 @@ pub(super) const SCHEME: &str = "scheme";
 const BASE_RTT: &str = "T";
 const ECN: &str = "ecn_thresholds";
 const LIFETIME: &str = "lifetime";
+const IMIN: &str = "imin";
+const IMAX: &str = "imax";
+const REDUNDANCY: &str = "k";
 /// Their values that stand for nothing.
 const HOST: &str = "host";
 const SCHEMES: &str = "scheme";
@@ -40,11 +75,12 @@ impl Policy {
     pub fn of(scheme: &dyn SchemeConfig) -> Policy {
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
         let (scheme, parameters) = (scheme.name().to_owned(), parameters.collect());
-        Policy { scheme, parameters, base_rtt: None, ecn: None, lifetime: None }
+        Policy { scheme, parameters, base_rtt: None, ecn: None, timer: Timer::default(), lifetime: None }
     }
 
     /// The same with some keys changed: `scheme` (whose parameters then stand at their defaults), `T` (a time or `host`),
-    /// `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), or any parameter of the
+    /// `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), `imin` (a time or
+    /// `host`), `imax` (doublings or `host`), `k` (a number, 0 for infinity, or `host`), or any parameter of the
     /// scheme. The order of edits does not matter.
     pub fn edit<K: AsRef<str>, V: AsRef<str>>(
         &self,
@@ -59,6 +95,7 @@ impl Policy {
                 policy = Policy {
                     base_rtt: self.base_rtt,
                     ecn: self.ecn,
+                    timer: self.timer,
                     lifetime: self.lifetime,
                     ..Policy::of(&*scheme)
                 };
@@ -73,9 +110,13 @@ impl Policy {
                 BASE_RTT => policy.base_rtt = optional(value, HOST).map_err(bad)?,
                 ECN => policy.ecn = optional(value, SCHEMES).map_err(bad)?,
                 LIFETIME => policy.lifetime = optional(value, FOREVER).map_err(bad)?,
+                IMIN => policy.timer.imin = optional(value, HOST).map_err(bad)?,
+                IMAX => policy.timer.doublings = optional_count(value).map_err(bad)?,
+                REDUNDANCY => policy.timer.k = optional_count(value).map_err(bad)?,
                 parameter => parameters.push((parameter, value)),
             }
         }
+        policy.timer.check()?;
         // Read and written again, so that equal policies have equal bytes.
         let scheme = registry.make(&policy.scheme, &parameters)?;
         policy.parameters = Policy::of(&*scheme).parameters;
@@ -102,6 +143,9 @@ impl Policy {
             (BASE_RTT, or(self.base_rtt.map(ParameterValue::write), HOST)),
             (ECN, or(self.ecn.map(ParameterValue::write), SCHEMES)),
             (LIFETIME, or(self.lifetime.map(ParameterValue::write), FOREVER)),
+            (IMIN, or(self.timer.imin.map(ParameterValue::write), HOST)),
+            (IMAX, or(self.timer.doublings.map(|n| n.to_string()), HOST)),
+            (REDUNDANCY, or(self.timer.k.map(|n| n.to_string()), HOST)),
         ];
         let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
         own.chain(self.parameters.clone()).collect()
@@ -117,6 +161,14 @@ impl Policy {
 /// A value, or nothing if it is `word`.
 fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
     if text == word { Ok(None) } else { S::read(text).map(Some) }
+}
+
+/// A number that may be 0, or each host's own.
+fn optional_count(text: &str) -> Result<Option<u32>, String> {
+    if text == HOST {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| format!("\"{text}\" is not a count"))
 }
 
 /// `hpcc eta=0.9 ...`
@@ -149,6 +201,9 @@ pub enum PolicyError {
         /// What fits.
         most: usize,
     },
+    /// There can be no such timer.
+    #[error(transparent)]
+    Timer(#[from] TrickleError),
     /// The switches, or messages under way, do not go with it.
     #[error("{0}")]
     Refused(super::PolicyRefusal),
@@ -228,6 +283,9 @@ mod tests {
         assert!(wrong("scheme", "tcp").starts_with("there is no scheme \"tcp\""));
         assert!(wrong("T", "0").starts_with("T: "));
         assert!(wrong("lifetime", "long").starts_with("lifetime: "));
+        assert!(wrong("imin", "0").starts_with("imin: "));
+        assert!(wrong("imax", "64").starts_with("imax: "));
+        assert!(wrong("k", "-1").starts_with("k: "));
         assert!(wrong("ecn_thresholds", "60KB").starts_with("ecn_thresholds: "));
     }
 
@@ -237,7 +295,7 @@ mod tests {
         for scheme in Registry::builtin().schemes() {
             for (parameter, _) in scheme.values() {
                 assert!(
-                    ![SCHEME, BASE_RTT, ECN, LIFETIME].contains(&parameter),
+                    ![SCHEME, BASE_RTT, ECN, LIFETIME, IMIN, IMAX, REDUNDANCY].contains(&parameter),
                     "{} {}",
                     scheme.name(),
                     parameter

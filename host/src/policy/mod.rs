@@ -17,10 +17,10 @@ mod packet;
 mod record;
 mod state;
 
-pub use content::{Policy, PolicyError};
+pub use content::{Policy, PolicyError, Timer};
 pub use fit::PolicyRefusal;
 pub use key::{KeyError, LEAST_KEY, PolicyKey};
-pub use node::{Heard, Held, MAX_SENDERS, PolicyNode, PolicyStats};
+pub use node::{Heard, Held, MAX_SENDERS, PolicyNode, PolicyStats, STAMP_AHEAD_NS};
 pub use packet::{Digest, MAX_POLICY_PACKET, PolicyId};
 pub use record::{Origin, PolicyRecord};
 pub use state::StateError;

@@ -3,7 +3,7 @@ use super::{
     Digest, MAX_POLICY_PACKET, Origin, Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyRecord,
 };
 use crate::stats::DropReason;
-use crate::trickle::{Tick, Trickle};
+use crate::trickle::{Tick, Trickle, TrickleConfig};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +13,9 @@ use weir_units::Time;
 /// Senders whose last stamp a host remembers; only who has the key gets into that list. Ours: 16 times the largest fabric
 /// that we simulate.
 pub const MAX_SENDERS: usize = 16_384;
+/// How far a stamp may be ahead of our own clock, in nanoseconds: for so long whoever has the key can silence another host
+/// by a packet in its name. Ours: an hour, more than clocks differ that anybody looks after.
+pub const STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether it runs it or not.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,11 +99,13 @@ pub struct PolicyNode {
     pub(super) addr: Ipv4Addr,
     pub(super) key: PolicyKey,
     epoch_ns: u64,
+    /// The timer's parameters where the policy does not say them.
+    told: TrickleConfig,
     trickle: Trickle,
     rng: Pcg64Mcg,
     pub(super) held: Held,
-    /// A packet is to leave.
-    due: bool,
+    /// A packet is to leave, before this time.
+    due: Option<Time>,
     /// The last stamp of this host, and of each other.
     pub(super) stamp: u64,
     pub(super) stamps: BTreeMap<Ipv4Addr, u64>,
@@ -122,10 +127,11 @@ impl PolicyNode {
             addr,
             key: config.key.clone(),
             epoch_ns: config.epoch_ns,
+            told: config.trickle,
             trickle: Trickle::start(config.trickle, config.trickle.imin, now, &mut rng),
             rng,
             held: Held::new(none, &bytes, Time::ZERO, now),
-            due: false,
+            due: None,
             stamp: 0,
             stamps: BTreeMap::new(),
             history: VecDeque::new(),
@@ -149,6 +155,9 @@ impl PolicyNode {
         // A body that was seen before need not be read again.
         let same = bytes == &*self.held.body;
         let body = if same { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
+        if stamp > self.latest_stamp(now) {
+            return Err(DropReason::PolicyAhead);
+        }
         let full = self.stamps.len() >= MAX_SENDERS;
         match self.stamps.get_mut(&source) {
             Some(last) if stamp <= *last => return Err(DropReason::PolicyReplayed),
@@ -161,6 +170,9 @@ impl PolicyNode {
         let Some(body) = body else {
             self.stats.consistent += 1;
             self.trickle.consistent();
+            // What could not leave yet, others have said meanwhile.
+            let redundant = self.trickle.is_redundant() && self.due.take().is_some();
+            self.stats.suppressed += u64::from(redundant);
             // Whoever knows it longest is right: the others have slept, or did not know.
             if age > self.held.age(now) {
                 (self.held.age, self.held.aged_at) = (age, now);
@@ -197,12 +209,24 @@ impl PolicyNode {
         (beside || next).then_some(ours.id)
     }
 
+    /// This host's clock, as packets are stamped by it.
+    fn clock(&self, now: Time) -> u64 {
+        self.epoch_ns.saturating_add(now.as_ns())
+    }
+
+    /// The last stamp that another host's clock may have.
+    pub(super) fn latest_stamp(&self, now: Time) -> u64 {
+        self.clock(now).saturating_add(STAMP_AHEAD_NS)
+    }
+
     fn hold(&mut self, held: Held, origin: Origin) {
         while self.history.len() >= self.history_limit.max(1) {
             self.history.pop_front();
         }
         let Held { id, digest, ref policy, aged_at: at, .. } = held;
         self.history.push_back(PolicyRecord { at, id, digest, policy: policy.clone(), origin, lost: false });
+        let timer = held.policy.as_ref().map(|policy| policy.timer).unwrap_or_default();
+        self.trickle.configure(timer.over(self.told), at, &mut self.rng);
         self.held = held;
     }
 
@@ -211,7 +235,10 @@ impl PolicyNode {
     }
 
     fn reset(&mut self, now: Time) {
-        self.stats.resets += u64::from(self.trickle.reset(now, &mut self.rng));
+        if self.trickle.reset(now, &mut self.rng) {
+            self.stats.resets += 1;
+            self.due = None;
+        }
     }
 
     /// Sets a policy here: the next version, by this host. It leaves with the next packet, as any other would.
@@ -234,29 +261,33 @@ impl PolicyNode {
         self.trickle.next()
     }
 
-    /// Does what is due; then [`is_due`](Self::is_due) says whether a packet is to leave.
+    /// Does what is due; then [`is_due`](Self::is_due) says whether a packet is to leave. One that cannot leave before its
+    /// interval is over does not leave at all (RFC 6206 §4.2, rule 2).
     pub fn wakeup(&mut self, now: Time) {
         while let Some(tick) = self.trickle.poll(now, &mut self.rng) {
             match tick {
-                Tick::Transmit => self.due = true,
+                Tick::Transmit => self.due = Some(self.trickle.ends()),
                 Tick::Suppressed => self.stats.suppressed += 1,
-                Tick::Interval(_) => self.stats.intervals += 1,
+                Tick::Interval(_) => {
+                    self.stats.intervals += 1;
+                    self.due = None;
+                }
             }
         }
     }
 
     /// Whether a packet is to leave.
-    pub fn is_due(&self) -> bool {
-        self.due
+    pub fn is_due(&self, now: Time) -> bool {
+        self.due.is_some_and(|until| now < until)
     }
 
     /// Appends the packet that is to leave to `out`; nothing if none is. It says what the node holds now.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
-        if !std::mem::take(&mut self.due) {
+        if self.due.take().is_none_or(|until| now >= until) {
             return;
         }
         self.stats.sent += 1;
-        self.stamp = self.stamp.saturating_add(1).max(self.epoch_ns.saturating_add(now.as_ns()));
+        self.stamp = self.stamp.saturating_add(1).max(self.clock(now));
         let envelope = Envelope { stamp: self.stamp, age: self.held.age(now) };
         packet::seal(envelope, &self.held.body, self.addr, &self.key, out);
     }

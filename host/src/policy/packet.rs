@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes  field
-//!     1  format, 1
+//!     1  format, 2
 //!     1  0
 //!     2  length of the body
 //!     8  stamp: the sender's clock in ns, later in each of its packets
@@ -13,28 +13,32 @@
 //!     8    digest of the policy that it was edited from
 //!     8    lifetime in ps, 0: none
 //!     8    T in ps, 0: each host's own
+//!     8    Imin in ps, 0: each host's own
+//!     1    Imax in doublings, and 1; 0: each host's own
+//!     8    k, 0 for infinity, and 1; 0: each host's own
 //!     s    ECN thresholds, "": the scheme's own
 //!     s    scheme
 //!     1    number of parameters
 //!   2*s    name and value of each, by name, each name once
-//!    32  HMAC-SHA256 over "weir policy 1", the IPv4 source address and all of the above
+//!    32  HMAC-SHA256 over "weir policy 2", the IPv4 source address and all of the above
 //! ```
 //!
 //! `s` is a length of one byte and as many bytes of UTF-8. Equal policies have equal bodies, and what is not the form of
 //! any policy is malformed. Whoever passes a policy on signs it anew: the age and the stamp are the sender's own.
 
 use super::key::{MAC_LEN, PolicyKey};
-use super::{Policy, PolicyError};
+use super::{Policy, PolicyError, Timer};
 use crate::parameter::ParameterValue;
 use crate::scheme::Marking;
+use crate::trickle::MOST_DOUBLINGS;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-const FORMAT: u8 = 1;
-const DOMAIN: &[u8] = b"weir policy 1";
+const FORMAT: u8 = 2;
+const DOMAIN: &[u8] = b"weir policy 2";
 /// Of what precedes the body.
 const HEAD_LEN: usize = 20;
 /// The longest packet behind the headers. Ours: every scheme's takes less than two thirds, and it fits any MTU that
@@ -101,6 +105,10 @@ impl Body {
         let policy = self.policy.as_ref();
         let times = [policy.and_then(|policy| policy.lifetime), policy.and_then(|policy| policy.base_rtt)];
         times.iter().for_each(|time| out.extend(time.map_or(0, Time::as_ps).to_be_bytes()));
+        let timer = policy.map_or(Timer::default(), |policy| policy.timer);
+        out.extend(timer.imin.map_or(0, Time::as_ps).to_be_bytes());
+        out.push(timer.doublings.map_or(0, |doublings| doublings.min(MOST_DOUBLINGS) as u8 + 1));
+        out.extend(timer.k.map_or(0, |k| u64::from(k) + 1).to_be_bytes());
         let ecn = policy.and_then(|policy| policy.ecn);
         string(&mut out, &ecn.map_or_else(String::new, Marking::write))?;
         string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
@@ -125,7 +133,13 @@ impl Body {
         let id = PolicyId { version: take_u64(&mut rest)?, writer: u32::from_be_bytes(take(&mut rest)?) };
         let parent = Digest(take(&mut rest)?);
         let (lifetime, base_rtt) = (take_time(&mut rest)?, take_time(&mut rest)?);
-        let [lifetime, base_rtt] = [lifetime, base_rtt].map(|time| (time > Time::ZERO).then_some(time));
+        let imin = take_time(&mut rest)?;
+        let [lifetime, base_rtt, imin] =
+            [lifetime, base_rtt, imin].map(|time| (time > Time::ZERO).then_some(time));
+        let ([doublings], k) = (take(&mut rest)?, take_u64(&mut rest)?);
+        let k = k.checked_sub(1).map(u32::try_from).transpose().ok()?;
+        let timer = Timer { imin, doublings: doublings.checked_sub(1).map(u32::from), k };
+        timer.check().ok()?;
         let ecn = match take_string(&mut rest)? {
             "" => None,
             text => Some(Marking::read(text).ok()?),
@@ -137,7 +151,8 @@ impl Body {
             let (name, value) = (take_string(&mut rest)?, take_string(&mut rest)?);
             parameters.insert(name.to_owned(), value.to_owned());
         }
-        let policy = (id.version > 0).then_some(Policy { scheme, parameters, base_rtt, ecn, lifetime });
+        let policy =
+            (id.version > 0).then_some(Policy { scheme, parameters, base_rtt, ecn, timer, lifetime });
         let body = Body { id, parent, policy };
         // One policy, one form: sorted parameters, nothing behind them, nothing at all in version 0.
         (body.encode().ok()? == bytes).then_some(body)
@@ -252,7 +267,14 @@ mod tests {
 
     fn body(scheme: &str) -> Body {
         let policy = Policy::of(&*Registry::builtin().get(scheme).unwrap());
-        let edits = [("T", "13us"), ("lifetime", "1min"), ("ecn_thresholds", "100KB-400KB:0.2/25Gbps")];
+        let edits = [
+            ("T", "13us"),
+            ("lifetime", "1min"),
+            ("ecn_thresholds", "100KB-400KB:0.2/25Gbps"),
+            ("imin", "1ms"),
+            ("imax", "0"),
+            ("k", "0"),
+        ];
         let policy = policy.edit(&Registry::builtin(), &edits).unwrap();
         Body { id: PolicyId { version: 7, writer: 9 }, parent: Digest([5; 8]), policy: Some(policy) }
     }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-const MAGIC: &[u8; 5] = b"WPOL1";
-const DOMAIN: &[u8] = b"weir policy state 1";
+const MAGIC: &[u8; 5] = b"WPOL2";
+const DOMAIN: &[u8] = b"weir policy state 2";
 
 /// A state that is not one of this host and key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,8 @@ impl PolicyNode {
         }
         let (stamp, stamps, held) = read(signed, now, asleep).ok_or(StateError::Malformed)?;
         self.stamp = self.stamp.max(stamp);
-        for (sender, stamp) in stamps {
+        let latest = self.latest_stamp(now);
+        for (sender, stamp) in stamps.into_iter().filter(|&(_, stamp)| stamp <= latest) {
             let last = self.stamps.entry(sender).or_default();
             *last = stamp.max(*last);
         }

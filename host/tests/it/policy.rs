@@ -10,6 +10,7 @@ use weir_host::policy::{
 };
 use weir_host::scheme::{SchemeConfig, SwitchProgram};
 use weir_host::schemes::Registry;
+use weir_host::trickle::TrickleConfig;
 use weir_host::wire::{Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC};
 use weir_host::{DropReason, FlowSpec, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
 use weir_units::{Bytes, Time};
@@ -222,23 +223,25 @@ fn frame_of(policy: &Policy, versions: u32) -> Vec<u8> {
     for _ in 0..versions {
         node.set(Time::ZERO, policy.clone()).unwrap();
     }
-    node.wakeup(imin());
+    let at = node.next_wakeup();
+    node.wakeup(at);
     let mut payload = Vec::new();
-    node.transmit(imin(), &mut payload);
+    node.transmit(at, &mut payload);
     rebuild_bytes(&policy_head(), &payload)
 }
 
 fn policy_head() -> FrameRepr {
     let mut host = lone_host("hpcc", Bytes::new(1_518));
-    host.wakeup(imin());
+    let at = host.next_wakeup().unwrap();
+    host.wakeup(at);
     let mut head = [0; weir_host::wire::MAX_HEAD];
-    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Policy { class: 0 });
+    assert_eq!(host.transmit(at, 0, &mut head), Transmit::Policy { class: 0 });
     let frame = host.policy_frame();
     let repr = FrameRepr::parse(&FrameView::new(frame, 0).unwrap());
     assert_eq!((repr.destination, repr.destination_mac), (POLICY_GROUP, POLICY_GROUP_MAC));
     assert_eq!(repr.payload_len as usize + HEADERS_LEN, frame.len());
     // Once.
-    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Nothing);
+    assert_eq!(host.transmit(at, 0, &mut head), Transmit::Nothing);
     FrameRepr { source: addr(9), ..repr }
 }
 
@@ -376,11 +379,93 @@ fn unicast_policies_and_those_of_nobodys_business_are_counted() {
 
 #[test]
 fn a_paused_class_holds_policies_back() {
-    let mut host = lone_host("hpcc", Bytes::new(1_518));
-    host.wakeup(imin());
     let mut head = [0; weir_host::wire::MAX_HEAD];
-    assert_eq!(host.transmit(imin(), 1, &mut head), Transmit::Nothing);
-    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Policy { class: 0 });
+    // Paused at t and for a while; then up to the end of the interval.
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    let at = host.next_wakeup().unwrap();
+    host.wakeup(at);
+    assert_eq!(host.transmit(at, 1, &mut head), Transmit::Nothing);
+    assert_eq!(host.transmit(at, 0, &mut head), Transmit::Policy { class: 0 });
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    host.wakeup(at);
+    assert_eq!(host.transmit(imin(), 0, &mut head), Transmit::Nothing, "outside [I/2, I)");
+    host.wakeup(imin());
+    assert_eq!(host.transmit(imin() * 2 - Time::from_ps(1), 0, &mut head), Transmit::Nothing, "before t");
+    // Or until others have said it: k of them.
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    host.wakeup(at);
+    for other in [8, 9] {
+        let config = PolicyConfig::new(key(), other, BASE_RTT);
+        let mut node = PolicyNode::new(&config, addr(other as usize), usize::MAX);
+        let at = node.next_wakeup();
+        node.wakeup(at);
+        let mut payload = Vec::new();
+        node.transmit(at, &mut payload);
+        let head = FrameRepr { source: addr(other as usize), ..policy_head() };
+        host.receive(at, &rebuild_bytes(&head, &payload), 0);
+    }
+    assert_eq!(host.transmit(at, 0, &mut head), Transmit::Nothing);
+    assert_eq!(host.policy().unwrap().node.stats().suppressed, 1);
+}
+
+/// The timer is told with the policy, to hosts that were told different ones (RFC 6206 §6), and holds until the next says
+/// otherwise. One that leaves no time for k packets is refused (§6.6).
+#[test]
+fn the_timer_is_told_at_run_time() {
+    let mut net = net(4, "hpcc");
+    net.run_until(Time::from_us(50));
+    let timers = |net: &Net| -> Vec<_> {
+        net.hosts.iter().map(|host| *host.policy().unwrap().node.trickle().config()).collect()
+    };
+    let told = timers(&net);
+    let imin = imin() * 2;
+    set(&mut net, 1, &[("imin", &imin.to_string()), ("imax", "0"), ("k", "0")]).unwrap();
+    net.run_until(Time::from_us(50) + imin * 4);
+    assert_eq!(timers(&net), [TrickleConfig { imin, doublings: 0, k: None }; 4]);
+    // Without doublings an interval stays Imin, and without k all speak in each.
+    let sent = |net: &Net| -> Vec<u64> {
+        net.hosts.iter().map(|host| host.policy().unwrap().node.stats().sent).collect()
+    };
+    let before = sent(&net);
+    net.run_until(Time::from_us(50) + imin * 104);
+    for (before, after) in before.iter().zip(sent(&net)) {
+        assert!((99..=101).contains(&(after - before)), "{before} {after}");
+    }
+    let hasty = set(&mut net, 2, &[("imin", "1us"), ("k", "100")]).unwrap_err();
+    assert_eq!(hasty, PolicyError::Refused(PolicyRefusal::Config));
+    set(&mut net, 3, &[("imin", "host"), ("imax", "host"), ("k", "host")]).unwrap();
+    net.run_until(Time::from_us(50) + imin * 110);
+    assert_eq!(timers(&net), told);
+    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("hpcc"));
+    with_policy(&mut config);
+    config.policy.as_mut().unwrap().trickle = TrickleConfig::new(Time::from_us(1), 16, 100).unwrap();
+    let error = Host::new(config).unwrap_err().to_string();
+    assert!(error.contains("1us is shorter than"), "{error}");
+}
+
+/// Who has the key may speak as another, but only as of the hour: that one is heard again when it is over.
+#[test]
+fn a_stamp_from_the_future_silences_nobody() {
+    let mut host = lone_host("hpcc", Bytes::new(1_518));
+    let hour_ns = 3_600_000_000_000;
+    let mut says = |at: Time, epoch_ns: u64| {
+        let config = PolicyConfig { epoch_ns, start: at, ..PolicyConfig::new(key(), 9, BASE_RTT) };
+        let mut node = PolicyNode::new(&config, addr(9), usize::MAX);
+        let (t, mut payload) = (node.next_wakeup(), Vec::new());
+        node.wakeup(t);
+        node.transmit(t, &mut payload);
+        let heard = |host: &Host| host.policy().unwrap().node.stats().consistent;
+        let before = heard(&host);
+        host.receive(t, &rebuild_bytes(&policy_head(), &payload), 0);
+        heard(&host) > before
+    };
+    for ahead in [u64::MAX, u64::MAX / 2, hour_ns + 1] {
+        assert!(!says(Time::ZERO, ahead), "{ahead}");
+    }
+    assert!(says(Time::ZERO, hour_ns - imin().as_ns()));
+    assert!(!says(Time::from_secs(3_000), 0), "as late as the hour that was claimed");
+    assert!(says(Time::from_secs(3_601), 0));
+    assert_eq!(host.stats().drops.get(DropReason::PolicyAhead), 3);
 }
 
 #[test]

@@ -263,9 +263,10 @@ fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
         for _ in 0..9 {
             node.set(Time::ZERO, policy("0.1")).unwrap();
         }
-        node.wakeup(IMIN);
+        let at = node.next_wakeup();
+        node.wakeup(at);
         let mut bytes = Vec::new();
-        node.transmit(IMIN, &mut bytes);
+        node.transmit(at, &mut bytes);
         bytes
     };
     let state = |medium: &Medium| -> Vec<_> {
@@ -319,9 +320,10 @@ fn a_restart_keeps_the_policy_and_knows_replays() {
     assert_eq!(node.held().digest, medium.nodes[0].held().digest);
     // Its clock began at zero again, and its packets are later than those before all the same.
     let packet = |node: &mut PolicyNode| {
-        node.wakeup(IMIN);
+        let at = node.next_wakeup();
+        node.wakeup(at);
         let mut bytes = Vec::new();
-        node.transmit(IMIN, &mut bytes);
+        node.transmit(at, &mut bytes);
         bytes
     };
     let bytes = packet(&mut node);

@@ -40,6 +40,7 @@ Keys: the parameters of the scheme (`weir schemes hpcc`), and
   T               base round-trip time, or `host`: each host's own
   ecn_thresholds  what switches are to mark by, for whoever fills their tables
   lifetime        how long it holds, or `forever`
+  imin, imax, k   Trickle's timer, or `host`: each host's own
 
 Exit status: 0 done; 1 an agent did not answer, or another policy that was
 set at the same time has won; 2 the input is wrong, nothing was set.";
