@@ -390,9 +390,9 @@ flipped[30] ^= 1
 lies = [frame, with_payload(bytes(flipped)), with_payload(payload[:-5]), with_payload(payload[:9]), with_payload(bytes(90))]
 print(socket.inet_ntoa(frame[26:30]), flush=True)
 sys.stdin.readline()
-for _ in range(10):
-    for lie in lies:
-        wire.send(lie)
+# As many as the meter of a port to a host lets through at once.
+for lie in lies:
+    wire.send(lie)
 print("done", flush=True)
 "#;
 
@@ -475,8 +475,8 @@ fn sixteen_hosts_agree() {
         assert_eq!(more("counts", "resets") + more("counts", "newer") + more("counts", "older"), 0, "{name}");
         let [replayed, forged, malformed] =
             ["policy_replayed", "policy_forged", "policy_malformed"].map(|reason| more("drops", reason));
-        assert_eq!((replayed, forged + malformed), (10, 40), "{name}: {now}");
-        assert!(forged >= 10 && malformed >= 20, "{name}: {now}");
+        assert_eq!((replayed, forged + malformed), (1, 4), "{name}: {now}");
+        assert!(forged >= 1 && malformed >= 2, "{name}: {now}");
     }
 
     // Left alone, they hardly say anything.
