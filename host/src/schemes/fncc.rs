@@ -102,7 +102,7 @@ impl Scheme for Fncc {
                 |c| &mut c.refresh,
             ),
         ];
-        part(inflight::parameters(inflight::W_AI_80B), |c: &mut Fncc| &mut c.shared).chain(own).collect()
+        part(inflight::parameters(&inflight::HPCC), |c: &mut Fncc| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
         Needs { telemetry: TelemetryOn::Acks, ..Needs::of(SwitchProgram::Fncc) }

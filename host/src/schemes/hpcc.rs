@@ -34,7 +34,7 @@ impl Scheme for Hpcc {
             },
             |c: &mut Hpcc| &mut c.multi_rate,
         );
-        part(inflight::parameters(inflight::W_AI_80B), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
+        part(inflight::parameters(&inflight::HPCC), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
     }
     fn needs(&self) -> Needs {
         Needs { telemetry: TelemetryOn::Data, ..Needs::of(SwitchProgram::Hpcc) }

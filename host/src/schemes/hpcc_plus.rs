@@ -62,7 +62,7 @@ impl OneOf for Queued {
 impl Default for HpccPlus {
     fn default() -> Self {
         HpccPlus {
-            shared: InflightConfig::with_reported_increase(),
+            shared: InflightConfig::of_the_draft(),
             telemetry: Telemeter::Packet,
             at: Computes::Sender,
             queue: Queued::Length,
@@ -111,9 +111,7 @@ impl Scheme for HpccPlus {
                 |c: &mut HpccPlus| &mut c.queue,
             ),
         ];
-        part(inflight::parameters(inflight::W_AI_REPORTED), |c: &mut HpccPlus| &mut c.shared)
-            .chain(own)
-            .collect()
+        part(inflight::parameters(&inflight::DRAFT), |c: &mut HpccPlus| &mut c.shared).chain(own).collect()
     }
     fn needs(&self) -> Needs {
         let telemetry = match (self.at, self.telemetry) {

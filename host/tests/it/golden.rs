@@ -5,6 +5,7 @@ use crate::common::probe::{Probe, hop, params};
 use crate::common::{BASE_RTT, RATE, scheme};
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
+use weir_host::schemes::Registry;
 use weir_host::telemetry::{Clock, Hop, Telemetry};
 use weir_host::wire::{IntRecord, Kind, RateCode, RecordFormat};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -291,6 +292,25 @@ fn trap_6_the_minimum_rate_follows_the_nic() {
         assert_eq!(rate, least);
         assert!(window >= Bytes::new(1));
     }
+}
+
+/// HPCC Alg. 1 averages over T, FNCC's Eq. 5 and 6 have no average. U starts at 1, the sample is 1.25 of T/4.
+#[test]
+fn average_over_says_how_fast_u_follows() {
+    let window = |average_over: &str| {
+        let hpcc = scheme("hpcc", &[("average_over", average_over), ("w_ai", "0B")]);
+        let mut probe = Probe::new(&*hpcc, &params(gbps(100), T));
+        probe.commit(&[hop(100, 0, 0, 38_240)]);
+        probe.commit(&[hop(100, 3_060, 38_250, 38_240)]).window.get() as f64
+    };
+    // B*T is 153,000 B: u' is 38,240/153,000 + 1.
+    for (average_over, u) in [("T", 1.0625), ("T/2", 1.125), ("T/4", 1.25), ("T/100", 1.25), ("off", 1.25)] {
+        let expected = 153_000.0 * 0.95 / u;
+        assert!((window(average_over) - expected).abs() < 20.0, "{average_over}: {}", window(average_over));
+    }
+    let wrong = |text: &str| Registry::builtin().make("hpcc", &[("average_over", text)]).is_err();
+    assert!(wrong("T/0") && wrong("2T") && wrong("on"));
+    assert_eq!(scheme("hpcc++", &[]).get("max_stage").as_deref(), Some("paper"));
 }
 
 /// §1.4: a better rate by multi_rate's smallest hop; with one hop it is the single-rate law.

@@ -9,6 +9,7 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 pub(in crate::schemes) struct InflightConfig {
     eta: f64,
     max_stage: MaxStage,
+    average_over: AverageOver,
     w_ai: Increase,
     base_rtt: Or<HostsOwn, Time>,
     fast_react: bool,
@@ -20,6 +21,15 @@ enum MaxStage {
     Simulator,
     Paper,
     Times(u32),
+}
+
+/// The time constant of the average U.
+#[derive(Clone, Copy, Debug)]
+enum AverageOver {
+    /// Each sample counts alone (FNCC Eq. 5 and 6, which have no average).
+    Off,
+    /// `T` over this (HPCC Alg. 1: `T`).
+    PartOfT(u32),
 }
 
 /// The additive increase, in any of the forms the authors give it.
@@ -55,6 +65,25 @@ impl ParameterValue for MaxStage {
     }
 }
 
+impl ParameterValue for AverageOver {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(AverageOver::Off),
+            "T" => Ok(AverageOver::PartOfT(1)),
+            _ => share(text, "T")
+                .map(AverageOver::PartOfT)
+                .ok_or_else(|| format!("\"{text}\" is not T, T/n or off")),
+        }
+    }
+    fn write(self) -> String {
+        match self {
+            AverageOver::Off => "off".to_owned(),
+            AverageOver::PartOfT(1) => "T".to_owned(),
+            AverageOver::PartOfT(n) => format!("T/{n}"),
+        }
+    }
+}
+
 impl ParameterValue for Increase {
     fn read(text: &str) -> Result<Self, String> {
         if text == REPORTED {
@@ -82,6 +111,7 @@ impl Default for InflightConfig {
         InflightConfig {
             eta: 0.95,
             max_stage: MaxStage::Simulator,
+            average_over: AverageOver::PartOfT(1),
             w_ai: Increase::Window(Bytes::new(80)),
             base_rtt: Or::word(),
             fast_react: true,
@@ -94,6 +124,14 @@ impl InflightConfig {
     /// `T`.
     pub(in crate::schemes) fn base_rtt(&self, flow: &FlowParams) -> Time {
         self.base_rtt.or(flow.base_rtt)
+    }
+
+    /// How often the average's time constant goes into `T`; infinity where there is no average.
+    pub(super) fn averages_in_t(&self) -> f64 {
+        match self.average_over {
+            AverageOver::Off => f64::INFINITY,
+            AverageOver::PartOfT(n) => f64::from(n),
+        }
     }
 
     pub(super) fn law(&self, flow: &FlowParams) -> Law {
@@ -130,19 +168,29 @@ impl InflightConfig {
 const LEAST_WINDOW: f64 = 1.0;
 
 impl InflightConfig {
-    /// The draft's rule for W_AI.
-    pub(in crate::schemes) fn with_reported_increase() -> InflightConfig {
-        InflightConfig { w_ai: Increase::Reported, ..InflightConfig::default() }
+    /// The draft's W_AI and maxStage.
+    pub(in crate::schemes) fn of_the_draft() -> InflightConfig {
+        InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
     }
 }
 
-/// Source of W_AI's default in HPCC, which FNCC takes over.
-pub(in crate::schemes) const W_AI_80B: &str = "HPCC §5.1 fn4";
-/// Source of W_AI's default in the HPCC++ draft.
-pub(in crate::schemes) const W_AI_REPORTED: &str = "HPCC++ draft §5, §6.2";
+/// Where defaults come from that are not the same in all schemes.
+pub(in crate::schemes) struct Sources {
+    max_stage: &'static str,
+    w_ai: &'static str,
+}
 
-/// Declares the parameters of [`InflightConfig`]; `w_ai` is the source of W_AI's default.
-pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<InflightConfig>> {
+/// Of HPCC, which FNCC takes over.
+pub(in crate::schemes) const HPCC: Sources = Sources {
+    max_stage: "HPCC authors' settings page: the paper's 5 is for the FPGA testbed only",
+    w_ai: "HPCC §5.1 fn4",
+};
+/// Of the HPCC++ draft.
+pub(in crate::schemes) const DRAFT: Sources =
+    Sources { max_stage: "HPCC++ draft Figure 3", w_ai: "HPCC++ draft §5, §6.2" };
+
+/// Declares the parameters of [`InflightConfig`].
+pub(in crate::schemes) fn parameters(sources: &Sources) -> Vec<ParameterOf<InflightConfig>> {
     vec![
         ParameterOf::number(
             ParameterInfo {
@@ -162,10 +210,21 @@ pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<Infl
                 unit: "times",
                 range: "simulator (0), paper (5) or a number",
                 symbol: "maxStage",
-                source: "HPCC authors' settings page: the paper's 5 is for the FPGA testbed only",
+                source: sources.max_stage,
                 help: "Additive increases before a multiplicative one.",
             },
             |c| &mut c.max_stage,
+        ),
+        ParameterOf::new(
+            ParameterInfo {
+                name: "average_over",
+                unit: "-",
+                range: "T, T/n, or off",
+                symbol: "-",
+                source: "HPCC Alg. 1: T; FNCC Eq. 5 and 6 have no average",
+                help: "Time constant of the average U; off: each sample counts alone.",
+            },
+            |c| &mut c.average_over,
         ),
         ParameterOf::new(
             ParameterInfo {
@@ -173,7 +232,7 @@ pub(in crate::schemes) fn parameters(w_ai: &'static str) -> Vec<ParameterOf<Infl
                 unit: "B",
                 range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
                 symbol: "W_AI",
-                source: w_ai,
+                source: sources.w_ai,
                 help: "Additive increase of the window, which makes flows fair.",
             },
             |c| &mut c.w_ai,

@@ -34,9 +34,9 @@ pub(super) struct Sample {
     pub u: f64,
     /// The part of it that is queued.
     pub queued: f64,
-    /// `min(tau, T) / T`.
+    /// `min(tau, T) / T`, with the average's time constant for `T`.
     pub tau: f64,
-    /// What one unit of txBytes is of `B*T`.
+    /// By how much one unit of txBytes moves the average.
     pub unit: f64,
 }
 
@@ -76,12 +76,14 @@ pub(super) struct Path {
     t: f64,
     t_ticks: f64,
     per_t_ticks: f64,
+    /// How often the average's time constant goes into `T`.
+    averages_in_t: f64,
     /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
     half_wrap: Time,
 }
 
 impl Path {
-    pub fn new(base_rtt: Time, clock: Clock) -> Path {
+    pub fn new(base_rtt: Time, averages_in_t: f64, clock: Clock) -> Path {
         let t_ticks = base_rtt.as_ps() as f64 / clock.tick().as_ps() as f64;
         Path {
             hops: Default::default(),
@@ -90,6 +92,7 @@ impl Path {
             t: base_rtt.as_secs_f64(),
             t_ticks,
             per_t_ticks: 1.0 / t_ticks,
+            averages_in_t,
             half_wrap: clock.tick() * u64::from(Hop::TICKS / 2),
         }
     }
@@ -169,8 +172,8 @@ impl Path {
                 hop: i,
                 u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,
                 queued,
-                tau: (ticks / self.t_ticks).min(1.0),
-                unit: IntRecord::TX_UNIT.as_f64() * recorded.per_bdp,
+                tau: (ticks / self.t_ticks * self.averages_in_t).min(1.0),
+                unit: IntRecord::TX_UNIT.as_f64() * recorded.per_bdp * self.averages_in_t,
             };
             measured.push(sample);
             recorded.record(new, ack.now);

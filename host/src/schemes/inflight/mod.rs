@@ -7,7 +7,7 @@
 mod config;
 mod measure;
 
-pub(super) use config::{InflightConfig, W_AI_80B, W_AI_REPORTED, parameters};
+pub(super) use config::{DRAFT, HPCC, InflightConfig, parameters};
 
 use crate::scheme::{AckEvent, Decision, FlowParams, Pace};
 use crate::telemetry::TelemetryChecks;
@@ -120,7 +120,7 @@ impl Inflight {
         let reference = Reference::starting_at(law.w_init);
         Inflight {
             law,
-            path: Path::new(config.base_rtt(flow), flow.clock),
+            path: Path::new(config.base_rtt(flow), config.averages_in_t(), flow.clock),
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,
@@ -215,7 +215,7 @@ impl Inflight {
         self.decision
     }
 
-    /// HPCC Alg. 1, end of MeasureInflight: the average over `T`, of each hop, and the largest of these.
+    /// HPCC Alg. 1, end of MeasureInflight: the average over `T` or less, of each hop, and the largest of these.
     ///
     /// The paper averages the largest `u'` of each ACK. Every hop truncates its byte count in its own phase, so that the
     /// largest of many `u'` is too high, the more hops the higher; in the average of one hop these errors cancel. Hops
