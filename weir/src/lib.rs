@@ -9,6 +9,7 @@ pub mod console;
 pub mod files;
 pub mod kit;
 pub mod mininet;
+pub mod privilege;
 pub mod report;
 pub mod results;
 pub mod sweep;

@@ -4,6 +4,7 @@
 mod harness;
 
 use assert_cmd::Command;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command as Plain, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -23,6 +24,11 @@ const REFUSALS: &[harness::Test] = &[
 
 const RUNS: &[harness::Test] = &[
     ("sigint_ends_recv_and_keeps_results", sigint_ends_recv_and_keeps_results),
+    ("a_running_agent_has_no_privileges", a_running_agent_has_no_privileges),
+    (
+        "a_switch_attaches_an_interface_again_without_other_privileges",
+        a_switch_attaches_an_interface_again_without_other_privileges,
+    ),
     ("without_the_capability_it_says_what_is_needed", without_the_capability_it_says_what_is_needed),
 ];
 
@@ -88,6 +94,72 @@ fn sigint_ends_recv_and_keeps_results() {
     assert_eq!((&results["addr"], &results["scheme"]), (&"127.0.0.1".into(), &"fncc".into()));
     let left: Vec<_> = fs::read_dir(dir.path()).expect("readable").collect();
     assert_eq!(left.len(), 1, "no partial file is left");
+}
+
+fn a_running_agent_has_no_privileges() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    fs::write(at("key"), [7; 32]).expect("written");
+    fs::set_permissions(at("key"), fs::Permissions::from_mode(0o600)).expect("changed");
+    let (key, state, socket, out) = (at("key"), at("state"), at("h1.sock"), at("out.json"));
+    let policy = format!("--policy-key {key} --policy-state {state} --control {socket}");
+    let child =
+        unshared(&format!("weir host recv --iface lo --out {out} {policy}")).spawn().expect("unshare");
+    sleep(Duration::from_millis(1_500));
+    let mut threads = 0;
+    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs").flatten() {
+        threads += 1;
+        let status = fs::read_to_string(thread.path().join("status")).expect("a status");
+        for (key, value) in status.lines().filter_map(|line| line.split_once(":\t")) {
+            match key {
+                "CapInh" | "CapPrm" | "CapEff" | "CapBnd" | "CapAmb" => {
+                    assert_eq!(value, "0000000000000000", "{key} of thread {threads}");
+                }
+                "NoNewPrivs" => assert_eq!(value, "1"),
+                "Seccomp" => assert_eq!(value, "2"),
+                _ => {}
+            }
+        }
+    }
+    assert!(threads > 2, "the socket and the state have threads");
+    // It still answers, writes its state and results, and removes its socket.
+    let set =
+        Plain::new(env!("CARGO_BIN_EXE_weir")).args(["policy", "set", "eta=0.9", "--via", &socket]).output();
+    let set = set.expect("weir runs");
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    let killed = Plain::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    let done = child.wait_with_output().expect("it ends");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut left: Vec<_> =
+        fs::read_dir(dir.path()).expect("readable").flatten().map(|it| it.file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["key", "out.json", "state"]);
+}
+
+fn a_switch_attaches_an_interface_again_without_other_privileges() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let veth = "ip link add va0 type veth peer name vb0 && ip link set va0 up && ip link set vb0 up";
+    let switch = "weir switch --no-p4 -i 1@va0 --stats --pcap . --log-file log -L info --thrift-addr 127.0.0.1 \
+                  --thrift-port 0 -- --grpc-server-addr 127.0.0.1:0";
+    let seen = |count: u32, up: &str| {
+        format!("until test \"$(grep -c 'interface=va0 up={up}' log.txt)\" = {count}; do sleep 0.05; done")
+    };
+    let up = "until grep -q running log.txt; do sleep 0.05; done";
+    let script = format!(
+        "{veth}; {switch} & {up}; ip link del va0; {}; {veth}; {}; kill $!; wait $!",
+        seen(1, "false"),
+        seen(1, "true")
+    );
+    let script = script.replace("weir switch", concat!(env!("CARGO_BIN_EXE_weir"), " switch"));
+    let done = Plain::new("timeout")
+        .args(["30", "unshare", "--net", "sh", "-c", &format!("ip link set lo up; {script}")])
+        .current_dir(dir.path())
+        .output()
+        .expect("timeout is there");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("   1 va0                 up "), "{said}");
 }
 
 fn without_the_capability_it_says_what_is_needed() {

@@ -290,6 +290,7 @@ fn whichever_side_is_killed_nothing_stays() {
     let place = Place::new("kill-weir");
     let mut child = place.start("quickstart", &["--rate", "20Mbps"]);
     place.wait_for("host run");
+    assert_mininet_is_limited(python_of(child.id()));
     signal(child.id(), "KILL");
     child.wait().expect("it ends");
     place.wait_until_nothing_is_left();
@@ -316,6 +317,20 @@ fn whichever_side_is_killed_nothing_stays() {
     assert!(cleaned.status.success() && text(&cleaned.stdout).starts_with("removed "), "{cleaned:?}");
     place.wait_until_nothing_is_left();
     assert_eq!(work_folders(), Vec::<PathBuf>::new());
+}
+
+/// Mininet may make namespaces and interfaces; it may not, for example, load kernel modules or set the clock.
+fn assert_mininet_is_limited(process: u32) {
+    const SYS_ADMIN: u64 = 1 << 21; // linux/capability.h
+    const FORBIDDEN: [u32; 6] = [16, 17, 22, 25, 27, 39]; // modules, raw I/O, reboot, clock, device files, BPF
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let value = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).expect(key).trim();
+    for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
+        let capabilities = u64::from_str_radix(value(set), 16).expect("hexadecimal");
+        assert_ne!(capabilities & SYS_ADMIN, 0);
+        assert!(FORBIDDEN.iter().all(|bit| capabilities >> bit & 1 == 0), "{set} {capabilities:x}");
+    }
+    assert_eq!(value("NoNewPrivs:"), "1");
 }
 
 fn a_failed_step_is_named_and_leaves_nothing() {

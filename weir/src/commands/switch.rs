@@ -7,10 +7,13 @@ mod thrift;
 
 use super::load_program;
 use crate::console::{Console, Failure};
+use crate::privilege;
+use caps::Capability;
 use clap::Parser;
 pub use options::Options as Args;
 use options::TargetOptions;
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_switch::Switch;
@@ -20,6 +23,9 @@ use weir_units::Time;
 
 /// The newest BMv2 JSON that the loader knows, as `--json-version` prints it.
 const JSON_VERSION: &str = "2.23";
+
+/// Lower ports need a capability (`ip(7)`, `ip_unprivileged_port_start`).
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// How often it is asked whether the data plane still runs.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
@@ -39,6 +45,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let traced = log::start(args)?;
     let program = program.filter(|_| !args.no_p4).map(load_program).transpose()?;
+    let endpoint = grpc::Endpoint::open(&target.grpc)?;
+    confine(args, pcap)?;
     let (quit, told_to_quit) = sync_channel(1);
     ctrlc::set_handler(move || {
         // A second signal while the first one is served changes nothing.
@@ -73,7 +81,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .map_err(Failure::input)?;
     let dataplane = Dataplane::start(config, switch, &args.interfaces).map_err(Failure::input)?;
     let thrift = thrift::start(args, dataplane.handle())?;
-    let p4runtime = grpc::start(&target.grpc, args, dataplane.handle(), console)?;
+    let p4runtime = endpoint.serve(args, dataplane.handle(), console)?;
     if let Some(server) = &thrift {
         writeln!(console.out, "Thrift server listening on {}", server.address())?;
         console.out.flush()?;
@@ -95,6 +103,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         write!(console.out, "{stats}")?;
     }
     Ok(())
+}
+
+/// Ports are attached again whenever their interfaces come back, which needs new raw sockets.
+fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
+    let mut capabilities = vec![Capability::CAP_NET_RAW];
+    if args.thrift_port.is_some_and(|port| (1..FIRST_UNPRIVILEGED_PORT).contains(&port)) {
+        capabilities.push(Capability::CAP_NET_BIND_SERVICE);
+    }
+    let here = args.use_files.map(|_| Path::new("."));
+    let folders: Vec<&Path> =
+        pcap.into_iter().chain(args.log_file.as_deref().map(privilege::folder)).chain(here).collect();
+    privilege::confine(&capabilities, &folders)
 }
 
 fn warn(what: &str) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use crate::commands::interrupted;
 use crate::console::Failure;
+use crate::privilege;
 use rustix::io::FdFlags;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +78,7 @@ impl Bridge {
         if !rustix::process::geteuid().is_root() {
             return Err(Failure::input("--on mininet needs root: run this with sudo"));
         }
+        privilege::keep(privilege::MININET)?;
         let python = python()?;
         sweep_work_directories();
         let work =

@@ -203,6 +203,39 @@ fn an_expired_certificate_is_warned_of() {
     }
 }
 
+/// The values of a key in the status of each thread of a process (proc_pid_status(5)).
+fn of_threads(process: u32, key: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let status = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
+    let value = |status: String| {
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap().to_owned();
+        line.trim().to_owned()
+    };
+    status.map(value).collect()
+}
+
+#[test]
+fn a_running_switch_keeps_only_the_privilege_to_open_raw_sockets() {
+    const NET_RAW: u64 = 1 << 13; // linux/capability.h
+    let directory = tempfile::tempdir().unwrap();
+    write_input(directory.path(), "e1", 1);
+    let mut switch = Running::start(directory.path(), &["--use-files", "0", "-i", "1@e1"]);
+    let mut line = String::new();
+    BufReader::new(switch.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let process = switch.0.id();
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        for capabilities in of_threads(process, set) {
+            assert_eq!(u64::from_str_radix(&capabilities, 16).unwrap() & !NET_RAW, 0, "{set} {capabilities}");
+        }
+    }
+    let threads = of_threads(process, "NoNewPrivs");
+    assert!(threads.len() > 3 && threads.iter().all(|it| it == "1"), "{threads:?}");
+    let filtered = of_threads(process, "Seccomp");
+    assert!(filtered.iter().all(|it| it == "2"), "{filtered:?}");
+    assert_eq!(switch.end("-TERM").0, Some(0));
+}
+
 /// `count` frames of 100 bytes that are not IP.
 fn write_input(directory: &Path, interface: &str, count: u64) {
     let path = directory.join(format!("{interface}_in.pcap"));

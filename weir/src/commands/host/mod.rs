@@ -6,10 +6,11 @@ mod output;
 pub(super) mod policy;
 
 use crate::console::{Console, Failure};
+use crate::privilege;
 use options::{HostOptions, Mac, RunOptions};
-use policy::PolicyOptions;
+use policy::{Opened, PolicyOptions};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_host::agent::results::{AgentResults, Ended, FlowState};
 use weir_host::agent::{Agent, AgentConfig, AgentError, FlowPlan, Until};
@@ -176,10 +177,15 @@ fn go(
         spin: run.spin,
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
-    let interrupted = catch_interrupts()?;
     let mut agent = Agent::new(config).map_err(refused)?;
     // Behind the agent, which no second one can be of an address.
-    let desk = match policy.open(addr)? {
+    let opened = policy.open(addr)?;
+    let results = run.out.as_deref().map(privilege::folder);
+    let folders: Vec<&Path> = results.into_iter().chain(opened.iter().flat_map(Opened::folders)).collect();
+    // The sockets are open, and an interface that is gone ends the run.
+    privilege::confine(&[], &folders)?;
+    let interrupted = catch_interrupts()?;
+    let desk = match opened.map(Opened::serve) {
         Some((desk, orders)) => {
             agent = agent.with_policy(orders).map_err(refused)?;
             Some(desk)

@@ -3,6 +3,7 @@
 use crate::commands::policy::{place, talk};
 use crate::console::Failure;
 use crate::files::{PRIVATE, write_whole};
+use crate::privilege;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
@@ -72,24 +73,42 @@ impl PolicyOptions {
     }
 
     /// Opens everything; `None` if the host takes no part.
-    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<(Desk, PolicyOrders)>, Failure> {
+    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<Opened>, Failure> {
         if self.policy_key.is_none() {
             return Ok(None);
         }
         let kept = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
         let name = self.control.clone().unwrap_or_else(|| addr.to_string());
         let socket = Socket::bind(&place::socket(&name))?;
+        Ok(Some(Opened { socket, state: self.policy_state.clone(), kept }))
+    }
+}
+
+/// What a host has open for policies before it serves.
+pub struct Opened {
+    socket: Socket,
+    state: Option<PathBuf>,
+    kept: Option<(Vec<u8>, Time)>,
+}
+
+impl Opened {
+    /// The folders in which files are written and removed.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&*self.socket.path).chain(self.state.as_deref()).map(privilege::folder)
+    }
+
+    /// Starts the threads.
+    pub fn serve(self) -> (Desk, PolicyOrders) {
         let (orders, requests) = channel();
-        let (keep, keeper) = match &self.policy_state {
+        let (keep, keeper) = match self.state {
             None => (None, None),
             Some(path) => {
                 let (keep, states) = channel();
-                let path = path.clone();
                 (Some(keep), Some(std::thread::spawn(move || keep_states(&path, &states))))
             }
         };
-        let desk = Desk { socket: Some(socket.serve(orders)), keeper };
-        Ok(Some((desk, PolicyOrders { requests, keep, kept })))
+        let desk = Desk { socket: Some(self.socket.serve(orders)), keeper };
+        (desk, PolicyOrders { requests, keep, kept: self.kept })
     }
 }
 

@@ -14,38 +14,55 @@ use weir_switch::p4runtime::{Server, ServerConfig, TlsConfig};
 /// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
 const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
 
-/// Starts it. Everything that can be wrong with the options is refused here.
-pub fn start(
-    options: &GrpcOptions,
-    args: &Options,
-    dataplane: DataplaneHandle,
-    console: &mut Console,
-) -> Result<Server, Failure> {
-    let address = options.addr.as_deref().unwrap_or(DEFAULT_ADDRESS);
-    let tls = options.ssl.then(|| tls(options)).transpose()?;
-    if let Some(when) = tls.as_ref().and_then(|tls| tls.out_of_date(SystemTime::now())) {
-        let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
-        warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
+/// Where the server listens, and its certificate. Clients that connect wait until it serves.
+pub struct Endpoint {
+    listener: TcpListener,
+    tls: Option<TlsConfig>,
+}
+
+impl Endpoint {
+    /// Opens it. Everything that can be wrong with the options is refused here.
+    pub fn open(options: &GrpcOptions) -> Result<Endpoint, Failure> {
+        let address = options.addr.as_deref().unwrap_or(DEFAULT_ADDRESS);
+        let tls = options.ssl.then(|| tls(options)).transpose()?;
+        if let Some(when) = tls.as_ref().and_then(|tls| tls.out_of_date(SystemTime::now())) {
+            let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
+            warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
+        }
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Failure::Input(format!("--grpc-server-addr {address}: {error}; give another address and port"))
+        })?;
+        Ok(Endpoint { listener, tls })
     }
-    let is_open = tls.is_none();
-    let config =
-        ServerConfig { device_id: args.device_id, seed: args.seed(), tls, ..ServerConfig::default() };
-    let listener = TcpListener::bind(address).map_err(|error| {
-        Failure::Input(format!("--grpc-server-addr {address}: {error}; give another address and port"))
-    })?;
-    let server = Server::start(dataplane, config, listener).map_err(Failure::input)?;
-    let address = server.address();
-    if is_open && !address.ip().is_loopback() {
-        warn(&format!(
-            "P4Runtime is served on {address} without TLS: anyone who reaches this address controls the switch; see \
-             --grpc-server-ssl, or give --grpc-server-addr 127.0.0.1:{}",
-            address.port()
-        ))?;
+
+    /// Starts the server.
+    pub fn serve(
+        self,
+        args: &Options,
+        dataplane: DataplaneHandle,
+        console: &mut Console,
+    ) -> Result<Server, Failure> {
+        let is_open = self.tls.is_none();
+        let config = ServerConfig {
+            device_id: args.device_id,
+            seed: args.seed(),
+            tls: self.tls,
+            ..ServerConfig::default()
+        };
+        let server = Server::start(dataplane, config, self.listener).map_err(Failure::input)?;
+        let address = server.address();
+        if is_open && !address.ip().is_loopback() {
+            warn(&format!(
+                "P4Runtime is served on {address} without TLS: anyone who reaches this address controls the switch; \
+                 see --grpc-server-ssl, or give --grpc-server-addr 127.0.0.1:{}",
+                address.port()
+            ))?;
+        }
+        // As BMv2 says it; with port 0 this is how one learns the port.
+        writeln!(console.out, "Server listening on {address}")?;
+        console.out.flush()?;
+        Ok(server)
     }
-    // As BMv2 says it; with port 0 this is how one learns the port.
-    writeln!(console.out, "Server listening on {address}")?;
-    console.out.flush()?;
-    Ok(server)
 }
 
 fn tls(options: &GrpcOptions) -> Result<TlsConfig, Failure> {

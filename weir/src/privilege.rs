@@ -1,0 +1,204 @@
+//! Gives up the privileges that a process no longer needs, before it reads anything from the network.
+//!
+//! Everything here can only be taken away and holds for the calling thread and the threads that it starts, so call it
+//! while there are no others. What the kernel does not support is left out: Landlock needs Linux 5.13, seccomp
+//! filters x86-64, AArch64 or 64-bit RISC-V.
+
+use crate::console::Failure;
+use caps::{CapSet, Capability, CapsHashSet};
+use landlock::{
+    ABI, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    path_beneath_rules,
+};
+use seccompiler::{
+    SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// System calls that neither a switch nor an agent makes: other programs, other processes, namespaces, mounts, kernel
+/// modules, the clock, keys.
+const DENIED: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_mknodat,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_acct,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_personality,
+];
+
+/// What Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a host), interfaces and
+/// raw sockets, its limits, programs of other users' (`KILL`, `DAC_OVERRIDE`, `CHOWN`, `FOWNER`), and tools that
+/// change to a user of their own, as tcpdump does (`SETUID`, `SETGID`).
+pub const MININET: &[Capability] = &[
+    Capability::CAP_SYS_ADMIN,
+    Capability::CAP_SYS_CHROOT,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_SYS_NICE,
+    Capability::CAP_SYS_RESOURCE,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_NET_RAW,
+    Capability::CAP_NET_BIND_SERVICE,
+    Capability::CAP_KILL,
+    Capability::CAP_DAC_OVERRIDE,
+    Capability::CAP_CHOWN,
+    Capability::CAP_FOWNER,
+    Capability::CAP_SETUID,
+    Capability::CAP_SETGID,
+    Capability::CAP_SETPCAP,
+];
+
+/// Keeps only `capabilities`, as far as the process has them, and sets `no_new_privs`: no program that this process
+/// starts gets more.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub fn keep(capabilities: &[Capability]) -> Result<(), Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
+    let had = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
+    let kept: CapsHashSet = capabilities.iter().copied().filter(|it| had.contains(it)).collect();
+    // The bounding set needs a capability to become smaller, and does not matter without any.
+    let bounding = match had.contains(&Capability::CAP_SETPCAP) {
+        true => caps::read(None, CapSet::Bounding).map_err(|error| failed(&error))?,
+        false => CapsHashSet::new(),
+    };
+    let mut superfluous = bounding.difference(&kept);
+    superfluous
+        .try_for_each(|&it| caps::drop(None, CapSet::Bounding, it))
+        .and_then(|()| caps::clear(None, CapSet::Ambient))
+        .and_then(|()| caps::clear(None, CapSet::Inheritable))
+        .and_then(|()| caps::set(None, CapSet::Effective, &kept))
+        .and_then(|()| caps::set(None, CapSet::Permitted, &kept))
+        .map_err(|error| failed(&error))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| failed(&error))
+}
+
+/// Keeps only `capabilities`, writes files only in `folders` from now on, and starts no other program.
+///
+/// `CAP_DAC_OVERRIDE` is kept too if one of the folders belongs to another user, as with `sudo` in a home directory.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub fn confine(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
+    let mut capabilities = capabilities.to_vec();
+    let owner = rustix::process::geteuid().as_raw();
+    if folders.iter().any(|folder| folder.metadata().is_ok_and(|about| about.uid() != owner)) {
+        capabilities.push(Capability::CAP_DAC_OVERRIDE);
+    }
+    keep(&capabilities)?;
+    let status = restrict_files(folders).map_err(|error| failed(&error))?;
+    tracing::debug!(?capabilities, landlock = ?status, "confined");
+    restrict_calls().map_err(|error| failed(&error))
+}
+
+/// Returns the folder of a file.
+pub fn folder(file: &Path) -> &Path {
+    file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn restrict_files(folders: &[&Path]) -> Result<landlock::RulesetStatus, RulesetError> {
+    let writes = AccessFs::from_write(ABI::V5);
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(writes | AccessFs::Execute)?
+        .create()?
+        .add_rules(path_beneath_rules(folders, writes))?;
+    Ok(ruleset.restrict_self()?.ruleset)
+}
+
+fn restrict_calls() -> Result<(), seccompiler::Error> {
+    let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
+    let mut denied: BTreeMap<_, Vec<SeccompRule>> = DENIED.iter().map(|&call| (call, vec![])).collect();
+    let new_user = libc::CLONE_NEWUSER as u64;
+    let condition =
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
+    denied.insert(libc::SYS_clone, vec![SeccompRule::new(vec![condition])?]);
+    // The flags of clone3 are out of a filter's reach. Without it, libraries use clone.
+    let absent = BTreeMap::from([(libc::SYS_clone3, vec![])]);
+    for (calls, error) in [(denied, libc::EPERM), (absent, libc::ENOSYS)] {
+        let refuse = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?;
+        let program: seccompiler::BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter(&program)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::ErrorKind;
+
+    /// In a thread, so that other tests keep their privileges.
+    #[test]
+    fn a_confined_thread_writes_only_where_it_may_and_starts_no_program() {
+        let folders = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (inside, outside) = (folders.0.path().to_owned(), folders.1.path().to_owned());
+        fs::write(outside.join("there"), "kept").unwrap();
+        let confined = std::thread::spawn(move || {
+            confine(&[], &[&inside]).unwrap();
+            fs::write(inside.join("draft"), "new").unwrap();
+            fs::rename(inside.join("draft"), inside.join("whole")).unwrap();
+            fs::remove_file(inside.join("whole")).unwrap();
+            assert_eq!(fs::read_to_string(outside.join("there")).unwrap(), "kept");
+            let refused = [
+                fs::write(outside.join("new"), "").unwrap_err(),
+                fs::write(outside.join("there"), "").unwrap_err(),
+                fs::remove_file(outside.join("there")).unwrap_err(),
+                std::process::Command::new("true").spawn().unwrap_err(),
+            ];
+            assert!(refused.iter().all(|error| error.kind() == ErrorKind::PermissionDenied), "{refused:?}");
+            // A child of the confined thread is a thread like it.
+            let sets =
+                || [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap().len());
+            assert_eq!(std::thread::spawn(sets).join().unwrap(), [0, 0]);
+            assert!(rustix::thread::no_new_privs().unwrap());
+        });
+        confined.join().unwrap();
+        assert_eq!(fs::read_to_string(folders.1.path().join("there")).unwrap(), "kept");
+    }
+}
