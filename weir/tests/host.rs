@@ -24,6 +24,10 @@ const REFUSALS: &[harness::Test] = &[
 
 const RUNS: &[harness::Test] = &[
     ("sigint_ends_recv_and_keeps_results", sigint_ends_recv_and_keeps_results),
+    (
+        "results_on_a_full_disk_are_printed_and_leave_no_draft",
+        results_on_a_full_disk_are_printed_and_leave_no_draft,
+    ),
     ("a_running_agent_has_no_privileges", a_running_agent_has_no_privileges),
     (
         "a_switch_attaches_an_interface_again_without_other_privileges",
@@ -94,6 +98,22 @@ fn sigint_ends_recv_and_keeps_results() {
     assert_eq!((&results["addr"], &results["scheme"]), (&"127.0.0.1".into(), &"fncc".into()));
     let left: Vec<_> = fs::read_dir(dir.path()).expect("readable").collect();
     assert_eq!(left.len(), 1, "no partial file is left");
+}
+
+fn results_on_a_full_disk_are_printed_and_leave_no_draft() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let out = dir.path().join("results.json");
+    fs::write(&out, "of an earlier run").expect("written");
+    let recv = format!("weir host recv --iface lo --for 100ms --out {}", out.display());
+    // Every write to a file fails, as it does without room.
+    let done =
+        unshared(&format!("sh -c \"trap '' XFSZ; ulimit -f 0; exec {recv}\"")).output().expect("unshare");
+    let (printed, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("error: ") && told.contains("results.json: "), "{told}");
+    assert!(printed.contains(" in, 100 ms"), "{printed}");
+    assert_eq!(fs::read_to_string(&out).expect("it is kept"), "of an earlier run");
+    assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "no draft is left");
 }
 
 fn a_running_agent_has_no_privileges() {

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod cli;
+mod docs;
 mod fleet;
 mod quickstart;
 mod run_dirs;

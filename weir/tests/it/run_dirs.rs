@@ -295,6 +295,32 @@ fn a_report_refuses_damaged_runs_and_warns_of_those_without_a_manifest() {
     assert!(output.status.success() && told.starts_with("warning: out: there is no SHA256SUMS"), "{told}");
 }
 
+/// Runs a command whose files cannot be longer than `blocks` blocks: writing more fails, as it does without room.
+fn without_room(dir: &Path, blocks: u32, arguments: &str) -> Output {
+    let script =
+        format!("trap '' XFSZ; ulimit -f {blocks}; exec '{}' {arguments}", cargo_bin("weir").display());
+    let mut shell = Command::new("sh");
+    shell.current_dir(dir).args(["-c", &script]).output().unwrap()
+}
+
+#[test]
+fn a_run_on_a_full_disk_keeps_the_earlier_one_and_leaves_the_name_free() {
+    let dir = folder();
+    for (blocks, place) in [(0, "new.partial"), (16, "new.partial")] {
+        let output = without_room(dir.path(), blocks, "run tiny.yaml --out new --quiet");
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.starts_with("error: ") && told.contains(place), "{told}");
+        assert!(!dir.path().join("new").exists());
+    }
+    // With room again the same command does the run.
+    assert!(weir(dir.path(), &["run", "tiny.yaml", "--out", "new"]).status.success());
+    let whole = fs::read(dir.path().join("new/SHA256SUMS")).unwrap();
+    assert_eq!(without_room(dir.path(), 16, "run tiny.yaml --out new").status.code(), Some(1));
+    assert!(is_whole(&dir.path().join("new")));
+    assert_eq!(fs::read(dir.path().join("new/SHA256SUMS")).unwrap(), whole);
+}
+
 #[test]
 fn a_sweep_on_a_full_disk_leaves_no_draft() {
     let dir = folder();
@@ -303,10 +329,7 @@ fn a_sweep_on_a_full_disk_leaves_no_draft() {
     let s = dir.path().join("s");
     fs::remove_file(s.join("sweep.csv")).unwrap();
     let before = names(&s);
-    // Every write to a file fails, as it does without room.
-    let mut shell = Command::new("sh");
-    let script = format!("trap '' XFSZ; ulimit -f 0; exec '{}' {sweep}", cargo_bin("weir").display());
-    let output = shell.current_dir(&dir).args(["-c", &script]).output().unwrap();
+    let output = without_room(dir.path(), 0, sweep);
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.starts_with("error: s: "), "{told}");

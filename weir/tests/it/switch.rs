@@ -319,6 +319,30 @@ fn logs_every_packet_within_bounds() {
 }
 
 #[test]
+fn a_full_disk_ends_the_log_and_not_the_switch() {
+    let directory = tempfile::tempdir().unwrap();
+    write_input(directory.path(), "e1", 200);
+    // No file can be longer than 8 blocks, and the log of 200 packets is. Nobody reads standard error.
+    let weir = assert_cmd::cargo::cargo_bin!("weir").display().to_string();
+    let options =
+        "switch --use-files 0 -i 1@e1 --stats --log-file log --thrift-addr 127.0.0.1 --thrift-port 0";
+    let servers = "-- --grpc-server-addr 127.0.0.1:0";
+    let program = program().display().to_string();
+    let script = format!("trap '' XFSZ; ulimit -f 8; exec '{weir}' {options} '{program}' {servers}");
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(directory.path()).args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let switch = Running(shell.spawn().unwrap());
+    let log = directory.path().join("log.txt");
+    wait_for(|| fs::metadata(&log).is_ok_and(|about| about.len() >= 4_000));
+    std::thread::sleep(Duration::from_secs(1));
+    let (status, out, err) = switch.end("-TERM");
+    assert_eq!(status, Some(0));
+    assert!(out.contains("switch: 200 received"), "{out}");
+    assert!(err.starts_with("warning: --log-file log: ") && err.lines().count() == 1, "{err}");
+    assert!(fs::metadata(&log).unwrap().len() <= 8 * 1024);
+}
+
+#[test]
 fn logs_its_own_events_and_not_those_of_the_http2_library() {
     let directory = tempfile::tempdir().unwrap();
     let mut switch = Running::start(directory.path(), &["--log-file", "log", "-L", "trace"]);

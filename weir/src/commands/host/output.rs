@@ -2,8 +2,8 @@
 
 use super::options::{Format, RunOptions};
 use crate::console::{Console, Failure};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use crate::files::{PUBLIC, write_whole};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_host::agent::results::{AgentResults, FlowResult, FlowState};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -33,16 +33,18 @@ pub fn write(results: &AgentResults, run: &RunOptions, console: &mut Console) ->
             Format::Csv => flow_table(results, &mut console.out),
         }?,
         Some(path) => {
-            match run.format {
-                Format::Json => file(path, |out| json(results, out))?,
+            let written = match run.format {
+                Format::Json => file(path, |out| json(results, out)),
                 Format::Csv => {
-                    file(path, |out| flow_table(results, out))?;
-                    if results.sample_ns.is_some() {
-                        file(&beside(path), |out| series_table(results, out))?;
-                    }
+                    file(path, |out| flow_table(results, out)).and_then(|()| match results.sample_ns {
+                        Some(_) => file(&beside(path), |out| series_table(results, out)),
+                        None => Ok(()),
+                    })
                 }
-            }
+            };
+            // If the disk is full, at least the terminal has them.
             people(results, &mut console.out)?;
+            written?;
             writeln!(console.out, "{}", path.display())?;
         }
         None => people(results, &mut console.out)?,
@@ -57,17 +59,10 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Whole or not at all: readers never see half a file.
-fn file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = File::create(&part).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        write(&mut out)?;
-        out.flush()
-    });
-    written
-        .and_then(|()| fs::rename(&part, path))
+fn file(path: &Path, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), Failure> {
+    let mut content = Vec::new();
+    write(&mut content)
+        .and_then(|()| write_whole(path, &content, PUBLIC))
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))
 }
 

@@ -87,7 +87,8 @@ where
 /// `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
 struct Rotating {
     name: PathBuf,
-    file: File,
+    /// `None` once it could not be written.
+    file: Option<File>,
     written: u64,
     limit: u64,
     kept: usize,
@@ -95,7 +96,7 @@ struct Rotating {
 
 impl Rotating {
     fn open(name: &Path, options: &Options) -> io::Result<Rotating> {
-        let file = File::create(numbered(name, 0))?;
+        let file = Some(File::create(numbered(name, 0))?);
         let (limit, kept) = (options.log_file_max_size, options.log_file_max_files);
         Ok(Rotating { name: name.to_owned(), file, written: 0, limit, kept })
     }
@@ -107,7 +108,7 @@ impl Rotating {
                 std::fs::rename(from, numbered(&self.name, number + 1))?;
             }
         }
-        self.file = File::create(numbered(&self.name, 0))?;
+        self.file = Some(File::create(numbered(&self.name, 0))?);
         self.written = 0;
         Ok(())
     }
@@ -122,17 +123,30 @@ fn numbered(name: &Path, number: usize) -> PathBuf {
     path.into()
 }
 
-impl Write for Rotating {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.written > 0 && self.written + line.len() as u64 > self.limit {
+impl Rotating {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.file.is_some() && self.written > 0 && self.written + line.len() as u64 > self.limit {
             self.rotate()?;
         }
-        self.file.write_all(line)?;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(line)?;
         self.written += line.len() as u64;
+        Ok(())
+    }
+}
+
+impl Write for Rotating {
+    /// Never fails: a message for each event on a standard error that nobody reads would stop the switch. The log ends
+    /// with the first error, for example if the disk is full.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.append(line) {
+            self.file = None;
+            let _ = super::warn(&format!("--log-file {}: {error}; the log ends here", self.name.display()));
+        }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }

@@ -1,0 +1,35 @@
+//! The tests that documentation names exist.
+
+use std::fs;
+use std::path::Path;
+
+/// Whether a file has a test of this name, of Rust's harness or of ours, where a list names it.
+fn has_test(source: &str, name: &str) -> bool {
+    let is_attributed = source.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
+        let attributes = before.rsplit("\n\n").next().unwrap_or_default();
+        attributes.contains("test]") || attributes.contains("test(")
+    });
+    is_attributed || [" ", "\n"].iter().any(|after| source.contains(&format!("\"{name}\",{after}")))
+}
+
+#[test]
+fn every_fault_has_a_test() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = fs::read_to_string(docs.join("faults.md")).expect("docs/faults.md is there");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 30, "{} faults", rows.len());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 6, "{row}");
+        let tests: Vec<&str> = cells[5].split("<br>").collect();
+        for test in tests {
+            let (name, file) = test
+                .strip_prefix('[')
+                .and_then(|it| it.strip_suffix(')')?.split_once("]("))
+                .unwrap_or_else(|| panic!("{row}"));
+            let source =
+                fs::read_to_string(docs.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(has_test(&source, name), "{file} has no test {name}");
+        }
+    }
+}
