@@ -13,6 +13,16 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
     use weir_host::schemes::Registry;
+    use weir_testkit::conformance::Expectations;
+    use weir_units::{Bytes, Time};
+
+    // What every scheme must hold. The bounds are for two flows on one port of 100 Gbit/s with a base RTT of 6 us.
+    weir_testkit::conformance!(conforms: Aimd, Expectations {
+        fair_within: Time::from_ms(10),
+        recovers_within: Time::from_ms(2),
+        peak: Bytes::from_kb(400),
+        steady: Bytes::from_kb(150),
+    });
 
     #[test]
     fn aimd_has_a_name_and_parameters() {

@@ -1,13 +1,14 @@
 //! ExpressPass at single hosts: no credit, no packet; and the receiver's law against hand-made numbers.
 
-use crate::common::frames::{drain, from_peer, give, host, open, take};
-use crate::common::probe::params;
-use crate::common::{RATE, addr, scheme};
+use crate::ways::scheme;
 use weir_host::DropReason;
 use weir_host::law::PortLaw;
 use weir_host::scheme::{Credit, DataEvent, Receiver};
 use weir_host::telemetry::{Telemetry, TelemetryChecks};
 use weir_host::wire::{Flags, FrameRepr, Kind};
+use weir_testkit::frames::{drain, from_peer, give, host, open, take};
+use weir_testkit::net::{RATE, addr};
+use weir_testkit::probe::params;
 use weir_units::{Bytes, Time};
 
 const T: Time = Time::from_us(12);

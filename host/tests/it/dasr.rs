@@ -1,10 +1,11 @@
 //! DASR: who is counted, how fast, and the three states (Dart §III, schemes.md §4).
 
-use crate::common::frames::{from_peer, give, host, take};
-use crate::common::{BASE_RTT, DELAY, Net, RATE, addr, scheme};
+use crate::ways::scheme;
 use std::net::Ipv4Addr;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig};
+use weir_testkit::frames::{from_peer, give, host, take};
+use weir_testkit::net::{BASE_RTT, DELAY, Net, RATE, addr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
@@ -183,8 +184,8 @@ fn one_round_trip_to_the_fair_share() {
 #[test]
 fn the_smaller_of_share_and_dcqcn_holds() {
     let mut host = host(&scheme("dasr", &[]), |_| {});
-    let flow = crate::common::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
-    let (_, now) = crate::common::frames::drain(&mut host, Time::ZERO);
+    let flow = weir_testkit::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
+    let (_, now) = weir_testkit::frames::drain(&mut host, Time::ZERO);
     let mut ack = from_peer(Kind::Ack, 7, 1000);
     let kbps = |rate: Bandwidth| (rate.as_bps() / 1_000) as u32;
     (ack.weir.concurrency, ack.weir.grant) = (4, kbps(RATE / 4));
@@ -229,7 +230,7 @@ fn announced_senders_count_at_once() {
         n(&mut host, t, &data(9, 1, 0, Flags::START));
         // addr(1) announces itself and two others; the list is the payload's beginning.
         let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
-        let mut frame = crate::common::rebuild(&start, &[]);
+        let mut frame = weir_testkit::net::rebuild(&start, &[]);
         let ids = [1, 2, 3].map(|host| u32::from(addr(host)) as u16);
         let list: Vec<u8> = [3u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
         frame.head.extend_from_slice(&list);
@@ -249,7 +250,7 @@ fn announced_senders_count_at_once() {
 /// The answer to a START of host `from` whose list is these hosts.
 fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
     let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START | Flags::LOOKAHEAD) };
-    let mut frame = crate::common::rebuild(&start, &[]);
+    let mut frame = weir_testkit::net::rebuild(&start, &[]);
     let ids = listed.iter().map(|&host| u32::from(host) as u16);
     let list: Vec<u8> = [listed.len() as u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
     frame.head.extend_from_slice(&list);
@@ -350,7 +351,7 @@ fn broken_lists_are_refused() {
     for list in [&[][..], &[0], &[0, 2, 0, 1], &[0xff, 0xff, 0, 1], &[0, 32]] {
         let mut host = receiver();
         let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
-        let mut frame = crate::common::rebuild(&FrameRepr { payload_len: 64, ..start }, &[]);
+        let mut frame = weir_testkit::net::rebuild(&FrameRepr { payload_len: 64, ..start }, &[]);
         frame.head.extend_from_slice(list);
         frame.payload -= list.len() as u32;
         host.receive(us(1), &frame.head, frame.payload);

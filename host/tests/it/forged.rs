@@ -1,15 +1,16 @@
 //! Every scheme under feedback that nobody sent, and on a path that changes under it. The harness finds schemes by
 //! itself.
 
-use crate::common::expectations::Expectations;
-use crate::common::frames::from_peer;
-use crate::common::{Faults, Net, RATE, addr, all_ways, rebuild};
+use crate::expectations::expectations;
+use crate::ways::all_ways;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
 use weir_host::FlowId;
 use weir_host::scheme::SchemeConfig;
 use weir_host::wire::{Flags, Kind, MAX_HOPS, RecordFormat};
+use weir_testkit::frames::from_peer;
+use weir_testkit::net::{Faults, Net, RATE, addr, rebuild};
 use weir_units::{Bandwidth, Time};
 
 const RECEIVER: usize = 2;
@@ -93,7 +94,7 @@ impl Pair {
 #[test]
 fn forged_feedback_is_survived() {
     let ways = all_ways();
-    let times = ways.iter().map(|(_, scheme)| Expectations::of(&**scheme));
+    let times = ways.iter().map(|(_, scheme)| expectations(&**scheme));
     let patience = times.map(|it| it.recovers_within + it.fair_within).max().expect("there are schemes");
     for (name, scheme) in ways {
         let mut rng = Pcg64Mcg::seed_from_u64(7);
@@ -124,7 +125,7 @@ fn forged_feedback_is_survived() {
 fn a_changing_path_is_survived() {
     for (name, scheme) in all_ways() {
         let mut pair = Pair::new(&scheme);
-        pair.net.run_until(Expectations::of(&*scheme).fair_within);
+        pair.net.run_until(expectations(&*scheme).fair_within);
         for path in 1..=10 {
             pair.net.faults = Faults { path, ..Faults::default() };
             pair.net.run_until(pair.net.now + Time::from_us(50));

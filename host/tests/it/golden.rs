@@ -1,13 +1,14 @@
 //! HPCC and FNCC against the worked numbers and the traps of schemes.md, through the public trait.
 
-use crate::common::frames::{drain, from_peer, give, host, open};
-use crate::common::probe::{Probe, hop, params};
-use crate::common::{BASE_RTT, RATE, scheme};
+use crate::ways::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::telemetry::{Clock, Hop, Telemetry};
 use weir_host::wire::{IntRecord, Kind, RateCode, RecordFormat};
+use weir_testkit::frames::{drain, from_peer, give, host, open};
+use weir_testkit::net::{BASE_RTT, RATE};
+use weir_testkit::probe::{Probe, hop, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// T of §1.8 and of HPCC's 320-host topology.

@@ -1,12 +1,12 @@
 //! DCQCN, TIMELY and DCTCP against the worked numbers of schemes.md, through the public trait.
 
-use crate::common::frames::{from_peer, give, host, take};
-use crate::common::probe::{Probe, params};
-use crate::common::scheme;
+use crate::ways::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
+use weir_testkit::frames::{from_peer, give, host, take};
+use weir_testkit::probe::{Probe, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn gbps(rate: u64) -> Bandwidth {
@@ -137,17 +137,17 @@ fn dcqcn_receiver_sends_cnps() {
 #[test]
 fn cnps_of_others_are_refused() {
     let mut host = host(&scheme("dcqcn", &[]), |_| {});
-    let flow = crate::common::frames::open(&mut host, Time::ZERO, 7, 1_000_000);
-    let forged = FrameRepr { source: crate::common::addr(5), ..from_peer(Kind::Cnp, 7, 0) };
+    let flow = weir_testkit::frames::open(&mut host, Time::ZERO, 7, 1_000_000);
+    let forged = FrameRepr { source: weir_testkit::net::addr(5), ..from_peer(Kind::Cnp, 7, 0) };
     give(&mut host, us(1), &forged, &[]);
-    assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (0, crate::common::RATE));
+    assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (0, weir_testkit::net::RATE));
     give(&mut host, us(2), &from_peer(Kind::Cnp, 7, 0), &[]);
-    assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (1, crate::common::RATE / 2));
+    assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (1, weir_testkit::net::RATE / 2));
     // And recovers by its own timer.
     let timer = host.next_wakeup().unwrap();
     assert!(timer <= us(57), "{timer}");
     host.wakeup(us(57));
-    assert_eq!(host.flow(flow).unwrap().rate, crate::common::RATE * 3 / 4);
+    assert_eq!(host.flow(flow).unwrap().rate, weir_testkit::net::RATE * 3 / 4);
 }
 
 /// §5.2: the first mark only starts timers; the cut comes with the decrease timer, at alpha 1; a second

@@ -1,11 +1,11 @@
 //! AMP, XMP, DCM and DCTCP's window against the worked numbers of schemes.md §7 and §10 to §12, through the
 //! public trait: one sender half for all subflows.
 
-use crate::common::probe::params;
-use crate::common::scheme;
+use crate::ways::scheme;
 use weir_host::scheme::{AckEvent, Coupled, LossEvent, LossKind, Repair};
 use weir_host::telemetry::{Telemetry, TelemetryChecks};
 use weir_host::wire::RecordFormat;
+use weir_testkit::probe::params;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Payload of a packet, as `params` has it.

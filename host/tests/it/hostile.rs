@@ -1,12 +1,13 @@
 //! What a peer, a switch or a forger may send: counted under its reason, and survived.
 
-use crate::common::frames::{PORT, drain, from_peer, give, host, open, take, take_frame};
-use crate::common::{BASE_RTT, RATE, addr, all_schemes, is_credited, rebuild, scheme};
+use crate::ways::{all_schemes, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
 use weir_host::wire::{Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, Kind, internet_checksum};
 use weir_host::{ConfigError, DropReason, FlowSpec, Host, HostConfig, HostEvent, OpenError};
+use weir_testkit::frames::{PORT, drain, from_peer, give, host, open, take, take_frame};
+use weir_testkit::net::{BASE_RTT, RATE, addr, rebuild};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn fncc() -> Host {

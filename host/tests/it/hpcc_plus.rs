@@ -1,11 +1,12 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (schemes.md §2).
 
-use crate::common::frames::{drain, from_peer, give, host, open, record, take, take_frame};
-use crate::common::probe::{Probe, hop, params};
-use crate::common::{BASE_RTT, Net, RATE, scheme};
+use crate::ways::scheme;
 use weir_host::telemetry::{Hop, Telemetry};
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, RecordFormat};
 use weir_host::{DropReason, HostStats};
+use weir_testkit::frames::{drain, from_peer, give, host, open, record, take, take_frame};
+use weir_testkit::net::{BASE_RTT, Net, RATE};
+use weir_testkit::probe::{Probe, hop, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {

@@ -1,9 +1,9 @@
 //! The host stack without a socket or a clock: every scheme, the transport and what a peer may send.
 
-mod common;
 mod credits;
 mod dasr;
 mod docs;
+mod expectations;
 mod forged;
 mod golden;
 mod golden_rates;
@@ -16,3 +16,4 @@ mod rates;
 mod receiver;
 mod registry;
 mod transport;
+mod ways;

@@ -1,12 +1,12 @@
 //! The wire of the Rust side and that of the P4 programs are one: read from the P4 sources.
 
-use crate::common::frames::from_peer;
-use crate::common::rebuild;
 use std::collections::BTreeMap;
 use weir_host::wire::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Flags, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN, IntRecord, Kind, MAX_HOPS,
     POLICY_GROUP, RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
 };
+use weir_testkit::frames::from_peer;
+use weir_testkit::net::rebuild;
 
 fn source(file: &str) -> String {
     let path = format!("{}/../p4src/include/{file}", env!("CARGO_MANIFEST_DIR"));

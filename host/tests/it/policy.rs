@@ -1,7 +1,6 @@
 //! Policies at whole hosts: what flows that run get of them, what is refused, what lasts.
 
-use crate::common::expectations::Expectations;
-use crate::common::{BASE_RTT, Net, addr, rebuild};
+use crate::expectations::expectations;
 use std::sync::Arc;
 use weir_host::abilities::Abilities;
 use weir_host::policy::{
@@ -13,6 +12,7 @@ use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
 use weir_host::wire::{Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC};
 use weir_host::{DropReason, FlowSpec, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
+use weir_testkit::net::{BASE_RTT, Net, addr, rebuild};
 use weir_units::{Bytes, Time};
 
 fn key() -> PolicyKey {
@@ -94,7 +94,7 @@ fn flows_of_every_scheme_go_on_with_other_parameters() {
     for scheme in Registry::builtin().schemes() {
         let name = scheme.name();
         let mut net = net(4, name);
-        let conduct = Expectations::of(&*scheme);
+        let conduct = expectations(&*scheme);
         let flows = [0, 1].map(|from| (from, net.open(from, 2, None)));
         net.run_until(conduct.fair_within + Time::from_ms(1));
         let acked =
@@ -180,7 +180,7 @@ fn messages_under_way_keep_their_tokens_and_their_class() {
         ("dcqcn", ("short_first", "8KB"), (0, 1)),
     ];
     for (name, edit, (tokens_after, class_after)) in cases {
-        let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme(name));
+        let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme(name));
         config.express_class = 1;
         with_policy(&mut config);
         let mut host = Host::new(config).unwrap();
@@ -246,7 +246,7 @@ fn policy_head() -> FrameRepr {
 }
 
 fn lone_host(name: &str, mtu: Bytes) -> Host {
-    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme(name));
+    let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme(name));
     config.mtu = mtu;
     with_policy(&mut config);
     Host::new(config).unwrap()
@@ -311,7 +311,7 @@ fn what_the_switches_do_not_do_is_refused() {
 /// Switches that run `weir.p4` serve many schemes: hosts go from one to the other, and back.
 #[test]
 fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
-    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("dcqcn"));
+    let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme("dcqcn"));
     config.switches = Some(SwitchProgram::Weir.abilities());
     with_policy(&mut config);
     let mut host = Host::new(config.clone()).unwrap();
@@ -364,7 +364,8 @@ fn unicast_policies_and_those_of_nobodys_business_are_counted() {
     host.receive(Time::from_us(1), &rebuild_bytes(&repr, &payload)[..HEADERS_LEN], payload.len() as u32);
     assert_eq!(host.stats().drops.get(DropReason::PolicyMalformed), 3);
     // A host without a key.
-    let mut off = Host::new(HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("hpcc"))).unwrap();
+    let mut off =
+        Host::new(HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme("hpcc"))).unwrap();
     off.receive(Time::ZERO, &frame, 0);
     off.receive(Time::ZERO, &rebuild_bytes(&FrameRepr { destination: addr(0), ..repr }, &payload), 0);
     let drops = &off.stats().drops;
@@ -436,7 +437,7 @@ fn the_timer_is_told_at_run_time() {
     set(&mut net, 3, &[("imin", "host"), ("imax", "host"), ("k", "host")]).unwrap();
     net.run_until(Time::from_us(50) + imin * 110);
     assert_eq!(timers(&net), told);
-    let mut config = HostConfig::new(addr(0), crate::common::RATE, BASE_RTT, scheme("hpcc"));
+    let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme("hpcc"));
     with_policy(&mut config);
     config.policy.as_mut().unwrap().trickle = TrickleConfig::new(Time::from_us(1), 16, 100).unwrap();
     let error = Host::new(config).unwrap_err().to_string();

@@ -1,11 +1,12 @@
 //! Schemes that follow rates of switches: the host's half, and the laws' worked numbers (schemes.md §8, §9).
 
-use crate::common::frames::{from_peer, give, host, open, take};
-use crate::common::law::{rcp, rocc};
-use crate::common::{RATE, addr, scheme};
+use crate::ways::scheme;
 use weir_host::law::{NO_LIMIT, PortLaw};
 use weir_host::wire::{Flags, FrameRepr, Kind, WeirRepr};
 use weir_host::{DropReason, FlowId, Host};
+use weir_testkit::frames::{from_peer, give, host, open, take};
+use weir_testkit::law::{rcp, rocc};
+use weir_testkit::net::{RATE, addr};
 use weir_units::{Bandwidth, Time};
 
 const fn us(n: u64) -> Time {
@@ -58,7 +59,7 @@ fn rcps_worked_number() {
 fn rocc_follows_the_port_that_limits_it() {
     let mut host = host(&scheme("rocc", &[]), |_| {});
     let flow = open(&mut host, Time::ZERO, 7, 10_000_000);
-    let frame = crate::common::frames::take(&mut host, Time::ZERO).expect("line rate at once");
+    let frame = weir_testkit::frames::take(&mut host, Time::ZERO).expect("line rate at once");
     assert!(frame.weir.flags.has(Flags::TELEMETRY), "DATA asks for rates");
     let gbps = Bandwidth::from_gbps;
     for (at, kbps, port, path, expected) in [

@@ -1,9 +1,10 @@
 //! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
 
-use crate::common::frames::{drain, from_peer, give, host, open, record, take, take_frame};
-use crate::common::{RATE, addr, scheme};
+use crate::ways::scheme;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig, HostEvent};
+use weir_testkit::frames::{drain, from_peer, give, host, open, record, take, take_frame};
+use weir_testkit::net::{RATE, addr};
 use weir_units::{Bytes, Time};
 
 fn receiver(name: &str, tune: impl FnOnce(&mut HostConfig)) -> Host {
@@ -249,7 +250,7 @@ fn control_frames_go_first_and_keep_to_their_class() {
         config.control_class = 6;
         config.transport.control_queue = 2;
     });
-    crate::common::frames::open(&mut host, T0, 1, 10_000);
+    weir_testkit::frames::open(&mut host, T0, 1, 10_000);
     for seq in 0..3 {
         give(&mut host, T0, &data(9, seq * 1000, Flags::NONE), &[]);
     }

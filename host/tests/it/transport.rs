@@ -1,11 +1,13 @@
 //! Whole transfers between hosts, with every scheme there is.
 
-use crate::common::{BASE_RTT, DELAY, Faults, Net, RATE, all_schemes, all_ways, frames, is_credited, scheme};
+use crate::ways::{all_schemes, all_ways, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::{Recovery, SchemeConfig};
 use weir_host::wire::{Flags, FrameView, HEADERS_LEN, INT_RECORD_LEN, MAX_HEAD, MAX_HOPS};
 use weir_host::{HostConfig, HostEvent, Transmit};
+use weir_testkit::frames;
+use weir_testkit::net::{BASE_RTT, DELAY, Faults, Net, RATE};
 use weir_units::{Bytes, Time};
 
 /// One flow alone takes what the law of line rate says, and nothing is repeated or dropped.

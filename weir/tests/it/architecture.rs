@@ -17,7 +17,8 @@ fn dependencies(member: &str) -> BTreeSet<String> {
         .skip_while(|line| line.trim() != "[dependencies]")
         .skip(1)
         .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.split(['.', '=', ' ']).next()?.strip_prefix("weir-"))
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter_map(|name| if name == "p4runtime" { Some("proto") } else { name.strip_prefix("weir-") })
         .map(str::to_owned)
         .collect()
 }
@@ -31,6 +32,7 @@ fn dependencies_point_one_way() {
         ("switch", &["units", "proto"]),
         ("controller", &["units", "proto"]),
         ("sim", &["units", "proto", "host", "switch", "controller"]),
+        ("testkit", &["units", "host"]),
         ("weir", &["units", "proto", "host", "switch", "controller", "sim"]),
     ];
     for (member, may) in allowed {

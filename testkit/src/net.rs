@@ -5,13 +5,7 @@
 //! by), marks where the scheme wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its
 //! flow's window and pacing rate.
 
-#![allow(dead_code)] // Each test binary uses its own part.
-
-pub mod expectations;
-pub mod frames;
-pub mod law;
-pub mod probe;
-
+use crate::law;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -19,7 +13,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_host::law::PortLaw;
 use weir_host::scheme::{Marking, SchemeConfig, TelemetryOn};
-use weir_host::schemes::Registry;
 use weir_host::wire::{
     Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
     RecordFormat, WeirRepr, internet_checksum,
@@ -461,37 +454,4 @@ pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
     let len = repr.emit(records, &mut head).expect("it fits");
     head.truncate(len);
     Frame { head, payload: repr.payload_len }
-}
-
-/// Every scheme with its defaults.
-pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
-    Registry::builtin().schemes().map(Arc::from).collect()
-}
-
-/// Those, and every way of theirs that is another mechanism.
-pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
-    let tuned = [
-        ("hpcc++", ("telemetry", "rtt")),
-        ("hpcc++", ("telemetry", "probe")),
-        ("hpcc++", ("compute", "receiver")),
-        ("hpcc++", ("queue", "sojourn")),
-        ("dcqcn", ("variant", "simulator")),
-        ("rocc", ("feedback", "ack")),
-        ("rcp", ("start", "request")),
-        ("amp", ("subflows", "1")),
-    ];
-    let tuned = tuned.map(|(name, parameter)| {
-        (format!("{name} {}={}", parameter.0, parameter.1), scheme(name, &[parameter]))
-    });
-    all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
-}
-
-/// Whether a sender waits for the receiver's credits.
-pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
-    matches!(scheme.port_law(BASE_RTT), Some(PortLaw::Credits(_)))
-}
-
-/// One scheme, tuned.
-pub fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
-    Registry::builtin().make(name, parameters).expect("a good scheme")
 }

@@ -1,8 +1,6 @@
 //! Single hosts and frames of the test's own making.
 
-#![allow(dead_code)]
-
-use super::{BASE_RTT, Frame, RATE, addr, rebuild};
+use crate::net::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
 use weir_host::wire::{Ecn, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};

@@ -1,7 +1,5 @@
 //! One sender half, fed by hand.
 
-#![allow(dead_code)]
-
 use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
 use weir_host::telemetry::{Clock, Hop, Telemetry, TelemetryChecks};
 use weir_host::wire::RecordFormat;

@@ -1,0 +1,40 @@
+//! The schemes that tests walk through.
+
+use std::sync::Arc;
+use weir_host::law::PortLaw;
+use weir_host::scheme::SchemeConfig;
+use weir_host::schemes::Registry;
+use weir_testkit::net::BASE_RTT;
+
+/// Every scheme with its defaults.
+pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
+    Registry::builtin().schemes().map(Arc::from).collect()
+}
+
+/// Those, and every way of theirs that is another mechanism.
+pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
+    let tuned = [
+        ("hpcc++", ("telemetry", "rtt")),
+        ("hpcc++", ("telemetry", "probe")),
+        ("hpcc++", ("compute", "receiver")),
+        ("hpcc++", ("queue", "sojourn")),
+        ("dcqcn", ("variant", "simulator")),
+        ("rocc", ("feedback", "ack")),
+        ("rcp", ("start", "request")),
+        ("amp", ("subflows", "1")),
+    ];
+    let tuned = tuned.map(|(name, parameter)| {
+        (format!("{name} {}={}", parameter.0, parameter.1), scheme(name, &[parameter]))
+    });
+    all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
+}
+
+/// Whether a sender waits for the receiver's credits.
+pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
+    matches!(scheme.port_law(BASE_RTT), Some(PortLaw::Credits(_)))
+}
+
+/// One scheme, tuned.
+pub fn scheme(name: &str, parameters: &[(&str, &str)]) -> Arc<dyn SchemeConfig> {
+    Registry::builtin().make(name, parameters).expect("a good scheme")
+}

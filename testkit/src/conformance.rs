@@ -1,0 +1,416 @@
+//! What every scheme must hold, whatever its law. Each function panics if a scheme does not.
+
+use crate::net::{Faults, Net, RATE};
+use crate::probe::{Probe, hop, params};
+use proptest::prelude::*;
+use std::sync::Arc;
+use weir_host::parameter::{Parameter, ParameterError};
+use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryOn};
+use weir_host::telemetry::{Clock, Hop};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A scheme with its parameters.
+pub type Config = Arc<dyn SchemeConfig>;
+
+const T: Time = Time::from_us(12);
+
+/// Bounds for two flows that share a port of 100 Gbit/s with a base RTT of 6 us. The second flow starts when the
+/// first has the whole link; parameters have their defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expectations {
+    /// Time after the start of the second flow until Jain's index is above 0.95 and the link is busy.
+    pub fair_within: Time,
+    /// Time after the end of the second flow until the first has nine tenths of the link again.
+    pub recovers_within: Time,
+    /// Longest queue, the start of the second flow at line rate included.
+    pub peak: Bytes,
+    /// Longest queue once both flows have converged.
+    pub steady: Bytes,
+}
+
+/// Makes a test of each function of this module, for a scheme of the type `$scheme` with its default parameters. They
+/// are in a module `$name`.
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident: $scheme:ty, $expectations:expr) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            use $crate::conformance;
+
+            fn scheme() -> conformance::Config {
+                conformance::of::<$scheme>()
+            }
+
+            $crate::conformance!(@tests scheme:
+                starts_at_line_rate, survives_any_feedback, leaves_out_impossible_telemetry, skips_equal_timestamps,
+                remembers_a_quiet_hop, counts_across_wraps, restarts_after_long_gaps, restarts_on_another_path,
+                continues_after_a_long_pause, gets_an_incast_through);
+            $crate::conformance!(@bounded scheme, $expectations,
+                shares_a_port, survives_repeated_feedback, needs_few_acks);
+
+            #[test]
+            fn reads_and_writes_its_parameters() {
+                conformance::reads_and_writes_its_parameters(scheme());
+            }
+        }
+    };
+    (@tests $scheme:ident: $($test:ident),+) => {
+        $(
+            #[test]
+            fn $test() {
+                conformance::$test(&$scheme());
+            }
+        )+
+    };
+    (@bounded $scheme:ident, $expectations:expr, $($test:ident),+) => {
+        $(
+            #[test]
+            fn $test() {
+                conformance::$test(&$scheme(), &$expectations);
+            }
+        )+
+    };
+}
+
+/// Returns a scheme of a type with its default parameters.
+pub fn of<S: weir_host::scheme::Scheme>() -> Config {
+    let registry = weir_host::schemes::Registry::builtin().with::<S>();
+    registry.get(S::NAME).expect("defaults are in range")
+}
+
+/// Flows start at line rate, or with a window below it in slow start.
+pub fn starts_at_line_rate(scheme: &Config) {
+    for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
+        let start = scheme.sender(&params(nic, T)).decision();
+        assert_eq!(start.rate, nic, "{}", scheme.name());
+        let slow = scheme.needs().transport.slow_start;
+        assert!(slow || start.window >= nic.bytes_in(T), "{}: {}", scheme.name(), start.window);
+        assert!(!slow || start.window < nic.bytes_in(T) || nic < RATE, "{}: {}", scheme.name(), start.window);
+        assert_eq!(start.timer, None, "{}: there is nothing to wait for yet", scheme.name());
+    }
+}
+
+/// A hop as a forger or a broken switch may write it.
+fn any_hop() -> impl Strategy<Value = Hop> {
+    let rate = prop::sample::select(vec![0, 1_000_000, 10_000_000_000, 100_000_000_000, 800_000_000_000]);
+    let edge = |max: u32| prop_oneof![Just(0), Just(max - 1), 0..max];
+    (rate, edge(Hop::TICKS), edge(Hop::TX_BYTES), prop_oneof![Just(0), any::<u32>()]).prop_map(
+        |(rate, at, tx_bytes, queue)| Hop { rate: Bandwidth::from_bps(rate), at, tx_bytes, queue, link: 0 },
+    )
+}
+
+/// Whatever a sender half is told, its window and rate stay above zero and within line rate, and its timer does not
+/// stand still.
+pub fn survives_any_feedback(scheme: &Config) {
+    let step = || {
+        (
+            prop::collection::vec(any_hop(), 0..=8),
+            (any::<u16>(), 0u16..3, any::<bool>(), prop::option::of(0u64..10_000_000_000)),
+            0u8..9,
+            0u64..20_000_000_000u64,
+        )
+    };
+    proptest!(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() }, |(
+        nic in prop::sample::select(vec![1u64, 10_000_000, 100_000_000_000, 800_000_000_000]),
+        clock in prop::sample::select(vec![Clock::Ns, Clock::Us]),
+        steps in prop::collection::vec(step(), 1..60),
+    )| {
+        let nic = Bandwidth::from_bps(nic);
+        let mut params = params(nic, T);
+        params.clock = clock;
+        let mut probe = Probe::new(&**scheme, &params);
+        let start = probe.sender.decision();
+        for (hops, (concurrency, path, marked, rtt), what, gap) in steps {
+            probe.now += Time::from_ps(gap);
+            probe.concurrency = concurrency;
+            probe.path_id = path;
+            probe.ecn_echo = marked;
+            probe.rtt = rtt.map(Time::from_ps);
+            let now = probe.now;
+            let decision = match what {
+                0 => probe.sender.on_cnp(now),
+                8 => {
+                    let rate = Bandwidth::from_bps(u64::from(concurrency) * u64::from(concurrency) * 1_000);
+                    probe.sender.on_rate(&RateEvent { now, rate, point: (concurrency.into(), path) })
+                }
+                1 => {
+                    let decision = probe.sender.on_timer(now);
+                    prop_assert!(decision.timer.is_none_or(|at| at > now), "{:?} at {now}", decision);
+                    decision
+                }
+                2 => probe.sender.on_loss(&LossEvent { now, kind: LossKind::Nack, seq: 0, snd_nxt: 9 }),
+                3 | 4 => probe.commit(&hops),
+                _ => probe.ack(&hops),
+            };
+            prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
+            // A window that starts small grows while it is filled: the probe has 100 packets on their way.
+            let most = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
+            prop_assert!(decision.window <= most, "{:?}", decision);
+            prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
+        }
+    });
+}
+
+fn uses_telemetry(scheme: &Config) -> bool {
+    !matches!(scheme.needs().telemetry, TelemetryOn::Nothing | TelemetryOn::Notices)
+}
+
+/// Returns a sender half with a congested path to start from, if the scheme uses telemetry.
+fn congested(scheme: &Config) -> Option<Probe> {
+    if !uses_telemetry(scheme) {
+        return None;
+    }
+    let mut probe = Probe::new(&**scheme, &params(RATE, T));
+    probe.commit(&[hop(100, 0, 0, 300_000)]);
+    probe.commit(&[hop(100, 12_000, 150_000, 300_000)]);
+    assert!(probe.sender.decision().rate < RATE, "{}", scheme.name());
+    Some(probe)
+}
+
+/// Telemetry that cannot be is left out and counted, and what follows is taken again.
+pub fn leaves_out_impossible_telemetry(scheme: &Config) {
+    if let Some(mut probe) = congested(scheme) {
+        let before = probe.sender.decision();
+        let name = scheme.name();
+        assert_eq!(
+            probe.commit(&[Hop { rate: Bandwidth::ZERO, ..hop(0, 13_000, 162_500, 0) }]),
+            before,
+            "{name}"
+        );
+        assert_eq!(probe.commit(&[hop(100, 11_999, 162_500, 0)]), before, "{name}");
+        // 1 MB in 1 us is 8 Tbit/s.
+        assert_eq!(probe.commit(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
+        let checks = probe.checks;
+        assert_eq!((checks.unknown_rate, checks.backwards, checks.too_fast), (1, 1, 1), "{name}");
+        // One frame more than the rate allows, counted when its first byte left, is no forgery.
+        assert_ne!(probe.commit(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
+        assert_eq!(probe.checks.total(), 3, "{name}");
+    }
+}
+
+/// schemes.md §1.5 and §3.1: two ACKs with the same snapshot divide nothing by zero; the record
+/// stays, so the next one measures from it.
+pub fn skips_equal_timestamps(scheme: &Config) {
+    if let Some(mut probe) = congested(scheme) {
+        let before = probe.sender.decision();
+        for _ in 0..3 {
+            assert_eq!(probe.commit(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
+        }
+        // The counter ran on to 225,000: measured since 150,000 that is half the link in T.
+        let next = probe.commit(&[hop(100, 24_000, 225_000, 0)]);
+        let mut direct = congested(scheme).expect("it uses telemetry");
+        assert_eq!(next, direct.commit(&[hop(100, 24_000, 225_000, 0)]), "{}", scheme.name());
+    }
+}
+
+/// A hop without news keeps what it told: a less congested hop beside it must not pass for the worst.
+pub fn remembers_a_quiet_hop(scheme: &Config) {
+    if uses_telemetry(scheme) {
+        let mut probe = Probe::new(&**scheme, &params(RATE, T));
+        let crowded = |at, tx| hop(100, at, tx, 300_000);
+        let idle = |at| hop(100, at, 0, 0);
+        probe.commit(&[crowded(100, 0), idle(100)]);
+        let congested = probe.commit(&[crowded(12_000, 150_000), idle(12_000)]);
+        let next = probe.commit(&[crowded(12_000, 150_000), idle(24_000)]);
+        assert_eq!(next, congested, "{}: the idle hop was taken for the worst", scheme.name());
+    }
+}
+
+/// Counters wrap between two ACKs as if they had not.
+pub fn counts_across_wraps(scheme: &Config) {
+    if uses_telemetry(scheme) {
+        let run = |at: u32, tx: u32| {
+            let mut probe = Probe::new(&**scheme, &params(RATE, T));
+            let hop = |ticks: u32, bytes: u32| {
+                hop(100, (at + ticks) % Hop::TICKS, (tx + bytes) % Hop::TX_BYTES, 50_000)
+            };
+            probe.commit(&[hop(0, 0)]);
+            let decision = probe.commit(&[hop(4_000, 50_000)]);
+            assert_eq!(probe.checks.total(), 0, "{}", scheme.name());
+            decision
+        };
+        assert_eq!(run(Hop::TICKS - 1_000, Hop::TX_BYTES - 10_000), run(0, 0), "{}", scheme.name());
+    }
+}
+
+/// A flow idle for longer than a counter can tell: its next ACK only records (schemes.md §1.5).
+/// The limit follows the clock and the rate of the port.
+pub fn restarts_after_long_gaps(scheme: &Config) {
+    let half_ns_wrap = Time::from_ns(1 << 23);
+    let half_us_wrap = Time::from_us(1 << 23);
+    // 2^27 bytes pass in 2.7 ms at 400G, which is sooner than 24 bits of nanoseconds wrap.
+    let half_tx_wrap_400 = Bandwidth::from_gbps(400).tx_time(Bytes::new(1 << 26));
+    let half_tx_wrap_10g = Bandwidth::from_gbps(10).tx_time(Bytes::new(1 << 26));
+    for (clock, gbps, limit) in
+        [(Clock::Ns, 10, half_ns_wrap), (Clock::Ns, 400, half_tx_wrap_400), (Clock::Us, 10, half_tx_wrap_10g)]
+    {
+        assert!(limit < half_us_wrap);
+        if !uses_telemetry(scheme) {
+            return;
+        }
+        let after = |gap: Time| {
+            let mut params = params(Bandwidth::from_gbps(gbps), T);
+            params.clock = clock;
+            let mut probe = Probe::new(&**scheme, &params);
+            let start = probe.commit(&[hop(gbps, 0, 0, 9_000_000)]);
+            // The probe itself takes a microsecond.
+            probe.now += gap.saturating_sub(Time::from_us(1));
+            let ticks = (gap / clock.tick()) as u32;
+            (start, probe.commit(&[hop(gbps, ticks % (Hop::TICKS / 2), 1_000, 9_000_000)]))
+        };
+        let (start, within) = after(limit - Time::from_us(2));
+        assert_ne!(within, start, "{} {clock:?} {gbps}G", scheme.name());
+        let (start, beyond) = after(limit + Time::from_us(2));
+        assert_eq!(beyond, start, "{} {clock:?} {gbps}G", scheme.name());
+    }
+}
+
+/// HPCC §4.1: another path, or one of another length, starts its records anew; the window stays.
+pub fn restarts_on_another_path(scheme: &Config) {
+    if let Some(mut probe) = congested(scheme) {
+        let before = probe.sender.decision();
+        probe.path_id = 0x123;
+        assert_eq!(probe.commit(&[hop(100, 13_000, 162_500, 0)]), before, "{}", scheme.name());
+        assert_ne!(probe.commit(&[hop(100, 14_000, 165_000, 0)]), before, "{}", scheme.name());
+        let before = probe.sender.decision();
+        let longer = [hop(100, 15_000, 168_000, 0), hop(100, 15_000, 0, 0)];
+        assert_eq!(probe.commit(&longer), before, "{}", scheme.name());
+        // A port that changed its rate starts anew alone.
+        let faster = [hop(400, 16_000, 171_000, 0), hop(100, 16_000, 1_000, 0)];
+        assert_ne!(probe.commit(&faster), before, "{}", scheme.name());
+    }
+}
+
+/// Jain's index.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+/// Two flows into one port: within the time that the scheme says fair, the link busy, the queue as it
+/// says, nothing repeated; and when one has stopped the other takes the line again.
+pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
+    let name = scheme.name();
+    let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
+    let mut net = Net::star(3, scheme);
+    let first = net.open(0, 2, None);
+    net.run_until(Time::from_us(300));
+    let second = net.open(1, 2, None);
+    net.run_until(net.now + fair_within);
+    let acked = |net: &Net| [net.flow(0, first).acked.as_f64(), net.flow(1, second).acked.as_f64()];
+    let (before, met) = (acked(&net), net.peak[2]);
+    net.peak[2] = 0;
+    net.run_until(net.now + Time::from_ms(1));
+    let after = acked(&net);
+    let shares = [after[0] - before[0], after[1] - before[1]];
+    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
+    let share = shares.iter().sum::<f64>() / capacity;
+    let later = net.peak[2];
+    assert!(jain(&shares) > 0.95, "{name}: {shares:?}");
+    assert!(share > 0.9, "{name}: {share} of the link");
+    assert!(met < peak.get(), "{name}: {met} B");
+    assert!(later < steady.get(), "{name}: {later} B once they know of each other");
+    net.stop(1, second);
+    net.run_until(net.now + recovers_within);
+    let rate = net.flow(0, first).rate;
+    assert!(rate.as_bps() > RATE.as_bps() * 9 / 10, "{name}: {rate}");
+    for host in &net.hosts {
+        let stats = host.stats();
+        assert_eq!((stats.retransmits, stats.telemetry.total(), stats.drops.total()), (0, 0, 0), "{name}");
+    }
+}
+
+/// Two flows from the start, under some condition: Jain's index and the share of the link once they had
+/// the time that their scheme asks for, and that nothing was repeated or dropped.
+fn two_flows(scheme: &Config, expectations: &Expectations, faults: Faults, ack_every: u32) {
+    let name = scheme.name();
+    let mut net = Net::with(3, scheme, 1, |config| config.ack_every = ack_every);
+    net.faults = faults;
+    let flows = [net.open(0, 2, None), net.open(1, 2, None)];
+    net.run_until(expectations.fair_within);
+    let acked = |net: &Net| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
+    let before = acked(&net);
+    net.run_until(net.now + Time::from_ms(1));
+    let after = acked(&net);
+    let shares = [after[0] - before[0], after[1] - before[1]];
+    let capacity = RATE.bytes_in(Time::from_ms(1)).as_f64() * 1390.0 / 1518.0;
+    let share = shares.iter().sum::<f64>() / capacity;
+    assert!(jain(&shares) > 0.9 && share > 0.8, "{name}: {share} of the link, {shares:?}");
+    let stats = net.hosts[0].stats();
+    assert_eq!((stats.retransmits, stats.timeouts, stats.drops.total()), (0, 0, 0), "{name}");
+}
+
+/// Every packet and every answer to it arrives twice: feedback that tells nothing new neither starves a
+/// flow nor stops it from sharing.
+pub fn survives_repeated_feedback(scheme: &Config, expectations: &Expectations) {
+    two_flows(scheme, expectations, Faults { duplicate: 1.0, ..Faults::default() }, 1);
+}
+
+/// One ACK for eight packets (FNCC §3.2.3, HPCC++ §6.2).
+pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
+    two_flows(scheme, expectations, Faults::default(), 8);
+}
+
+/// Sixteen flows of one message each into one port, all at line rate: every scheme gets them through, none
+/// starves, and the line is busy while they last.
+pub fn gets_an_incast_through(scheme: &Config) {
+    let name = scheme.name();
+    let (senders, size) = (16, Bytes::from_kb(500));
+    let mut net = Net::star(senders + 1, scheme);
+    for sender in 0..senders {
+        net.open(sender, senders, Some(size));
+    }
+    net.run_to_end(Time::from_ms(50));
+    let ideal = RATE.tx_time(size * senders as u64);
+    let last = net.fcts().into_iter().max().expect("flows finished");
+    assert!(last < ideal * 2, "{name}: the last finished after {last}, alone on the line {ideal}");
+    assert_eq!(net.hosts.iter().map(|host| host.stats().retransmits).sum::<u64>(), 0, "{name}");
+}
+
+/// Idle for longer than the clock of the telemetry counts, then on as if nothing had been.
+pub fn continues_after_a_long_pause(scheme: &Config) {
+    let mut net = Net::star(2, scheme);
+    let flow = net.open(0, 1, None);
+    for round in 1..6 {
+        net.run_until(net.now + Time::from_us(1_000));
+        net.pause(0, 1);
+        net.run_until(net.now + Time::from_us(16_777 + round * 3_000));
+        net.pause(0, 0);
+        net.run_until(net.now + Time::from_us(320));
+        let view = net.flow(0, flow);
+        assert!(view.rate.as_bps() > RATE.as_bps() * 9 / 10, "{}: {}", scheme.name(), view.rate);
+        assert_eq!(view.retransmits, 0);
+    }
+}
+
+/// Each parameter's default reads back as itself, is what a fresh scheme has, and nonsense is refused
+/// with the range and without a change.
+pub fn reads_and_writes_its_parameters(mut scheme: Config) {
+    let scheme = Arc::get_mut(&mut scheme).expect("nobody else has it");
+    let name = scheme.name();
+    let mut names = Vec::new();
+    for Parameter { info, default } in scheme.parameters() {
+        let default = default.as_str();
+        assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
+        scheme.set(info.name, default).unwrap();
+        assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
+        for nonsense in ["", "nonsense", "-1", "NaN"] {
+            let error = scheme.set(info.name, nonsense).unwrap_err();
+            assert!(matches!(&error, ParameterError::BadValue { parameter, .. } if *parameter == info.name));
+            assert!(error.to_string().contains(info.range), "{error}");
+            assert_eq!(scheme.get(info.name).as_deref(), Some(default));
+        }
+        for text in [info.unit, info.range, info.symbol, info.source, info.help] {
+            assert!(!text.is_empty(), "{name} {}", info.name);
+        }
+        names.push(info.name);
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "{name} has a parameter twice");
+    let unknown = scheme.set("colour", "red").unwrap_err();
+    assert!(matches!(unknown, ParameterError::Unknown { .. }));
+    assert_eq!(scheme.get("colour"), None);
+}

@@ -1,0 +1,25 @@
+//! For tests only: what every congestion control scheme must hold, and the bench to test it on.
+//!
+//! A crate with a scheme of its own runs the [`conformance`] tests with one line:
+//!
+//! ```ignore
+//! weir_testkit::conformance!(mine: Mine, Expectations {
+//!     fair_within: Time::from_ms(2),
+//!     recovers_within: Time::from_ms(1),
+//!     peak: Bytes::from_kb(400),
+//!     steady: Bytes::from_kb(100),
+//! });
+//! ```
+//!
+//! [`probe::Probe`] feeds one sender half by hand. [`net::Net`] is a network of hosts round one ideal switch in virtual
+//! time.
+
+pub mod conformance;
+#[allow(missing_docs)] // The names of a test bench say enough.
+pub mod frames;
+#[allow(missing_docs)]
+pub mod law;
+#[allow(missing_docs)]
+pub mod net;
+#[allow(missing_docs)]
+pub mod probe;
