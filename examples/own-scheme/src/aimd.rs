@@ -29,7 +29,8 @@ impl Default for Aimd {
 
 impl Scheme for Aimd {
     const NAME: &'static str = "aimd";
-    const ABOUT: &'static str = "AIMD: additive increase, and a fixed decrease in round trips with an ECN mark";
+    const ABOUT: &'static str =
+        "AIMD: additive increase, and a fixed decrease in round trips with an ECN mark";
 
     fn parameters() -> Vec<ParameterOf<Self>> {
         let beta = ParameterInfo {
@@ -87,7 +88,8 @@ impl Sender for AimdSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
         self.marked |= ack.ecn_echo;
         if ack.seq > self.round_ends {
-            let next = if self.marked { self.rate * (1.0 - self.beta) } else { self.rate + self.packet_per_rtt };
+            let next =
+                if self.marked { self.rate * (1.0 - self.beta) } else { self.rate + self.packet_per_rtt };
             self.rate = self.pacing.clamp(next);
             self.marked = false;
             self.round_ends = ack.snd_nxt;

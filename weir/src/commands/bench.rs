@@ -2,6 +2,7 @@
 
 mod programs;
 
+use super::memory_bytes;
 use crate::console::{Console, Failure};
 use crate::report::format;
 use comfy_table::{CellAlignment, Table, presets};
@@ -51,7 +52,7 @@ impl Speed {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
-    let memory = peak_memory_bytes();
+    let memory = memory_bytes("VmHWM:");
     if args.json {
         return print_json(&speeds, &costs, memory, console);
     }
@@ -84,14 +85,6 @@ fn measure(scheme: &str, runs: u32) -> Result<Speed, Failure> {
     }
     speed.per_second.sort_by(f64::total_cmp);
     Ok(speed)
-}
-
-/// The most memory this process ever had, as Linux counts it; `None` elsewhere.
-fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
 }
 
 fn print(

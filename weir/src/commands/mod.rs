@@ -2,6 +2,7 @@
 
 mod bench;
 mod controller;
+mod estimate;
 mod export;
 mod host;
 mod mininet;
@@ -101,6 +102,15 @@ fn folder(path: &Path) -> Result<std::path::PathBuf, Failure> {
 /// Reads a text file; the message names it.
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// Returns the memory of this process in bytes as Linux counts it, `None` elsewhere: `VmHWM:` is the most that it ever had,
+/// `VmRSS:` what it has.
+fn memory_bytes(what: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(what))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
 }
 
 /// Loads a compiled P4 program; the message names the file and the place in it.

@@ -1,5 +1,6 @@
 //! `weir run`
 
+use super::estimate::Estimate;
 use super::folder;
 use super::host::policy::check_key;
 use super::progress::{self, Kept, Watch};
@@ -78,7 +79,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
-    /// Read and check the files, run nothing
+    /// Check the files and estimate packet-hops, time and memory; run nothing
     #[arg(long)]
     check: bool,
 
@@ -117,7 +118,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
-            writeln!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
+            write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
+            match args.on {
+                Backend::Sim => {
+                    let estimate = Estimate::of(experiment, jobs(args, experiment));
+                    writeln!(console.out, "; {estimate}")?;
+                }
+                // Mininet takes as long as the traffic.
+                Backend::Mininet => writeln!(console.out)?,
+            }
         }
         return Ok(());
     }
