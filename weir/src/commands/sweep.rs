@@ -19,7 +19,7 @@ use weir_sim::experiment::Experiment;
 /// Run an experiment many times, keys and seeds varied, and compare
 ///
 /// Every combination of the values is a run of its own, `jobs` of them at a time. The table gives the mean and the
-/// 95 % confidence interval over the seeds.
+/// 95 % confidence interval over the seeds and over keys marked with ~.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir sweep --help` has examples.", after_long_help = HELP)]
 pub struct Args {
@@ -30,7 +30,8 @@ pub struct Args {
     /// A key and the values it takes: key=a,b,c or seed=1..5
     ///
     /// Keys are those of `weir run --set`. Commas within brackets belong to a value. Without any, those of the
-    /// file's `sweep` block. Keys that change together: a+b=1+10,2+20.
+    /// file's `sweep` block. Keys that change together: a+b=1+10,2+20. Times at even distances: key=0us..12us/25. A key
+    /// with ~ before it is not compared: numbers are means over its values, as they are over seeds.
     #[arg(long, value_name = "KEY=VALUES")]
     over: Vec<String>,
 

@@ -2,11 +2,14 @@
 
 use crate::report::dir::file_name;
 use sha2::{Digest, Sha256};
+use weir_units::Time;
 
 /// Between keys that change together, and their values: `a+b=1+10,2+20`.
 const TOGETHER: char = '+';
 /// The axis whose values are means over, not compared.
 pub const SEED: &str = "seed";
+/// Before the key of any other axis of which that is so: `~flows.0.start=0us,1us`.
+const MEAN: char = '~';
 /// A sweep of more runs than this is a slip of the keyboard.
 const MOST_CELLS: usize = 100_000;
 
@@ -20,7 +23,17 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Reads `key=a,b,c` or `key=1..5`, both ends meant.
+    /// Whether its values are compared, and not means over.
+    fn is_compared(&self) -> bool {
+        self.key != SEED && !self.key.starts_with(MEAN)
+    }
+
+    /// Whether numbers are means over several values of it.
+    pub fn is_mean(&self) -> bool {
+        !self.is_compared() && self.values.len() > 1
+    }
+
+    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or so many times from one to another, `key=0us..12us/25`.
     pub fn parse(text: &str) -> Result<Axis, String> {
         let wrong = |why: &str| Err(format!("{text}: {why}, write it like load=0.2,0.4 or seed=1..5"));
         let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };
@@ -30,6 +43,10 @@ impl Axis {
         }
         let mut values = Vec::new();
         for item in split(list) {
+            if let Some(times) = times(item) {
+                values.extend(times.iter().map(Time::to_string));
+                continue;
+            }
             match range(item) {
                 Some((first, last)) if first <= last && last - first < MOST_CELLS as u64 => {
                     values.extend((first..=last).map(|n| n.to_string()));
@@ -53,6 +70,17 @@ impl Axis {
         }
         Ok(Axis { key: key.to_owned(), values })
     }
+}
+
+/// `0us..12us/25`, both ends meant.
+fn times(text: &str) -> Option<Vec<Time>> {
+    let (range, count) = text.split_once('/')?;
+    let (first, last) = range.split_once("..")?;
+    let (first, last): (Time, Time) = (first.parse().ok()?, last.parse().ok()?);
+    let steps = count.parse::<u64>().ok().filter(|&n| n > 1 && n <= MOST_CELLS as u64)? - 1;
+    let distance = last.checked_sub(first)?.as_ps();
+    let at = |step: u64| u128::from(distance) * u128::from(step) / u128::from(steps);
+    Some((0..=steps).map(|step| first.saturating_add(Time::from_ps(at(step) as u64))).collect())
 }
 
 /// `1..5`, as two numbers.
@@ -130,7 +158,7 @@ impl Grid {
 
     /// The axes that are compared, with their places.
     pub fn compared(&self) -> impl Iterator<Item = (usize, &Axis)> {
-        self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED)
+        self.axes.iter().enumerate().filter(|(_, axis)| axis.is_compared())
     }
 
     /// The seed of a cell, if the sweep sets it.
@@ -142,12 +170,12 @@ impl Grid {
     /// What a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
         let set = |(place, axis): (usize, &Axis)| {
-            let keys: Vec<&str> = axis.key.split(TOGETHER).collect();
+            let keys: Vec<&str> = axis.key.trim_start_matches(MEAN).split(TOGETHER).collect();
             // As many parts as keys: the value of a single key may hold a plus.
             let values = cell.values[place].splitn(keys.len(), TOGETHER);
             keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
-        self.compared().flat_map(set).collect()
+        self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
     }
 
     /// The name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
@@ -172,7 +200,7 @@ impl Grid {
         format!("{short}-{hash}")
     }
 
-    /// The point of a cell: its values but for the seed.
+    /// The point of a cell: those of its values that are compared.
     pub fn point(&self, cell: &Cell) -> Vec<String> {
         self.compared().map(|(place, _)| cell.values[place].clone()).collect()
     }
@@ -219,6 +247,20 @@ mod tests {
         assert_eq!(grid.point(&cells[1]), ["4%+6%", "1+2"]);
         let why = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
         assert!(why.contains("3 is not 2 values"), "{why}");
+    }
+
+    #[test]
+    fn any_key_can_be_a_mean_over() {
+        let grid = grid(&["a=1,2", "~flows.0.start=0us..1us/3"]);
+        let cells = grid.cells();
+        assert_eq!(cells.len(), 6);
+        assert_eq!(grid.overrides(&cells[4]), ["a=2", "flows.0.start=500ns"]);
+        assert_eq!((grid.point(&cells[4]), grid.seed(&cells[4])), (vec!["2".to_owned()], None));
+        assert_eq!(grid.dir_name(&cells[4]), "a=2,flows.0.start=500ns");
+        assert_eq!(grid.axes.iter().map(Axis::is_mean).collect::<Vec<_>>(), [false, true]);
+        for wrong in ["t=0us..1us/1", "t=1us..0us/3"] {
+            assert!(Axis::parse(wrong).is_err() || Axis::parse(wrong).unwrap().values == [&wrong[2..]]);
+        }
     }
 
     #[test]

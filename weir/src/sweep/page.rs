@@ -1,6 +1,5 @@
 //! The page of a sweep: the table, a chart for each measure, and where each run is.
 
-use super::grid::SEED;
 use super::measure::Measure;
 use super::table::{Findings, Row};
 use crate::report::chart::{Axis, Chart, Line, Names, Size};
@@ -29,8 +28,8 @@ pub struct About<'a> {
 /// All charts.
 pub fn section(findings: &Findings<'_>) -> Section {
     let figures = findings.measures.iter().enumerate().take(MOST_CHARTS);
-    let note = findings.grid.axes.iter().any(|axis| axis.key == SEED && axis.values.len() > 1).then(|| {
-        "Dots are means over the seeds, bars their 95 % confidence intervals (Student's t).".to_owned()
+    let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
+        "Dots are means over the seeds or the keys marked with ~, bars their 95 % confidence intervals (Student's t).".to_owned()
     });
     let figures = figures.filter_map(|(column, measure)| figure(findings, column, measure)).collect();
     Section { title: "Charts".into(), note, figures }
