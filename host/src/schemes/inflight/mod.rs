@@ -178,7 +178,9 @@ impl Inflight {
             }
             return self.decision;
         };
-        self.average(measured.samples());
+        if !self.average(measured.samples()) {
+            return self.decision;
+        }
         let last_hop = ack.telemetry.hops().len() - 1;
         if let Some(headroom) = self.law.shared_headroom {
             // The receiver's N is of its own link (HPCC++ draft §6.2).
@@ -220,16 +222,22 @@ impl Inflight {
     /// The paper averages the largest `u'` of each ACK. Every hop truncates its byte count in its own phase, so that the
     /// largest of many `u'` is too high, the more hops the higher; in the average of one hop these errors cancel. Hops
     /// that fall behind are held one unit of the count behind `U`: with other hops `U` rises as fast as in the paper.
-    fn average(&mut self, samples: &[Sample]) {
-        let before = self.u;
-        self.u = 0.0;
+    ///
+    /// Returns whether there is news of the most congested hop: without it the window would move by the same reading again.
+    fn average(&mut self, samples: &[Sample]) -> bool {
+        let (before, mut is_new) = (self.u, false);
+        self.u = f64::NEG_INFINITY;
         for sample in samples {
             let u = &mut self.hop_u[sample.hop];
-            if self.per_hop.is_none() {
+            // A hop without news keeps its own: were it held up to U, it would hold up U.
+            if self.per_hop.is_none() && sample.tau > 0.0 {
                 *u = u.max(before - sample.unit);
             }
             *u += sample.tau * (sample.u - *u);
-            self.u = self.u.max(*u);
+            if *u > self.u {
+                (self.u, is_new) = (*u, sample.tau > 0.0);
+            }
         }
+        is_new
     }
 }
