@@ -4,6 +4,7 @@ mod architecture;
 mod cli;
 mod docs;
 mod fleet;
+mod fuzz;
 mod quickstart;
 mod run_dirs;
 mod switch;

@@ -1,0 +1,290 @@
+//! Fuzz targets: whatever comes from outside, nothing panics and nothing runs for ever.
+//!
+//! Each target edits inputs that are right. `cargo test` runs the inputs themselves and some hundred random edits;
+//! `make soak` as many as its time allows (`BOLERO_RANDOM_ITERATIONS`, `BOLERO_RANDOM_TEST_TIME_MS`); and
+//! `cargo bolero test -p weir --test it fuzz::TARGET` lets coverage guide them. An input that was found to fail belongs
+//! in `corpus/TARGET/`, cut to what matters.
+
+use prost::Message;
+use prost::bytes::Bytes as Encoded;
+use std::cell::RefCell;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_controller::{Method, PlanOptions, plan, routes};
+use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
+use weir_host::schemes::Registry;
+use weir_host::{FlowSpec, Host, HostConfig, Transmit};
+use p4runtime::p4::config::v1::P4Info;
+use p4runtime::p4::v1::{Update, WriteRequest};
+use p4runtime::p4info::Index;
+use p4runtime::received::Received;
+use weir_sim::experiment::Experiment;
+use weir_switch::control::Control;
+use weir_switch::driver::{Dataplane, DataplaneConfig};
+use weir_switch::pipeline::Digest;
+use weir_switch::thrift::{ThriftConfig, ThriftServer};
+use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Random edits where the environment does not say how many.
+const ITERATIONS: usize = 300;
+
+/// Which input to take, bytes to change, where to cut it, and what to add.
+type Edits = (u8, Vec<(u16, u8)>, Option<u16>, Vec<u8>);
+
+fn edited(bases: &[Vec<u8>], (base, changes, cut, tail): &Edits) -> Vec<u8> {
+    let mut bytes = bases[usize::from(*base) % bases.len()].clone();
+    for (at, byte) in changes {
+        let len = bytes.len().max(1);
+        if let Some(place) = bytes.get_mut(usize::from(*at) % len) {
+            *place = *byte;
+        }
+    }
+    if let Some(at) = cut {
+        bytes.truncate(usize::from(*at));
+    }
+    bytes.extend(tail);
+    bytes
+}
+
+/// Runs a target on its inputs, on those of its corpus, and on edited ones. A macro, since bolero takes the name of a
+/// target from where it stands.
+macro_rules! fuzz {
+    ($target:literal, $bases:expr, $test:expr) => {
+        let mut bases: Vec<Vec<u8>> = $bases;
+        bases.extend(files(&format!("weir/tests/it/corpus/{}", $target), ""));
+        let (bases, test) = (bases, AssertUnwindSafe(RefCell::new($test)));
+        bases.iter().for_each(|base| (test.borrow_mut())(base));
+        bolero::check!().with_iterations(ITERATIONS).with_type::<Edits>().for_each(|edits| {
+            let test = &test;
+            (test.borrow_mut())(&edited(&bases, edits));
+        });
+    };
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The files of a folder whose names end so, in the order of their names.
+fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(ending));
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+struct Ignored;
+
+impl SwitchOutput for Ignored {
+    fn ready(&mut self, _: u16) {}
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, _: Box<Packet>) {}
+    fn digest(&mut self, _: Digest) {}
+}
+
+/// A switch with a program of the repository, the routes of a small fabric in its tables, and what wrote them.
+fn switch(program: &str) -> (Switch, Control, Vec<Update>) {
+    let read =
+        |ending: &str| fs::read_to_string(root().join(format!("p4src/build/{program}.{ending}"))).unwrap();
+    let index = Arc::new(Index::from_text(&read("p4info.txtpb")).unwrap());
+    let program = Program::from_json(&read("json")).unwrap();
+    let mut switch = Switch::new(program, SwitchConfig::new(0..8), 1).unwrap();
+    let mut control = Control::new(Arc::clone(&index), &switch).unwrap();
+    let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}";
+    let topology = weir_controller::build(&serde_yaml::from_str(spec).unwrap()).unwrap();
+    let found = routes(&topology, Method::Ecmp).unwrap();
+    let updates = plan(&topology, &found, &PlanOptions::default(), &index).unwrap().remove("s1").unwrap();
+    control.apply_all(&mut switch, &updates).unwrap();
+    (switch, control, updates)
+}
+
+fn host(addr: [u8; 4]) -> Host {
+    let scheme = Registry::builtin().make::<&str, &str>("fncc", &[]).unwrap();
+    let mut config = HostConfig::new(addr.into(), Bandwidth::from_gbps(100), Time::from_us(10), scheme);
+    config.policy = Some(policy());
+    Host::new(config).unwrap()
+}
+
+fn policy() -> PolicyConfig {
+    PolicyConfig::new(PolicyKey::new(b"what all of them know").unwrap(), 1, Time::from_us(10))
+}
+
+fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
+    let mut head = vec![0; 512];
+    match host.transmit(now, 0, &mut head) {
+        Transmit::Frame { head_len, payload, .. } => {
+            head.truncate(head_len);
+            head.resize(head_len + payload as usize, 0);
+            Some(head)
+        }
+        _ => None,
+    }
+}
+
+/// Two hosts of the fabric with a flow under way, and the data and the ACK between them.
+fn conversation() -> (Host, Vec<Vec<u8>>) {
+    let (mut a, mut b) = (host([10, 0, 1, 1]), host([10, 0, 2, 1]));
+    let spec = FlowSpec {
+        peer: Ipv4Addr::new(10, 0, 2, 1),
+        peer_mac: [2, 0, 10, 0, 2, 1],
+        entropy_port: 50_000,
+        size: Some(Bytes::new(1_000_000)),
+        message: 7,
+    };
+    a.open(Time::ZERO, spec).unwrap();
+    let data = sent(&mut a, Time::ZERO).unwrap();
+    b.receive(Time::from_us(5), &data, 0);
+    let ack = sent(&mut b, Time::from_us(5)).unwrap();
+    let mut node = PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 1, 1), usize::MAX);
+    let said = said(&mut node);
+    let mut frame = data[..42].to_vec();
+    frame.extend(said);
+    (a, vec![data, ack, frame])
+}
+
+/// The next packet of a host that has set a policy.
+fn said(node: &mut PolicyNode) -> Vec<u8> {
+    let policy = Policy::of(&*Registry::builtin().make("hpcc", &[("eta", "0.9")]).unwrap());
+    node.set(Time::ZERO, policy).unwrap();
+    let mut bytes = Vec::new();
+    while bytes.is_empty() {
+        node.wakeup(node.next_wakeup());
+        node.transmit(node.next_wakeup(), &mut bytes);
+    }
+    bytes
+}
+
+#[test]
+fn frames_into_every_program() {
+    let programs = ["dart", "ecn", "fncc", "hpcc", "hpcc_plus", "rcp", "rocc", "weir", "xpass"];
+    let mut switches: Vec<Switch> = programs.iter().map(|name| switch(name).0).collect();
+    let mut now = Time::ZERO;
+    fuzz!("frames", conversation().1, |frame: &[u8]| {
+        now += Time::from_ns(500);
+        for switch in &mut switches {
+            let port = u16::from(frame.last().copied().unwrap_or(0) % 8);
+            switch.receive(now, port, Packet::from_bytes(frame), &mut Ignored);
+            (0..8).for_each(|port| while switch.transmit(now, port, &mut Ignored).is_some() {});
+            assert!(switch.books().balance(), "{:?}", switch.books());
+        }
+    });
+}
+
+#[test]
+fn frames_into_a_host() {
+    let (mut host, frames) = conversation();
+    let mut now = Time::from_us(10);
+    fuzz!("frames", frames, |frame: &[u8]| {
+        now += Time::from_us(1);
+        host.receive(now, frame, 0);
+        host.wakeup(now);
+        for _ in 0..64 {
+            let Some(frame) = sent(&mut host, now) else { break };
+            assert!(frame.len() <= 1_600);
+        }
+        while host.poll_event().is_some() {}
+    });
+}
+
+#[test]
+fn bmv2_json() {
+    fuzz!("bmv2_json", files("switch/tests/data", "tables.json"), |bytes: &[u8]| {
+        let Ok(program) = Program::from_json(&String::from_utf8_lossy(bytes)) else { return };
+        let Ok(mut switch) = Switch::new(program, SwitchConfig::new(0..4), 1) else { return };
+        switch.receive(Time::ZERO, 1, Packet::from_bytes(&bytes[..bytes.len().min(100)]), &mut Ignored);
+        (0..4).for_each(|port| while switch.transmit(Time::ZERO, port, &mut Ignored).is_some() {});
+    });
+}
+
+#[test]
+fn p4info() {
+    fuzz!("p4info", files("switch/tests/programs", "p4info.txtpb"), |bytes: &[u8]| {
+        let _ = Index::from_text(&String::from_utf8_lossy(bytes));
+        let _ = Received::<P4Info>::new(Encoded::copy_from_slice(bytes)).decode(1 << 20);
+    });
+}
+
+#[test]
+fn p4runtime_messages() {
+    let (mut switch, mut control, updates) = switch("fncc");
+    let request = |updates: &[Update]| WriteRequest { updates: updates.to_vec(), ..WriteRequest::default() };
+    let bases = updates.chunks(3).map(|some| request(some).encode_to_vec()).collect();
+    fuzz!("p4runtime", bases, |bytes: &[u8]| {
+        let received = Received::<WriteRequest>::new(Encoded::copy_from_slice(bytes));
+        let Ok(request) = received.decode(1 << 20) else { return };
+        for update in &request.updates {
+            let _ = control.apply(&mut switch, update);
+            let Some(entity) = &update.entity else { continue };
+            let _ = control.read(&switch, entity);
+        }
+        switch.receive(Time::ZERO, 1, Packet::from_bytes(bytes), &mut Ignored);
+    });
+}
+
+/// A call with one argument, the context 0, as Thrift's binary protocol has it.
+fn call(method: &str) -> Vec<u8> {
+    let head = [0x80, 1, 0, 1].into_iter().chain((method.len() as u32).to_be_bytes());
+    let argument = [8, 0, 1, 0, 0, 0, 0, 0];
+    head.chain(method.bytes()).chain([0, 0, 0, 1]).chain(argument).collect()
+}
+
+#[test]
+fn thrift_calls() {
+    let config = DataplaneConfig::default();
+    let program = fs::read_to_string(root().join("p4src/build/hpcc.json")).unwrap();
+    let switch = Switch::new(Program::from_json(&program).unwrap(), config.switch_config(), 1).unwrap();
+    let dataplane = Dataplane::start(config, Some(Box::new(switch)), &[]).unwrap();
+    let listen = (Ipv4Addr::LOCALHOST, 0).into();
+    let server =
+        ThriftServer::start(dataplane.handle(), &ThriftConfig { listen, device_id: 0, seed: 1 }).unwrap();
+    let methods = ["bm_get_config", "bm_reset_state", "bm_mt_get_entries", "bm_dev_mgr_show_ports"];
+    let bases = methods.iter().map(|name| call(&format!("standard:{name}"))).collect();
+    fuzz!("thrift", bases, |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        // The server may have closed the connection already.
+        let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer);
+        let is_late = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(!ended.is_err_and(|error| is_late(&error)), "it neither answers nor ends");
+        assert!(dataplane.is_running());
+    });
+}
+
+#[test]
+fn experiment_yaml() {
+    fuzz!("experiment", files("experiments", "policy-faults.yaml"), |bytes: &[u8]| {
+        let _ = Experiment::parse(&String::from_utf8_lossy(bytes), "fuzz", "fuzz", &[], None);
+    });
+}
+
+#[test]
+fn stf_tests() {
+    let program =
+        Program::from_json(&fs::read_to_string(root().join("p4src/build/hpcc.json")).unwrap()).unwrap();
+    let tests = files("p4src/tests/hpcc", ".stf").into_iter().take(4).collect();
+    fuzz!("stf", tests, |bytes: &[u8]| {
+        let _ = stf::run(Arc::clone(&program), &String::from_utf8_lossy(bytes), "fuzz");
+    });
+}
+
+#[test]
+fn policy_packets() {
+    let mut node = PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 2, 1), usize::MAX);
+    let good = said(&mut PolicyNode::new(&policy(), Ipv4Addr::new(10, 0, 1, 1), usize::MAX));
+    let mut version = 0;
+    fuzz!("policy", vec![good.clone()], |bytes: &[u8]| {
+        let heard = node.on_packet(Time::from_us(1), Ipv4Addr::new(10, 0, 1, 1), bytes);
+        assert!(heard.is_err() || bytes == good, "an edited packet was taken");
+        version = node.held().id.version.max(version);
+        assert!(version <= 1);
+    });
+    assert_eq!(version, 1);
+}
