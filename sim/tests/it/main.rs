@@ -1,6 +1,7 @@
 //! Virtual time: the experiment files as they are shipped, and small fabrics.
 
 mod acceptance;
+mod control_plane;
 mod dasr;
 mod deadlock;
 mod faults;
