@@ -82,6 +82,8 @@ pub struct Net {
     /// Largest queue of each port, in bytes.
     pub peak: Vec<u64>,
     pub faults: Faults,
+    /// A lie of the switch: which sender's packets get it, and what it does to their records.
+    pub lie: Option<(usize, fn(&mut IntRecord))>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
     rate: Bandwidth,
@@ -130,6 +132,7 @@ impl Net {
             events: Vec::new(),
             peak: vec![0; hosts],
             faults: Faults::default(),
+            lie: None,
             nics: (0..hosts).map(|_| Nic::default()).collect(),
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
@@ -424,6 +427,11 @@ impl Net {
             // What is left behind will wait as long as this has waited, as long as the queue does not change.
             let waited = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
             record.queue_units = u16::try_from(waited).unwrap_or(u16::MAX);
+        }
+        if let Some((victim, lie)) = self.lie
+            && [view.ip.source(), view.ip.destination()].contains(&addr(victim))
+        {
+            lie(&mut record);
         }
         let mut records = Vec::new();
         if view.weir.format().has(RecordFormat::LINK) {

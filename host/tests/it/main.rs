@@ -10,6 +10,7 @@ mod golden_rates;
 mod golden_windows;
 mod hostile;
 mod hpcc_plus;
+mod lies;
 mod p4;
 mod policy;
 mod rates;

@@ -13,6 +13,19 @@ fn has_test(source: &str, name: &str) -> bool {
 }
 
 #[test]
+fn every_threat_has_a_test() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = fs::read_to_string(docs.join("threats.md")).expect("docs/threats.md is there");
+    let links = page.split("| [").skip(1).filter_map(|rest| rest.split_once(')')?.0.split_once("]("));
+    let named: Vec<(&str, &str)> = links.collect();
+    assert!(named.len() >= 6, "{named:?}");
+    for (name, file) in named {
+        let source = fs::read_to_string(docs.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(has_test(&source, name), "{file} has no test {name}");
+    }
+}
+
+#[test]
 fn every_fault_has_a_test() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let page = fs::read_to_string(docs.join("faults.md")).expect("docs/faults.md is there");

@@ -1,0 +1,56 @@
+//! What a sender gains whose switch lies to it in telemetry, beside a sender that is told the truth. The numbers are those of
+//! `docs/threats.md`.
+
+use crate::common::{Net, RATE};
+use weir_host::schemes::Registry;
+use weir_host::wire::IntRecord;
+use weir_units::Time;
+
+type Lie = fn(&mut IntRecord);
+
+const LIES: [(&str, Lie); 4] = [
+    ("queue always 0", |it| it.queue_units = 0),
+    ("queue and bytes always 0", |it| (it.queue_units, it.tx_units) = (0, 0)),
+    ("queue always full", |it| it.queue_units = u16::MAX),
+    ("time runs backwards", |it| it.timestamp = (1 << 24) - 1 - it.timestamp),
+];
+
+/// The share of a 100 Gbit/s link in percent that the deceived and the other sender get in 3 ms after 1 ms, and the longest queue
+/// in KB.
+fn outcome(scheme: &str, lie: Option<Lie>) -> [u64; 3] {
+    let scheme = Registry::builtin().make::<&str, &str>(scheme, &[]).unwrap();
+    let mut net = Net::star(3, &scheme);
+    net.lie = lie.map(|lie| (0, lie));
+    let flows = [0, 1].map(|host| net.open(host, 2, None));
+    net.run_until(Time::from_ms(1));
+    let acked = |net: &Net| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
+    let before = acked(&net);
+    net.run_until(Time::from_ms(4));
+    let after = acked(&net);
+    let capacity = RATE.bytes_in(Time::from_ms(3)).as_f64();
+    let share = |host: usize| ((after[host] - before[host]) / capacity * 100.0).round() as u64;
+    [share(0), share(1), net.peak[2] / 1_000]
+}
+
+/// A lie cannot make a sender faster than its NIC nor its window larger than at the start of the flow, so the queue has the same
+/// bound as without it. Within this bound the deceived sender can take nearly the whole link, or nothing of it.
+#[test]
+fn a_lying_switch_gains_at_most_the_window_of_the_deceived_sender() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/threats.md")).unwrap();
+    let mut rows = Vec::new();
+    for scheme in ["hpcc", "fncc"] {
+        let truth = outcome(scheme, None);
+        rows.push((scheme, "none", truth));
+        for (name, lie) in LIES {
+            let [deceived, other, queue] = outcome(scheme, Some(lie));
+            rows.push((scheme, name, [deceived, other, queue]));
+            assert!(deceived + other <= 100, "{scheme}, {name}");
+            // Two windows of 81 KB, with headers.
+            assert!(queue <= 170, "{scheme}, {name}: {queue} KB");
+        }
+    }
+    for (scheme, name, [deceived, other, queue]) in rows {
+        let row = format!("| {scheme} | {name} | {deceived} % | {other} % | {queue} KB |");
+        assert!(page.contains(&row), "docs/threats.md is to say:\n{row}");
+    }
+}
