@@ -75,6 +75,9 @@ struct Nic {
     last: HashMap<FlowId, (Time, u64)>,
 }
 
+/// What a lying switch does to a record.
+pub type Lie = fn(&mut IntRecord);
+
 pub struct Net {
     pub now: Time,
     pub hosts: Vec<Host>,
@@ -83,7 +86,7 @@ pub struct Net {
     pub peak: Vec<u64>,
     pub faults: Faults,
     /// A lie of the switch: which sender's packets get it, and what it does to their records.
-    pub lie: Option<(usize, fn(&mut IntRecord))>,
+    pub lie: Option<(usize, Lie)>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
     rate: Bandwidth,

@@ -1,12 +1,9 @@
 //! What a sender gains whose switch lies to it in telemetry, beside a sender that is told the truth. The numbers are those of
 //! `docs/threats.md`.
 
-use crate::common::{Net, RATE};
+use crate::common::{Lie, Net, RATE};
 use weir_host::schemes::Registry;
-use weir_host::wire::IntRecord;
 use weir_units::Time;
-
-type Lie = fn(&mut IntRecord);
 
 const LIES: [(&str, Lie); 4] = [
     ("queue always 0", |it| it.queue_units = 0),
