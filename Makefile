@@ -13,7 +13,7 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run results check test bench p4 stop clean help build
+.PHONY: run results check test soak bench p4 stop clean help build
 
 run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
@@ -33,6 +33,9 @@ check: ## Check while you work, without root: format, lints, unit, property, sim
 
 test: ## Run everything that checks: what `make check` does, and tests in Mininet, of clients, of the documentation
 	@.ci/test
+
+soak: build ## Run switches, agents and a controller for MINUTES=60 under flapping links, 10,000 seeds in virtual time, and the fuzz targets
+	@.ci/soak
 
 bench: build ## Measure: packet-hops per second, ns per packet, memory; then the criterion benches
 	@$(WEIR) bench $(ARGS)
