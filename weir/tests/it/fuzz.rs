@@ -5,6 +5,10 @@
 //! `cargo bolero test -p weir --test it fuzz::TARGET` lets coverage guide them. An input that was found to fail belongs
 //! in `corpus/TARGET/`, cut to what matters.
 
+use p4runtime::p4::config::v1::P4Info;
+use p4runtime::p4::v1::{Update, WriteRequest};
+use p4runtime::p4info::Index;
+use p4runtime::received::Received;
 use prost::Message;
 use prost::bytes::Bytes as Encoded;
 use std::cell::RefCell;
@@ -18,10 +22,6 @@ use weir_controller::{Method, PlanOptions, plan, routes};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
 use weir_host::schemes::Registry;
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
-use p4runtime::p4::config::v1::P4Info;
-use p4runtime::p4::v1::{Update, WriteRequest};
-use p4runtime::p4info::Index;
-use p4runtime::received::Received;
 use weir_sim::experiment::Experiment;
 use weir_switch::control::Control;
 use weir_switch::driver::{Dataplane, DataplaneConfig};

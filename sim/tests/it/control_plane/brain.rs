@@ -1,5 +1,7 @@
 //! A controller: `client::watch` without its sockets and clock.
 
+use p4runtime::p4::v1::{Entity, Update};
+use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::PlanOptions;
 use weir_controller::plan::goals;
@@ -7,8 +9,6 @@ use weir_controller::reconcile::{Difference, Goal, difference};
 use weir_controller::routes::{Method, Routes, reroute};
 use weir_controller::topology::{LinkIx, SwitchIx, Topology};
 use weir_controller::watch::{LinkMonitor, Loss, MonitorConfig};
-use weir_proto::p4::v1::{Entity, Update};
-use weir_proto::p4info::Index;
 use weir_units::Time;
 
 /// How long the first rollout waits for switches that are not there, as `client::watch` does.

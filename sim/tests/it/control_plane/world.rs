@@ -1,6 +1,13 @@
 //! Switches, links, connections and controllers, and what happens to them.
 
 use super::brain::{Brain, Order};
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, MulticastGroupEntry,
+    PacketReplicationEngineEntry, TableEntry, Update,
+};
+use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use weir_controller::hash::PathHash;
@@ -10,13 +17,6 @@ use weir_controller::routes::{Method, Routes, routes};
 use weir_controller::topology::{LinkIx, Node, SwitchIx, Topology, build};
 use weir_controller::verify;
 use weir_controller::watch::{Loss, Probe};
-use weir_proto::p4::v1::entity::Entity as Kind;
-use weir_proto::p4::v1::packet_replication_engine_entry::Type as Pre;
-use weir_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, MulticastGroupEntry,
-    PacketReplicationEngineEntry, TableEntry, Update,
-};
-use weir_proto::p4info::{Index, Object};
 use weir_switch::control::Control;
 use weir_switch::program::Program;
 use weir_switch::{Switch, SwitchConfig};
