@@ -125,7 +125,7 @@ fn the_plan_has_entries_meters_and_groups() {
         // A hundredth of 10 Mbit/s between switches, and of that a share for each of six hosts: together no more.
         let of_host = (12_500 / 6, 64_000 / 6);
         let to_hosts = meters.iter().filter(|&&meter| meter == of_host).count();
-        assert_eq!(to_hosts, if topology.switch(ix).name < "s4".to_owned() { 2 } else { 0 });
+        assert_eq!(to_hosts, if topology.switch(ix).name.as_str() < "s4" { 2 } else { 0 });
         let others: Vec<_> = meters.iter().filter(|&&meter| meter != of_host).collect();
         assert!(others.iter().all(|&&meter| meter == (12_500, 6 * of_host.1)), "{others:?}");
     }

@@ -1,8 +1,8 @@
 //! What a sender gains whose switch lies to it in telemetry, beside a sender that is told the truth. The numbers are those of
 //! `docs/threats.md`.
 
-use crate::common::{Lie, Net, RATE};
 use weir_host::schemes::Registry;
+use weir_testkit::net::{Lie, Net, RATE};
 use weir_units::Time;
 
 const LIES: [(&str, Lie); 4] = [
