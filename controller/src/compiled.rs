@@ -4,7 +4,7 @@
 //! whole-fabric checks need not look at pairs of hosts.
 
 use crate::residue::Selector;
-use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::route_table::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, SwitchIx, Topology};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! [`FloodConfig`] says how much of it a port lets through; the ports of the tree are in
 //! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` says how it is laid and mended.
 
-use crate::routes::{Routes, SwitchRoutes, spanning_tree};
+use crate::route_table::{Routes, SwitchRoutes};
 use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,9 +47,13 @@ impl FloodConfig {
     }
 }
 
-/// Lays a tree over every island of the fabric.
-pub(crate) fn lay(topology: &Topology, switches: &mut [SwitchRoutes]) {
-    let tree: BTreeSet<_> = spanning_tree(topology).into_iter().collect();
+/// Lets switches flood along a tree: its links between switches, and all links of hosts.
+pub(crate) fn lay(
+    topology: &Topology,
+    tree: impl IntoIterator<Item = LinkIx>,
+    switches: &mut [SwitchRoutes],
+) {
+    let tree: BTreeSet<_> = tree.into_iter().collect();
     for (ix, it) in topology.switch_ixs().zip(switches) {
         let of_tree = |link| !topology.is_fabric_link(link) || tree.contains(&link);
         let ports = topology.switch(ix).ports().filter(|(_, link)| of_tree(*link)).map(|(port, _)| port);

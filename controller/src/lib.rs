@@ -19,9 +19,8 @@
 //! opens no socket and reads no clock, but for the P4Runtime client behind the feature `client`; `sim` gives the same
 //! updates to `weir_switch::control` in process. `docs/routing.md` and `docs/controller.md` explain the ideas.
 
+mod call;
 pub mod channels;
-#[cfg(feature = "client")]
-pub mod client;
 mod compiled;
 pub mod deflect;
 pub mod export;
@@ -35,11 +34,11 @@ pub mod profile;
 pub mod rate;
 pub mod reconcile;
 mod residue;
+mod route_table;
 pub mod routes;
 pub mod runtime_json;
 pub mod topology;
 pub mod verify;
-mod walk;
 pub mod watch;
 pub mod words;
 

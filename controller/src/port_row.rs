@@ -1,7 +1,7 @@
 //! What a port computes, as the row of its table: the integers that `p4src/controls` reckons with. Whoever makes
 //! rows knows why; here they are only written.
 
-use crate::plan::Call;
+use crate::call::Call;
 
 /// A port's row in the table of a program that computes something for each port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

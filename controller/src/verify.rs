@@ -9,11 +9,11 @@
 
 use crate::compiled::{Compiled, Decision};
 use crate::hash::PathHash;
+use crate::path::walk::{Way, ways};
 use crate::path::{Lost, PathHop};
 use crate::residue::Residues;
-use crate::routes::Routes;
+use crate::route_table::Routes;
 use crate::topology::{HostIx, Topology};
-use crate::walk::{Way, ways};
 use thiserror::Error;
 
 /// After so many violations the search ends.

@@ -1,11 +1,11 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
 use crate::abilities::Abilities;
+use crate::lane::Lane;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::schemes::Registry;
 use crate::telemetry::Clock;
-use crate::transport::Lane;
 use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;

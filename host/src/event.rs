@@ -1,7 +1,7 @@
 //! What crosses the host's border: flows in, events and frames out.
 
 use crate::policy::{PolicyId, PolicyRefusal};
-use crate::transport::Key;
+use crate::slab::Key;
 use crate::wire::MacAddr;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};

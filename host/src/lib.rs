@@ -8,23 +8,24 @@
 //!   no rate.
 //! - [`scheme`]: what a congestion control scheme is; [`schemes`]: those there are. They see events
 //!   and give decisions; no frame, no timer.
-//! - `agent` (cargo feature of that name): a host on a raw socket and a real clock.
 //!
-//! Nothing but `agent` reads a clock or opens a socket, and nothing logs or draws random numbers:
-//! time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
+//! The crate `weir-agent` drives a host on a raw socket and a real clock.
+//!
+//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
 
 pub mod abilities;
-#[cfg(feature = "agent")]
-pub mod agent;
 mod config;
+mod drops;
 mod event;
 mod host;
+mod lane;
 pub mod law;
 pub mod nearest;
 pub mod parameter;
 pub mod policy;
 pub mod scheme;
 pub mod schemes;
+mod slab;
 mod stats;
 pub mod telemetry;
 mod transport;

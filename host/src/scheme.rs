@@ -154,7 +154,9 @@ impl<S: Scheme> SchemeConfig for S {
         S::parameters().into_iter().map(|it| (it.info.name, it.get(self))).collect()
     }
     fn set(&mut self, name: &str, value: &str) -> Result<(), ParameterError> {
-        parameter::<S>(name).ok_or_else(|| ParameterError::unknown(self, name))?.set(self, value)
+        parameter::<S>(name)
+            .ok_or_else(|| ParameterError::unknown(S::NAME, &SchemeConfig::parameters(self), name))?
+            .set(self, value)
     }
     fn needs(&self) -> Needs {
         Scheme::needs(self)

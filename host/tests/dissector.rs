@@ -1,7 +1,5 @@
 //! The Wireshark dissector, on a capture of frames that this crate wrote. Needs tshark.
 
-mod harness;
-
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -9,6 +7,7 @@ use std::process::{Command, ExitCode};
 use weir_host::wire::{
     Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr,
 };
+use weir_testkit::harness;
 
 const TESTS: &[harness::Test] = &[
     ("every_field_is_shown", every_field_is_shown),

@@ -1,8 +1,8 @@
 //! Several schemes of a run at a time, each on a thread of its own. What comes out does not depend on it: a scheme's
 //! fabric, flows and random streams are its own.
 
+use crate::observe::{Observer, Progress, RunError};
 use crate::results::Part;
-use crate::run::{Observer, Progress, RunError};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};

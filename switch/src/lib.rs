@@ -8,7 +8,7 @@
 //! - [`engine`] joins both, with multicast, clones, resubmit and recirculate, into a [`Switch`]; a driver tells it what
 //!   arrived and when a port can send.
 //! - [`control`] is P4Runtime's view of a switch: entities written to and read from it, in process.
-//! - [`driver`] runs a switch on interfaces or pcap files; `p4runtime` (feature `servers`) serves it to controllers.
+//! - [`driver`] runs a switch on interfaces or pcap files; the crate `weir-server` serves it to controllers.
 //! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's way through it, [`drops`] names every reason
 //!   to drop one.
 //!
@@ -18,15 +18,11 @@ pub mod control;
 pub mod driver;
 pub mod drops;
 pub mod engine;
-#[cfg(feature = "servers")]
-pub mod p4runtime;
 pub mod packet;
 pub mod pipeline;
 pub mod prefetch;
 pub mod program;
 pub mod stf;
-#[cfg(feature = "servers")]
-pub mod thrift;
 pub mod tm;
 pub mod trace;
 

@@ -1,6 +1,6 @@
 //! For tests only: what every congestion control scheme must hold, and the bench to test it on.
 //!
-//! A crate with a scheme of its own runs the [`conformance`] tests with one line:
+//! A crate with a scheme of its own runs the [`mod@conformance`] tests with one line:
 //!
 //! ```ignore
 //! weir_testkit::conformance!(mine: Mine, Expectations {
@@ -17,6 +17,7 @@
 pub mod conformance;
 #[allow(missing_docs)] // The names of a test bench say enough.
 pub mod frames;
+pub mod harness;
 #[allow(missing_docs)]
 pub mod law;
 #[allow(missing_docs)]

@@ -2,7 +2,8 @@
 
 use crate::commands::CommandLine;
 use crate::console::Console;
-use crate::kit::{Chart, Kit};
+use crate::kit::Kit;
+use crate::report::MakeSection;
 use clap::Parser as _;
 use std::process::ExitCode;
 use weir_host::scheme::Scheme;
@@ -85,7 +86,7 @@ impl Cli {
 
     /// Adds a section to every report.
     #[must_use]
-    pub fn chart(mut self, chart: Chart) -> Cli {
+    pub fn chart(mut self, chart: MakeSection) -> Cli {
         self.kit.charts.push(chart);
         self
     }

@@ -7,6 +7,7 @@ mod cli;
 pub mod commands;
 pub mod console;
 pub mod files;
+pub mod interrupt;
 pub mod kit;
 pub mod mininet;
 pub mod privilege;

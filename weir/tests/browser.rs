@@ -1,15 +1,13 @@
 //! The pages in a real browser: nothing is loaded, nothing is said on its console, nothing sticks out, letters can be
 //! read, by day, by night, on a telephone and on paper. Needs Debian's chromium.
 
-#[path = "../../host/tests/harness/mod.rs"]
-mod harness;
-
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 use tempfile::TempDir;
+use weir_testkit::harness;
 
 const BROWSER: &str = "chromium";
 

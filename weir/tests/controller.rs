@@ -4,9 +4,6 @@
 // What was measured is worth seeing.
 #![allow(clippy::print_stderr)]
 
-#[path = "../../host/tests/harness/mod.rs"]
-mod harness;
-
 #[path = "controller/faults.rs"]
 mod faults;
 #[path = "controller/lab.rs"]
@@ -17,6 +14,7 @@ use std::fs;
 use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weir_testkit::harness;
 
 fn main() -> ExitCode {
     let without_root = harness::run(REFUSALS, None);

@@ -1,14 +1,12 @@
 //! `weir host`: what it refuses, and that an interrupt keeps its results. The latter needs root.
 
-#[path = "../../host/tests/harness/mod.rs"]
-mod harness;
-
 use assert_cmd::Command;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command as Plain, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use std::{env, fs};
+use weir_testkit::harness;
 
 fn main() -> ExitCode {
     let without_root = harness::run(REFUSALS, None);

@@ -3,9 +3,6 @@
 //!
 //! Everything runs in a network namespace of its own, so that it meets nothing of this machine's.
 
-#[path = "../../host/tests/harness/mod.rs"]
-mod harness;
-
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -13,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weir_testkit::harness;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");

@@ -6,9 +6,6 @@
 // What it took is worth a line in CI's log.
 #![allow(clippy::print_stdout)]
 
-#[path = "../../host/tests/harness/mod.rs"]
-mod harness;
-
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weir_testkit::harness;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// What a busy machine may take to bring something up or down.

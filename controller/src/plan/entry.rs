@@ -1,4 +1,5 @@
 use super::EscapeClass;
+use crate::call::Call;
 use crate::port_row::PortRow;
 use crate::profile::EcnRamp;
 use crate::routes::Hop;
@@ -136,14 +137,6 @@ pub enum Field {
     Exact(u128),
     /// These leading bits.
     Lpm(u128, u8),
-}
-
-/// An action with its parameters by name.
-pub struct Call {
-    /// The action.
-    pub action: &'static str,
-    /// Names and values.
-    pub params: Vec<(&'static str, u128)>,
 }
 
 impl Entry {

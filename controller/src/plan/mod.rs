@@ -5,9 +5,10 @@ mod encode;
 mod entry;
 mod rank;
 
+pub use crate::call::Call;
 pub use decode::decode;
 pub use encode::Encoder;
-pub use entry::{Call, Entry, FORWARD, Field};
+pub use entry::{Entry, FORWARD, Field};
 pub use rank::Ranks;
 
 use crate::deflect;

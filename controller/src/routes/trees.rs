@@ -35,7 +35,7 @@ pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
 }
 
 /// The links of the best tree of each island, as far as they lie between hosts.
-pub(crate) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
+pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
     forest(topology, Some(1)).into_iter().flatten().collect()
 }
 

@@ -1,3 +1,4 @@
+mod fit;
 mod policy;
 
 pub use policy::PolicyView;

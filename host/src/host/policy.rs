@@ -1,9 +1,10 @@
 //! A host's part in policies: frames in and out, and what its flows get of a policy.
 
 use super::Host;
+use super::fit::fits;
 use crate::config::HostConfig;
 use crate::event::{HostEvent, PolicyEvent, Transmit};
-use crate::policy::{Heard, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError, fits};
+use crate::policy::{Heard, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError};
 use crate::stats::DropReason;
 use crate::wire::{
     Ecn, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,

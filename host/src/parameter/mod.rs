@@ -10,7 +10,6 @@ pub use value::{
 };
 
 use crate::nearest::did_you_mean;
-use crate::scheme::SchemeConfig;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -36,7 +35,7 @@ pub struct ParameterInfo {
 pub struct Parameter {
     /// The description.
     pub info: ParameterInfo,
-    /// The default, as [`SchemeConfig::set`] reads it.
+    /// The default, as [`SchemeConfig::set`](crate::scheme::SchemeConfig::set) reads it.
     pub default: String,
 }
 
@@ -140,9 +139,9 @@ pub enum ParameterError {
 
 impl ParameterError {
     /// Returns the error for a name that is none of the scheme's parameters.
-    pub fn unknown(scheme: &dyn SchemeConfig, parameter: &str) -> ParameterError {
-        let known: Vec<_> = scheme.parameters().iter().map(|it| it.info.name).collect();
-        let (scheme, meant) = (scheme.name(), did_you_mean(parameter, known.iter().copied()));
+    pub fn unknown(scheme: &'static str, parameters: &[Parameter], parameter: &str) -> ParameterError {
+        let known: Vec<_> = parameters.iter().map(|it| it.info.name).collect();
+        let meant = did_you_mean(parameter, known.iter().copied());
         let known = known.join(", ") + &meant;
         ParameterError::Unknown { scheme, parameter: parameter.to_owned(), known }
     }

@@ -10,22 +10,20 @@
 //! `docs/policy.md`.
 
 mod content;
-mod fit;
 mod key;
 mod node;
 mod packet;
 mod record;
+mod refusal;
 mod state;
 
 pub use content::{Policy, PolicyError, Timer};
-pub use fit::PolicyRefusal;
 pub use key::{KeyError, LEAST_KEY, PolicyKey};
 pub use node::{Heard, Held, MAX_SENDERS, PolicyNode, PolicyStats, STAMP_AHEAD_NS};
 pub use packet::{Digest, MAX_POLICY_PACKET, PolicyId};
 pub use record::{Origin, PolicyRecord};
+pub use refusal::PolicyRefusal;
 pub use state::StateError;
-
-pub(crate) use fit::fits;
 
 use crate::trickle::TrickleConfig;
 use weir_units::Time;

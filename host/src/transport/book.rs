@@ -1,6 +1,6 @@
 use super::IdMap;
 use super::lru::{Links, List};
-use super::slab::{Key, Slab};
+use crate::slab::{Key, Slab};
 use crate::stats::{DropReason, HostStats};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

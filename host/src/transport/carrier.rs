@@ -1,11 +1,11 @@
 use super::control::ControlQueue;
-use super::lanes::Lane;
 use super::outbound::Departure;
-use super::slab::Key;
 use super::{connection, inbound, outbound};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView};
+use crate::lane::Lane;
 use crate::scheme::Recovery;
+use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::wire::{FrameView, MAX_HEAD};
 use std::collections::VecDeque;

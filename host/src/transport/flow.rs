@@ -1,7 +1,7 @@
-use super::lanes::Lane;
 use super::{MAX_WINDOW, opening};
 use crate::config::{RTO_MAX_DOUBLINGS, Resolved};
 use crate::event::{FlowSpec, FlowView, OpenError};
+use crate::lane::Lane;
 use crate::scheme::{Decision, Needs, Pace, Sender, TelemetryOn};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, MAX_ANNOUNCED, patch_data, patch_grant};
 use std::collections::VecDeque;

@@ -1,12 +1,12 @@
 use super::book::{Book, Known, id_of};
 use super::control::{Control, ControlQueue, Records};
 use super::deadlines::Deadlines;
-use super::slab::Key;
 use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::law::PortLaw;
 use crate::scheme::{Credit, DataEvent, Feedback, Receiver, TelemetryOn};
+use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_ANNOUNCED};

@@ -1,24 +1,8 @@
 //! What may leave by the NIC now, in two lanes: short messages that go before long ones (Dart's Pri-Q), and all others.
 //! Each lane has a priority class of its own in the switches, which may be paused.
 
-use crate::wire::Flags;
+use crate::lane::Lane;
 use std::collections::VecDeque;
-
-/// A lane. The first is served first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    Express,
-    Ordinary,
-}
-
-impl Lane {
-    const ALL: [Lane; 2] = [Lane::Express, Lane::Ordinary];
-
-    /// Of packets that have these flags.
-    pub fn of(flags: Flags) -> Lane {
-        if flags.has(Flags::EXPRESS) { Lane::Express } else { Lane::Ordinary }
-    }
-}
 
 /// Round robin over what waits, lane by lane.
 #[derive(Debug)]

@@ -12,13 +12,10 @@ mod lanes;
 mod lru;
 mod opening;
 mod outbound;
-mod slab;
 
 pub(crate) use carrier::{Inbound, Outbound};
 pub(crate) use control::ControlQueue;
-pub(crate) use lanes::Lane;
 pub(crate) use outbound::Departure;
-pub(crate) use slab::Key;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

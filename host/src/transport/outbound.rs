@@ -1,12 +1,13 @@
 use super::deadlines::Deadlines;
 use super::flow::{Acked, Flow, stamp};
-use super::lanes::{Lane, Lanes};
-use super::slab::{Key, Slab};
+use super::lanes::Lanes;
 use super::{IdMap, echoed_path, opening};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{FlowSpec, FlowView, HostEvent, OpenError};
+use crate::lane::Lane;
 use crate::law::{GRANT_UNIT_BPS, PortLaw};
 use crate::scheme::{AckEvent, Deflection, FlowParams, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
+use crate::slab::{Key, Slab};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{Flags, FrameView, HEADERS_LEN, Kind, MAX_HEAD};

@@ -2,7 +2,7 @@ use super::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, IPV4_LEN, Ipv4Repr, Ipv4View,
     Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView,
 };
-use crate::stats::DropReason;
+use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
 /// Which way a packet goes, seen from its flow.

@@ -1,5 +1,5 @@
 use super::{IPV4_LEN, internet_checksum};
-use crate::stats::DropReason;
+use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
 /// Protocol number of UDP.

@@ -1,5 +1,5 @@
 use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN};
-use crate::stats::DropReason;
+use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
 /// What a packet is.

@@ -9,15 +9,14 @@ mod overrides;
 mod policy;
 mod program;
 mod resolve;
-mod scalar;
 mod scale;
 mod spec;
 
+pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use faults::{Attack, FaultSpec, Happening, What};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
-pub use scalar::{OffOr, Scalar, SchemeEntry};
 pub use scale::Scale;
 pub use spec::{
     CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,

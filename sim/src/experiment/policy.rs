@@ -1,8 +1,8 @@
 //! `policy:`: hosts agree on the parameters of congestion control by Trickle (`docs/policy.md`), and who changes them when.
 
-use super::scalar::Scalar;
 use super::{ExperimentError, Scheme, faults};
 use crate::rng::stream_seed;
+use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::faults::FaultSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
-use super::scalar::{OffOr, SchemeEntry};
+use crate::scalar::{OffOr, SchemeEntry};
 use crate::workload::{AnyWorkload, WorkloadSpec, Workloads};
 use crate::yaml::below;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::fabric::{Fabric, Wrong, not_empty, one};
 use super::kind::{Flows, Workload};
 use super::{Arrival, Ended, Source};
-use crate::experiment::SchemeEntry;
+use crate::scalar::SchemeEntry;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::VecDeque;

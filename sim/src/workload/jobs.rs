@@ -3,8 +3,8 @@
 use super::fabric::{Fabric, Wrong, not_empty};
 use super::kind::{Flows, Workload};
 use super::{Arrival, Ended, Source};
-use crate::experiment::SchemeEntry;
 use crate::rng::Stream;
+use crate::scalar::SchemeEntry;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::{BTreeMap, VecDeque};

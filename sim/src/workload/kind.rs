@@ -3,7 +3,7 @@
 
 use super::fabric::{Fabric, Streams, Wrong};
 use super::{Arrival, Source};
-use crate::experiment::SchemeEntry;
+use crate::scalar::SchemeEntry;
 use crate::yaml;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 
 use super::fabric::{Fabric, Wrong};
 use super::kind::{Flows, ListedFlow, Workload};
-use crate::experiment::SchemeEntry;
 use crate::rng::{mix, stream_seed};
+use crate::scalar::SchemeEntry;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use weir_controller::topology::{AsText, HostIx};

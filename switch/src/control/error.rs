@@ -18,7 +18,8 @@ impl ControlError {
     pub fn new(code: Code, message: impl Into<String>) -> ControlError {
         ControlError { code, message: message.into() }
     }
-    pub(crate) fn invalid(message: impl Into<String>) -> ControlError {
+    /// Returns an INVALID_ARGUMENT.
+    pub fn invalid(message: impl Into<String>) -> ControlError {
         ControlError::new(Code::InvalidArgument, message)
     }
     pub(super) fn denied(message: impl Into<String>) -> ControlError {

@@ -23,7 +23,7 @@ fn changed(pointer: &str, to: Value) -> String {
 #[test]
 fn not_json() {
     let error = Program::from_json("{\n  \"headers\": [1,,]\n}").unwrap_err().to_string();
-    assert!(error.starts_with("line 2 column 17: not JSON"), "{error}");
+    assert!(error.starts_with("2:17: not JSON"), "{error}");
     assert_eq!(refusal(&json!([])), "the file: expected an object");
     assert_eq!(refusal(&json!({})), "the file: \"header_types\" is missing");
 }

@@ -117,7 +117,7 @@ impl Fabric {
         assert_eq!(path_id(&frame), path.path_id(&self.topology));
         assert_eq!(frame[22], 64 - hops as u8, "TTL");
 
-        let (arrived, back, ack) = self.push(dst, &packet(tuple.reversed(), ACK, 0));
+        let (arrived, back, ack) = self.push(dst, &packet(tuple.reversed(), ACK, FLAG_TELEMETRY));
         let reversed: Vec<LinkIx> = links.iter().rev().copied().collect();
         assert_eq!((arrived, back), (src, reversed), "ACK of {tuple:?}");
         assert_eq!(path_id(&ack), path_id(&frame));

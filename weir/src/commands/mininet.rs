@@ -1,7 +1,7 @@
 //! `weir mininet`
 
-use super::while_ctrl_c_is_the_childs;
 use crate::console::{Console, Failure};
+use crate::interrupt::while_ctrl_c_is_the_childs;
 use crate::mininet::{self, SwitchKind};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
-    super::progress::catch_ctrl_c()?;
+    crate::interrupt::catch_ctrl_c()?;
     let pcaps = args.pcap.as_deref().map(super::folder).transpose()?;
     let logs = args.logs.as_deref().map(super::folder).transpose()?;
     let mut network = mininet::Tutorial::start(topology, args.program.as_deref(), args.switch, pcaps, logs)?;

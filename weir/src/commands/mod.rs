@@ -20,7 +20,6 @@ mod trace;
 
 use crate::console::{Console, Failure};
 use clap::{Parser, Subcommand};
-pub use progress::{interrupted, while_ctrl_c_is_the_childs};
 use std::path::Path;
 use std::sync::Arc;
 use weir_sim::yaml::in_file;

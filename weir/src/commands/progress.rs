@@ -1,69 +1,15 @@
-//! Watching a run: a bar on a terminal, and Ctrl-C.
+//! Watching a run: a bar on a terminal.
 
-use crate::console::Failure;
+use crate::interrupt::interrupted;
 use crate::report::Keeper;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir_sim::results::Part;
 use weir_sim::{Observer, Progress};
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// Ctrl-C belongs to a child that has the terminal.
-static LENT: AtomicBool = AtomicBool::new(false);
-
 /// Steps of the bar for one scheme.
 const STEPS: u64 = 1000;
-
-/// Signals that follow the first within this time are the same request: `timeout` sends one to its child and then one to
-/// the child's process group, terminals and service managers do the like.
-const SAME_REQUEST: Duration = Duration::from_millis(500);
-
-/// When the first signal came.
-static FIRST: OnceLock<Instant> = OnceLock::new();
-
-/// Where the results up to now are found if the process ends at once.
-static KEPT_IN: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-/// From now on Ctrl-C, SIGTERM and SIGHUP break a run off at its next step; a second request ends the process at once.
-pub fn catch_ctrl_c() -> Result<(), Failure> {
-    let handler = || {
-        if LENT.load(Ordering::SeqCst) {
-            return;
-        }
-        INTERRUPTED.store(true, Ordering::SeqCst);
-        if FIRST.get_or_init(Instant::now).elapsed() >= SAME_REQUEST {
-            if let Some(dir) = KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
-                let _ = writeln!(io::stderr(), "interrupted twice: {} has what was kept", dir.display());
-            }
-            process::exit(130);
-        }
-    };
-    ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
-}
-
-/// Tells a process that ends at once what to say: `dir` has the results up to now.
-pub fn results_are_in(dir: &Path) {
-    *KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
-}
-
-/// Whether it was broken off.
-pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
-}
-
-/// Does something during which Ctrl-C does not mean us.
-pub fn while_ctrl_c_is_the_childs<R>(action: impl FnOnce() -> R) -> R {
-    LENT.store(true, Ordering::SeqCst);
-    let result = action();
-    LENT.store(false, Ordering::SeqCst);
-    result
-}
 
 /// Shows how far a run has come, and breaks it off on Ctrl-C. The bar goes when this goes.
 pub struct Watch {
@@ -104,7 +50,7 @@ impl Observer for Watch {
             p.end.as_secs_f64() * 1e3,
             per_second / 1e6,
         ));
-        if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -39,7 +39,11 @@ an error; one without SHA256SUMS, of an earlier version, is read with a warning.
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let runs = args.dirs.iter().map(|dir| load::load(dir, &console.kit)).collect::<Result<Vec<_>, _>>();
+    let runs = args
+        .dirs
+        .iter()
+        .map(|dir| load::load(dir, &console.kit.catalogue, &console.kit.charts))
+        .collect::<Result<Vec<_>, _>>();
     let runs = runs.map_err(Failure::input)?;
     if args.out.is_dir() {
         return Err(Failure::input(format!(

@@ -1,8 +1,8 @@
 //! `weir results`
 
-use super::progress;
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
+use crate::interrupt;
 use crate::report::dir;
 use crate::results::claims;
 use crate::results::list::{self, Planned, Section};
@@ -100,8 +100,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         plausible::check(&planned.entry.columns, &planned.tasks).map_err(|failure| failure.at(&place))?;
     }
     let _lock = dir::lock(&args.out, &args.out)?;
-    progress::catch_ctrl_c()?;
-    progress::results_are_in(&args.out);
+    interrupt::catch_ctrl_c()?;
+    interrupt::results_are_in(&args.out);
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 

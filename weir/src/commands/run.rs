@@ -3,8 +3,9 @@
 use super::estimate::Estimate;
 use super::folder;
 use super::host::policy::check_key;
-use super::progress::{self, Kept, Watch};
+use super::progress::{Kept, Watch};
 use crate::console::{Console, Failure};
+use crate::interrupt;
 use crate::mininet::{self, FabricFacts, SwitchKind};
 use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
 use crate::sweep::pool;
@@ -130,7 +131,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    progress::catch_ctrl_c()?;
+    interrupt::catch_ctrl_c()?;
     for experiment in &experiments {
         run_one(experiment, args, console)?;
     }
@@ -181,7 +182,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment)?;
-    progress::results_are_in(keeper.partial());
+    interrupt::results_are_in(keeper.partial());
     let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
     let outcome = match args.on {
         Backend::Sim => {

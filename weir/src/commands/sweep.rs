@@ -1,8 +1,8 @@
 //! `weir sweep`
 
-use super::progress;
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
+use crate::interrupt;
 use crate::report::dir::{RUNS, file_name};
 use crate::sweep::dir::{PAGE, RUNS_TABLE, TABLE};
 use crate::sweep::grid::Grid;
@@ -130,8 +130,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let outcomes = pool::check(&tasks)?;
     plausible::check(&asked, &tasks).map_err(|failure| failure.at("--metric"))?;
     let _lock = report::dir::lock(&dir, &dir)?;
-    progress::catch_ctrl_c()?;
-    progress::results_are_in(&dir);
+    interrupt::catch_ctrl_c()?;
+    interrupt::results_are_in(&dir);
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
     console.watched &= !args.quiet;
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);

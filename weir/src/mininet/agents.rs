@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_host::agent::results::AgentResults;
+use weir_agent::results::AgentResults;
 use weir_sim::experiment::{Experiment, Scheme};
 use weir_units::Time;
 

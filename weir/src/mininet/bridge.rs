@@ -1,8 +1,8 @@
 //! The Python side: started, spoken to, and cleaned up after if it dies.
 
 use super::plan::Plan;
-use crate::commands::interrupted;
 use crate::console::Failure;
+use crate::interrupt::interrupted;
 use crate::privilege;
 use rustix::io::FdFlags;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use super::plan::SwitchKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use weir_host::agent::results::{LatenessResult, PathResult, RttResult};
+use weir_agent::results::{LatenessResult, PathResult, RttResult};
 use weir_units::Time;
 
 /// The fabric of a run.

@@ -3,8 +3,8 @@
 
 use super::probe::PortSamples;
 use std::collections::BTreeMap;
+use weir_agent::results::{AgentResults, FlowResult, FlowState};
 use weir_controller::Routes;
-use weir_host::agent::results::{AgentResults, FlowResult, FlowState};
 use weir_sim::experiment::{Experiment, Flow};
 use weir_sim::histogram::QueueHistogram;
 use weir_sim::results::{FlowRecord, PortSeries, QueueSummary, RateSeries, SchemeSummary, SchemeTrace};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use weir_controller::client::{ClientError, ClientOptions, Program, Session, Target};
+use weir_client::{ClientError, ClientOptions, Program, Session, Target};
 use weir_controller::topology::{SwitchIx, Topology};
 
 /// Cells of a register array, read again and again from every switch.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_controller::client::{ThriftClient, ThriftError};
+use weir_client::{ThriftClient, ThriftError};
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_units::Time;
 

@@ -7,8 +7,8 @@ use super::merge::Seen;
 use super::p4runtime::Controller;
 use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
-use crate::commands::{interrupted, while_ctrl_c_is_the_childs};
 use crate::console::Failure;
+use crate::interrupt::{interrupted, while_ctrl_c_is_the_childs};
 use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_controller::client::{Program, ThriftClient, ThriftError, packets_per_second};
+use weir_client::{Program, ThriftClient, ThriftError, packets_per_second};
 use weir_controller::{BaseRtt, Routes, routes};
 use weir_host::HostConfig;
 use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
@@ -330,7 +330,7 @@ impl Fabric<'_> {
         let flows = seen.started().map(|(flow, result)| {
             let planned =
                 paths::data_path(self.experiment, self.routes, flow).map(|path| path.path_id(topology));
-            let only = |paths: &[weir_host::agent::results::PathResult]| {
+            let only = |paths: &[weir_agent::results::PathResult]| {
                 paths.iter().all(|path| Some(path.path_id) == planned)
             };
             FlowFacts {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_controller::client::{ThriftClient, ThriftError};
+use weir_client::{ThriftClient, ThriftError};
 use weir_controller::topology::SwitchIx;
 use weir_units::{Bandwidth, Time};
 

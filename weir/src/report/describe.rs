@@ -1,11 +1,10 @@
 //! What the report's heading says of an experiment.
 
-use super::{PaperValue, Run, Tables};
-use crate::kit::Chart;
+use super::{MakeSection, PaperValue, Run, Tables};
 use weir_sim::experiment::{CsvFile, Experiment};
 
 /// What the report says about an experiment besides its results.
-pub fn describe(experiment: &Experiment, charts: &[Chart]) -> Run {
+pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);
     let pfc = match spec.pfc.on() {

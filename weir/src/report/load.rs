@@ -2,13 +2,13 @@
 
 use super::dir::SUMMARY;
 use super::manifest::{self, Damage, Integrity, MANIFEST};
-use super::{Run, describe};
-use crate::kit::Kit;
+use super::{MakeSection, Run, describe};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use weir_sim::Catalogue;
 use weir_sim::experiment::Experiment;
 use weir_sim::results::{FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, Summary};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -52,8 +52,8 @@ pub struct Loaded {
     pub integrity: Integrity,
 }
 
-/// Reads `dir`, with the schemes of `kit` for what the report says of their parameters.
-pub fn load(dir: &Path, kit: &Kit) -> Result<Loaded, LoadError> {
+/// Reads `dir`, with what `catalogue` has for what the report says of the experiment, and with `charts` as further sections.
+pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result<Loaded, LoadError> {
     let none = |why: String| LoadError::NoRun { dir: dir.to_owned(), why };
     if dir.join("sweep.csv").exists() {
         return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
@@ -66,13 +66,13 @@ pub fn load(dir: &Path, kit: &Kit) -> Result<Loaded, LoadError> {
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
     // One that an earlier version wrote may have other keys; its numbers are still worth comparing.
     let experiment =
-        Experiment::parse_with(&kit.catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();
+        Experiment::parse_with(catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();
     let run = experiment.as_ref().map_or_else(
         || {
-            let charts = kit.charts.clone();
+            let charts = charts.to_vec();
             Run { name: summary.experiment.clone(), yaml: yaml.clone(), charts, ..Run::default() }
         },
-        |experiment| describe(experiment, &kit.charts),
+        |experiment| describe(experiment, charts),
     );
     let mut order: Vec<String> = match &experiment {
         Some(experiment) => experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect(),
@@ -260,7 +260,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let tables = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
             report::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
-            let again = load(dir.path(), &Kit::default()).unwrap();
+            let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
             assert_eq!(again.results.summary, results.summary);
             for (label, trace) in &results.traces {
                 let read = &again.results.traces[label];
@@ -290,7 +290,7 @@ mod tests {
                 "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{more}"
             );
             report::write(dir.path(), &Run { yaml, ..sample::run() }, &results).unwrap();
-            load(dir.path(), &Kit::default())
+            load(dir.path(), &Catalogue::builtin(), &[])
                 .unwrap()
                 .results
                 .traces
@@ -310,7 +310,7 @@ mod tests {
             assert!(time(wrong).is_err(), "{wrong}");
         }
         let dir = tempfile::tempdir().unwrap();
-        let told = |dir: &Path| load(dir, &Kit::default()).err().expect("no run").to_string();
+        let told = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
         assert!(told(dir.path()).contains("summary.json") && told(dir.path()).contains("weir run"));
         report::write(dir.path(), &sample::run(), &sample::dumbbell()).unwrap();
         fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();

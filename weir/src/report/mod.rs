@@ -29,7 +29,6 @@ pub use dir::{DirError, RunDir};
 pub use keeper::Keeper;
 pub use paper::PaperValue;
 
-use crate::kit::Chart;
 use chart::Size;
 use figures::{Layout, Section};
 use std::collections::BTreeMap;
@@ -49,6 +48,9 @@ pub fn deadlocks(results: &Results) -> Vec<String> {
 /// The version that stands in every report.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Makes one section of a report from the results of a run, or `None` if they have nothing to show.
+pub type MakeSection = fn(&Results) -> Option<Section>;
+
 /// What the report tells about a run besides its results.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
@@ -67,7 +69,7 @@ pub struct Run {
     /// Published values to stand beside ours.
     pub paper: Vec<PaperValue>,
     /// Further sections, after those that come with Weir.
-    pub charts: Vec<Chart>,
+    pub charts: Vec<MakeSection>,
 }
 
 impl Run {

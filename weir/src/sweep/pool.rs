@@ -1,7 +1,7 @@
 //! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
 
-use crate::commands::interrupted;
 use crate::console::{Console, Failure};
+use crate::interrupt::interrupted;
 use crate::kit::Kit;
 use crate::report::dir::SUMMARY;
 use crate::report::manifest::{self, Damage, Integrity, MANIFEST};

@@ -9,7 +9,9 @@ fn has_test(source: &str, name: &str) -> bool {
         let attributes = before.rsplit("\n\n").next().unwrap_or_default();
         attributes.contains("test]") || attributes.contains("test(")
     });
-    is_attributed || [" ", "\n"].iter().any(|after| source.contains(&format!("\"{name}\",{after}")))
+    // Lists of ours have names in quotes, those of macros have them as they are, a line each.
+    let is_listed = [" ", "\n"].iter().any(|after| source.contains(&format!("\"{name}\",{after}")));
+    is_attributed || is_listed || source.contains(&format!("\n    {name},\n"))
 }
 
 #[test]

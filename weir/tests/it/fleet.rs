@@ -7,13 +7,13 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_controller::client::fleet::{Task, apply};
-use weir_controller::client::{ClientOptions, Program, Target};
+use weir_client::fleet::{Task, apply};
+use weir_client::{ClientOptions, Program, Target};
 use weir_controller::plan::goals;
 use weir_controller::topology::build;
 use weir_controller::{Method, PlanOptions, routes};
+use weir_server::p4runtime::{ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
-use weir_switch::p4runtime::{ServerConfig, serve};
 
 /// For optimised builds; a debug build on a shared machine gets more.
 const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(12) } else { Duration::from_secs(3) };

@@ -22,11 +22,11 @@ use weir_controller::{Method, PlanOptions, plan, routes};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
 use weir_host::schemes::Registry;
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
+use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_sim::experiment::Experiment;
 use weir_switch::control::Control;
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 use weir_switch::pipeline::Digest;
-use weir_switch::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput, stf};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -154,8 +154,9 @@ fn said(node: &mut PolicyNode) -> Vec<u8> {
     node.set(Time::ZERO, policy).unwrap();
     let mut bytes = Vec::new();
     while bytes.is_empty() {
-        node.wakeup(node.next_wakeup());
-        node.transmit(node.next_wakeup(), &mut bytes);
+        let now = node.next_wakeup();
+        node.wakeup(now);
+        node.transmit(now, &mut bytes);
     }
     bytes
 }

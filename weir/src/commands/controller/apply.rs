@@ -8,7 +8,7 @@ use crate::console::{Console, Failure};
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::Write;
 use std::time::Instant;
-use weir_controller::client::fleet::{self, Applied, Outcomes};
+use weir_client::fleet::{self, Applied, Outcomes};
 use weir_controller::topology::Topology;
 
 /// Make the switches hold the plan, writing only what differs

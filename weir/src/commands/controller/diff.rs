@@ -6,7 +6,7 @@ use super::switches::{SwitchArgs, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use std::io::Write;
-use weir_controller::client::fleet::{self, Task};
+use weir_client::fleet::{self, Task};
 use weir_controller::reconcile::difference;
 use weir_controller::words;
 

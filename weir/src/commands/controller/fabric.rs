@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::client::Program;
+use weir_client::Program;
 use weir_controller::import::{Imported, import};
 use weir_controller::plan::First;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};

@@ -5,7 +5,7 @@ use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::Write;
-use weir_controller::client::{ThriftError, packets_per_second};
+use weir_client::{ThriftError, packets_per_second};
 use weir_units::Bytes;
 
 /// Give every port of BMv2 the rate of its link, and its queues a depth, by Thrift

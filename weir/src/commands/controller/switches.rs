@@ -5,8 +5,8 @@ use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_controller::client::fleet::Outcomes;
-use weir_controller::client::{ClientError, ClientOptions, Target};
+use weir_client::fleet::Outcomes;
+use weir_client::{ClientError, ClientOptions, Target};
 use weir_units::Time;
 
 /// Where p4 tutorials' first switch listens; the others follow.

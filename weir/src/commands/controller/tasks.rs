@@ -7,8 +7,8 @@ use crate::console::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::client::fleet::Task;
-use weir_controller::client::{Program, Target};
+use weir_client::fleet::Task;
+use weir_client::{Program, Target};
 use weir_controller::plan::{FORWARD, PlanOptions, goals};
 use weir_controller::runtime_json::RuntimeJson;
 

@@ -2,7 +2,7 @@
 
 use super::fabric::Fabric;
 use crate::console::Failure;
-use weir_controller::client::ThriftClient;
+use weir_client::ThriftClient;
 use weir_controller::topology::Switch;
 
 /// Where the Thrift servers are.

@@ -7,7 +7,7 @@ use crate::console::{Console, Failure};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_controller::client::fleet::{self, Task};
+use weir_client::fleet::{self, Task};
 use weir_controller::plan::decode;
 use weir_controller::reconcile::Goal;
 use weir_controller::routes::{Method, Routes};

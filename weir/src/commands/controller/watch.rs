@@ -7,7 +7,7 @@ use crate::console::{Console, Failure};
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use weir_controller::client::watch::{Fabric, WatchOptions, watch};
+use weir_client::watch::{Fabric, WatchOptions, watch};
 use weir_controller::watch::MonitorConfig;
 use weir_units::Time;
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::str::FromStr;
-use weir_host::agent::FlowPlan;
+use weir_agent::FlowPlan;
 use weir_units::{Bytes, Time};
 
 /// First of the dynamic ports (RFC 6335).

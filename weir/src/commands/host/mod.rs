@@ -12,8 +12,8 @@ use policy::{Opened, PolicyOptions};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_host::agent::results::{AgentResults, Ended, FlowState};
-use weir_host::agent::{Agent, AgentConfig, AgentError, FlowPlan, Until};
+use weir_agent::results::{AgentResults, Ended, FlowState};
+use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Until};
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface

@@ -5,7 +5,7 @@ use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_host::agent::results::{AgentResults, FlowResult, FlowState};
+use weir_agent::results::{AgentResults, FlowResult, FlowState};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Flows listed one by one for people.
@@ -94,7 +94,7 @@ fn flow_table(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     ])?;
     for (index, flow) in results.flows.iter().enumerate() {
         let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let paths = |paths: &[weir_host::agent::results::PathResult]| {
+        let paths = |paths: &[weir_agent::results::PathResult]| {
             let ids: Vec<_> = paths.iter().map(|path| path.path_id.to_string()).collect();
             ids.join(" ")
         };

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
-use weir_host::agent::policy::{PolicyOrder, PolicyOrders};
+use weir_agent::policy::{PolicyOrder, PolicyOrders};
 use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
 use weir_host::trickle::TrickleConfig;
 use weir_units::Time;
@@ -287,7 +287,7 @@ impl Drop for Serving {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-    use weir_host::agent::policy::PolicyRequest;
+    use weir_agent::policy::PolicyRequest;
 
     fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_host::agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
+use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
 use weir_units::Time;
 
 /// The parameters of congestion control of running hosts: what they are, and others for all of them

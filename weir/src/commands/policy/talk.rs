@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
-use weir_host::agent::policy::{PolicyAnswer, PolicyReport, PolicyRequest};
+use weir_agent::policy::{PolicyAnswer, PolicyReport, PolicyRequest};
 
 /// The longest line that is taken. A policy has some kilobytes, and a history 32 of them.
 const LONGEST: u64 = 1 << 18;

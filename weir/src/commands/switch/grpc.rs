@@ -8,8 +8,8 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::SystemTime;
+use weir_server::p4runtime::{Server, ServerConfig, TlsConfig};
 use weir_switch::driver::DataplaneHandle;
-use weir_switch::p4runtime::{Server, ServerConfig, TlsConfig};
 
 /// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
 const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";

@@ -3,8 +3,8 @@
 use super::options::Options;
 use super::warn;
 use crate::console::Failure;
+use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
-use weir_switch::thrift::{ThriftConfig, ThriftServer};
 
 /// Starts it, on all addresses as BMv2 does unless one is given. A port that was asked for must be free; BMv2's own may not be, where several
 /// switches run on a machine.

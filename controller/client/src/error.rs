@@ -1,0 +1,153 @@
+use p4runtime::error_details;
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::{Uint128, Update};
+use p4runtime::p4info::Index;
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+use tonic::{Code, Status};
+use weir_controller::words;
+
+/// Why a switch could not be controlled. Who reports it puts the switch's name in front.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody answers.
+    #[error("no P4Runtime server at {address}: {why}")]
+    Unreachable {
+        /// Where it should be.
+        address: String,
+        /// The system's words.
+        why: String,
+        /// The host refused the connection: it is there, and no process listens.
+        is_refused: bool,
+    },
+    /// No answer in time.
+    #[error("no answer to {call} within {} s", limit.as_secs_f64())]
+    Timeout {
+        /// Of P4Runtime.
+        call: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// Another controller is in charge.
+    #[error(
+        "another controller is the primary, with election id {}; stop it, or give a larger --election-id",
+        id(primary)
+    )]
+    NotPrimary {
+        /// Its election id.
+        primary: Uint128,
+    },
+    /// Another controller has our election id.
+    #[error("another controller has election id {}; stop it, or give another --election-id", id(ours))]
+    ElectionIdTaken {
+        /// Ours.
+        ours: Uint128,
+    },
+    /// The stream ended.
+    #[error("the server closed the stream: {0}")]
+    Closed(String),
+    /// The switch has no program.
+    #[error("the switch runs no program yet")]
+    NoProgram,
+    /// The switch runs something else.
+    #[error("the switch runs another program; `weir controller apply` pushes this one")]
+    OtherProgram,
+    /// A call failed as a whole.
+    #[error("{call}: {}", status_words(.status))]
+    Call {
+        /// Of P4Runtime.
+        call: &'static str,
+        /// What came back.
+        status: Box<Status>,
+    },
+    /// Updates were refused. The others of their batch were made.
+    #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
+    Refused {
+        /// Which and why; never empty.
+        refused: Vec<Refused>,
+        /// Updates in the batch.
+        of: usize,
+    },
+    /// The switch took the updates and does not hold what they said.
+    #[error("{count} entities are not as written, the first to be corrected: {first}")]
+    NotKept {
+        /// How many.
+        count: usize,
+        /// In words.
+        first: String,
+    },
+}
+
+/// An update that the switch did not make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The update in words.
+    pub update: String,
+    /// Canonical code.
+    pub code: rpc::Code,
+    /// The server's words, often none.
+    pub message: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.update, self.code.as_str_name())?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+impl ClientError {
+    pub(super) fn call(call: &'static str, status: Status) -> ClientError {
+        ClientError::Call { call, status: Box::new(status) }
+    }
+
+    /// Of a Write: with an error for each update, if the server told them.
+    pub(super) fn write(status: Status, updates: &[Update], p4info: &Index) -> ClientError {
+        let refused = refused(&status, updates, p4info);
+        if refused.is_empty() {
+            return ClientError::call("Write", status);
+        }
+        ClientError::Refused { refused, of: updates.len() }
+    }
+
+    /// Whether it may be otherwise in a moment.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,
+            ClientError::ElectionIdTaken { .. } => true,
+            ClientError::Call { status, .. } => matches!(status.code(), Code::Unavailable | Code::Cancelled),
+            _ => false,
+        }
+    }
+}
+
+/// The updates of a batch with an error of their own (P4Runtime §12.3).
+fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
+    let errors = error_details::decode(status.details());
+    if errors.len() != updates.len() {
+        return Vec::new();
+    }
+    errors
+        .into_iter()
+        .zip(updates)
+        .filter(|(error, _)| error.canonical_code != 0)
+        .map(|(error, update)| Refused {
+            update: words::update(update, p4info),
+            code: rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown),
+            message: error.message,
+        })
+        .collect()
+}
+
+fn id(id: &Uint128) -> String {
+    u128::from(*id).to_string()
+}
+
+fn status_words(status: &Status) -> String {
+    let code = rpc::Code::try_from(i32::from(status.code())).unwrap_or(rpc::Code::Unknown);
+    match status.message() {
+        "" => code.as_str_name().to_owned(),
+        message => format!("{}: {message}", code.as_str_name()),
+    }
+}

@@ -1,0 +1,233 @@
+//! Many switches at once.
+
+use super::watch::Member;
+use super::{ClientError, ClientOptions, Program, Session, Target};
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{Entity, Update};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use weir_controller::reconcile::{Difference, Goal, difference};
+
+/// Switches that are worked on at the same time.
+pub const AT_ONCE: usize = 128;
+
+/// What each switch came to, by its name.
+pub type Outcomes<T> = BTreeMap<String, Result<T, ClientError>>;
+
+/// What one switch should run and hold.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Where it is.
+    pub target: Target,
+    /// What it should run.
+    pub program: Arc<Program>,
+    /// What it should hold.
+    pub goal: Goal,
+}
+
+/// What [`apply`] did to a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The program was pushed.
+    pub pushed: bool,
+    /// Entities that were not there.
+    pub inserted: usize,
+    /// Entities that said something else.
+    pub modified: usize,
+    /// Entities that should not be there.
+    pub deleted: usize,
+    /// Entities that were right.
+    pub unchanged: usize,
+}
+
+impl Applied {
+    /// What writing a difference does.
+    pub fn of(pushed: bool, difference: &Difference) -> Applied {
+        Applied {
+            pushed,
+            inserted: difference.count(Type::Insert),
+            modified: difference.count(Type::Modify),
+            deleted: difference.count(Type::Delete),
+            unchanged: difference.unchanged,
+        }
+    }
+}
+
+impl std::ops::AddAssign<&Applied> for Applied {
+    fn add_assign(&mut self, other: &Applied) {
+        self.pushed |= other.pushed;
+        self.inserted += other.inserted;
+        self.modified += other.modified;
+        self.deleted += other.deleted;
+        self.unchanged += other.unchanged;
+    }
+}
+
+/// Makes every switch run its program and hold its goal, and reads it back to be sure. Only what differs is written,
+/// and rank by rank over all switches, so that no packet loops in between. A switch that fails keeps what it has
+/// then; the others go on.
+pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied> {
+    let mut outcomes = Outcomes::new();
+    let opened = each(tasks, move |task| async move {
+        let session = Session::connect(&task.target, options).await?;
+        let stream = session.become_primary().await?;
+        let pushed = session.push(&task.program).await?;
+        let actual = session.read_all(&task.program.index).await?;
+        let difference = difference(&task.goal, &actual, &task.program.index);
+        Ok((task, session, stream, pushed, difference))
+    });
+    let (mut writers, mut streams, mut checks) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, result) in opened.await {
+        match result {
+            Ok((task, session, stream, pushed, difference)) => {
+                outcomes.insert(name.clone(), Ok(Applied::of(pushed, &difference)));
+                streams.push(stream); // as long as they live we may write
+                if !difference.steps.is_empty() {
+                    let program = Arc::clone(&task.program);
+                    checks.push(Check { task, session: session.clone() });
+                    writers.push(Writer { name, session, program, difference });
+                }
+            }
+            Err(error) => {
+                outcomes.insert(name, Err(error));
+            }
+        }
+    }
+    let written = write(writers).await;
+    checks.retain(|check| written.get(check.name()).is_some_and(Result::is_ok));
+    let checked = each(checks, |check: Check| async move { check.run().await });
+    for (name, result) in written.into_iter().chain(checked.await) {
+        if let Err(error) = result {
+            outcomes.insert(name, Err(error));
+        }
+    }
+    let closing: JoinSet<()> = streams.into_iter().map(|stream| stream.close(options.timeout)).collect();
+    closing.join_all().await;
+    outcomes
+}
+
+/// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more.
+pub(super) async fn write(writers: Vec<Writer>) -> Outcomes<()> {
+    let ranks: BTreeSet<u32> =
+        writers.iter().flat_map(|it| it.difference.steps.iter().map(|s| s.rank)).collect();
+    let mut outcomes: Outcomes<()> = writers.iter().map(|it| (it.name.clone(), Ok(()))).collect();
+    let mut open = writers;
+    for rank in ranks {
+        let (due, rest): (Vec<Writer>, Vec<Writer>) = open.into_iter().partition(|it| it.has(rank));
+        open = rest;
+        let written =
+            each(due, move |writer: Writer| async move { writer.write(rank).await.map(|()| writer) });
+        for (name, result) in written.await {
+            match result {
+                Ok(writer) => open.push(writer),
+                Err(error) => {
+                    outcomes.insert(name, Err(error));
+                }
+            }
+        }
+    }
+    outcomes
+}
+
+/// Everything that the switches hold. A switch that runs another program is an error.
+pub async fn read(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Vec<Entity>> {
+    each(tasks, move |task| async move {
+        let session = Session::connect(&task.target, options).await?;
+        if !session.runs(&task.program.config).await? {
+            return Err(ClientError::OtherProgram);
+        }
+        session.read_all(&task.program.index).await
+    })
+    .await
+}
+
+/// A switch that is being written.
+pub(super) struct Writer {
+    pub name: String,
+    pub session: Session,
+    pub program: Arc<Program>,
+    pub difference: Difference,
+}
+
+impl Writer {
+    fn has(&self, rank: u32) -> bool {
+        self.difference.steps.iter().any(|step| step.rank == rank)
+    }
+
+    async fn write(&self, rank: u32) -> Result<(), ClientError> {
+        let due = self.difference.steps.iter().filter(|step| step.rank == rank);
+        let updates: Vec<Update> = due.map(|step| step.update.clone()).collect();
+        self.session.write(&updates, &self.program.index).await
+    }
+}
+
+/// A switch that is read back.
+struct Check {
+    task: Task,
+    session: Session,
+}
+
+impl Check {
+    async fn run(&self) -> Result<(), ClientError> {
+        let program = &self.task.program;
+        let actual = self.session.read_all(&program.index).await?;
+        let left = difference(&self.task.goal, &actual, &program.index).steps;
+        let Some(step) = left.first() else { return Ok(()) };
+        let first = weir_controller::words::update(&step.update, &program.index);
+        Err(ClientError::NotKept { count: left.len(), first })
+    }
+}
+
+/// Something that concerns one switch.
+pub(super) trait Named {
+    fn name(&self) -> &str;
+}
+
+macro_rules! named {
+    ($($type:ty: $($part:ident).+;)*) => {
+        $(impl Named for $type {
+            fn name(&self) -> &str {
+                &self.$($part).+
+            }
+        })*
+    };
+}
+
+named! {
+    Task: target.name;
+    Writer: name;
+    Check: task.target.name;
+    Member: name;
+}
+
+/// Does a job for each of some switches, [`AT_ONCE`] at a time.
+pub(super) async fn each<I, T, F>(items: Vec<I>, job: impl Fn(I) -> F) -> Outcomes<T>
+where
+    I: Named,
+    T: Send + 'static,
+    F: Future<Output = Result<T, ClientError>> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut jobs = JoinSet::new();
+    for item in items {
+        let (name, places) = (item.name().to_owned(), Arc::clone(&places));
+        let job = job(item);
+        jobs.spawn(async move {
+            // The semaphore is never closed.
+            let _place = places.acquire().await;
+            (name, job.await)
+        });
+    }
+    let mut outcomes = BTreeMap::new();
+    while let Some(done) = jobs.join_next().await {
+        match done {
+            Ok((name, result)) => {
+                outcomes.insert(name, result);
+            }
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+    outcomes
+}

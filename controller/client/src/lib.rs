@@ -1,0 +1,75 @@
+//! The controller's side of P4Runtime, for one switch ([`Session`]) and for many ([`fleet`]), and of the Thrift calls
+//! that BMv2 needs beside it ([`ThriftClient`]).
+//!
+//! A thin driver: what to write and in which order is decided by [`weir_controller::reconcile`] and [`mod@weir_controller::plan`], which
+//! know no socket.
+
+mod backoff;
+mod error;
+pub mod fleet;
+mod session;
+mod stream;
+mod thrift;
+pub mod watch;
+
+pub use self::thrift::{ThriftClient, ThriftError, packets_per_second};
+pub use backoff::Backoff;
+pub use error::{ClientError, Refused};
+pub use session::Session;
+pub use stream::{PacketSender, Standing, Stream, StreamEvent};
+
+use p4runtime::p4::config::v1::P4Info;
+use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
+use p4runtime::p4::v1::{ForwardingPipelineConfig, Uint128};
+use p4runtime::p4info::{Index, P4InfoError};
+use prost::Message;
+use std::time::Duration;
+
+/// Where a switch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Name in the topology.
+    pub name: String,
+    /// `host:port` of its P4Runtime server.
+    pub address: String,
+    /// The id by which the server knows it.
+    pub device_id: u64,
+}
+
+/// How to talk to switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// Of two controllers the one with the larger id may write.
+    pub election_id: Uint128,
+    /// How long a call may take.
+    pub timeout: Duration,
+}
+
+impl Default for ClientOptions {
+    /// Election id 1, as p4 tutorials have it.
+    fn default() -> Self {
+        ClientOptions { election_id: Uint128 { high: 0, low: 1 }, timeout: Duration::from_secs(10) }
+    }
+}
+
+/// A compiled program, as it goes to the switches.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its P4Info, to find things by name.
+    pub index: Index,
+    /// P4Info, device config and a cookie that follows from both.
+    pub config: ForwardingPipelineConfig,
+}
+
+impl Program {
+    /// From P4Info and what p4c made for BMv2.
+    pub fn new(p4info: P4Info, json: Vec<u8>) -> Result<Program, P4InfoError> {
+        let index = Index::new(p4info.clone())?;
+        let halves = [crc32fast::hash(&p4info.encode_to_vec()), crc32fast::hash(&json)];
+        let cookie = u64::from(halves[0]) << u32::BITS | u64::from(halves[1]);
+        // 0 is what a switch says whose controller gave none.
+        let cookie = Some(Cookie { cookie: cookie.max(1) });
+        let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie };
+        Ok(Program { index, config })
+    }
+}

@@ -1,0 +1,270 @@
+use super::stream::{Standing, Stream};
+use super::{ClientError, ClientOptions, Program, Target};
+use p4runtime::arbitration;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, ForwardingPipelineConfig,
+    GetForwardingPipelineConfigRequest, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
+    ReadRequest, SetForwardingPipelineConfigRequest, TableEntry, Update, WriteRequest,
+};
+use p4runtime::p4info::{Index, Object};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+/// Updates in one request. gRPC takes 4 MB, and these are some ten kilobytes; but a batch's errors come back in
+/// a header of 8 KiB at most.
+const BATCH: usize = 256;
+/// BMv2 answers a Read in one message, however long.
+const LARGEST_MESSAGE: usize = 64 << 20;
+/// Messages that wait to be sent on the stream.
+const OUT_QUEUE: usize = 256;
+/// An idle connection is tried this often, and has failed without an answer for as long.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+
+/// A connection to one switch. Clones share it.
+#[derive(Clone)]
+pub struct Session {
+    client: P4RuntimeClient<Channel>,
+    device_id: u64,
+    options: ClientOptions,
+}
+
+impl Session {
+    /// Connects, to read. To write, one has to be the primary on a [`Stream`].
+    pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
+        let unreachable = |error: tonic::transport::Error| {
+            let (address, (why, is_refused)) = (target.address.clone(), root(&error));
+            ClientError::Unreachable { address, why, is_refused }
+        };
+        let endpoint = Endpoint::from_shared(format!("http://{}", target.address))
+            .map_err(unreachable)?
+            .connect_timeout(options.timeout)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE);
+        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let client = P4RuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
+        Ok(Session { client, device_id: target.device_id, options })
+    }
+
+    /// Opens the stream and asks to be the primary. Says who is.
+    pub async fn arbitrate(&self) -> Result<(Standing, Stream), ClientError> {
+        let (asks, queue) = mpsc::channel(OUT_QUEUE);
+        let bid = arbitration::bid(self.device_id, self.options.election_id.into());
+        asks.try_send(bid).map_err(|_| ClientError::Closed("at once".into()))?;
+        let opened = self.limited("StreamChannel", |mut client| async move {
+            client.stream_channel(Request::new(ReceiverStream::new(queue))).await
+        });
+        let answers = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
+        let mut stream = Stream::new(asks, answers);
+        let granted = timeout(self.options.timeout, stream.standing()).await;
+        let limit = self.options.timeout;
+        let granted = granted.map_err(|_| ClientError::Timeout { call: "arbitration", limit })?;
+        Ok((granted.map_err(|error| self.arbitration_error(error))?, stream))
+    }
+
+    /// As [`arbitrate`](Self::arbitrate), and not to be the primary is an error. One may write while the stream lives.
+    pub async fn become_primary(&self) -> Result<Stream, ClientError> {
+        match self.arbitrate().await? {
+            (Standing::Primary, stream) => Ok(stream),
+            (Standing::Backup { primary }, _) => Err(ClientError::NotPrimary { primary }),
+        }
+    }
+
+    fn arbitration_error(&self, error: ClientError) -> ClientError {
+        match &error {
+            // PI and the specification: a second stream with an id that is in use.
+            ClientError::Call { status, .. } if status.code() == Code::InvalidArgument => {
+                ClientError::ElectionIdTaken { ours: self.options.election_id }
+            }
+            _ => error,
+        }
+    }
+
+    /// Puts a program on the switch, unless it runs it already. Says whether it did, in which case all tables are
+    /// empty now.
+    pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
+        if self.runs(&program.config).await? {
+            return Ok(false);
+        }
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: self.device_id,
+            election_id: Some(self.options.election_id),
+            action: Action::VerifyAndCommit.into(),
+            config: Some(program.config.clone()),
+            ..SetForwardingPipelineConfigRequest::default()
+        };
+        self.limited("SetForwardingPipelineConfig", |mut client| async move {
+            client.set_forwarding_pipeline_config(request).await
+        })
+        .await?;
+        Ok(true)
+    }
+
+    /// Whether the switch runs this program: by the cookie, or if another controller pushed it, by the program.
+    pub async fn runs(&self, ours: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
+        let theirs = match self.config(ResponseType::CookieOnly).await? {
+            Some(theirs) if theirs.cookie == ours.cookie => return Ok(true),
+            Some(_) => self.config(ResponseType::All).await?,
+            None => None,
+        };
+        Ok(theirs.is_some_and(|it| it.p4_device_config == ours.p4_device_config && it.p4info == ours.p4info))
+    }
+
+    async fn config(&self, kind: ResponseType) -> Result<Option<ForwardingPipelineConfig>, ClientError> {
+        let request =
+            GetForwardingPipelineConfigRequest { device_id: self.device_id, response_type: kind.into() };
+        let call = "GetForwardingPipelineConfig";
+        let got = self
+            .limited(call, |mut client| async move { client.get_forwarding_pipeline_config(request).await });
+        match got.await {
+            Ok(response) => Ok(response.into_inner().config),
+            Err(ClientError::Call { status, .. }) if status.code() == Code::FailedPrecondition => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns when the switch has answered a small request that changes nothing. What it answers does not matter.
+    /// `weir switch` executes packet-outs and reads in their order of arrival on its data plane.
+    ///
+    /// # Errors
+    ///
+    /// No answer came in time, or the connection broke.
+    pub async fn echo(&self) -> Result<(), ClientError> {
+        match self.read(vec![replication(Pre::CloneSessionEntry(CloneSessionEntry::default()))]).await {
+            Ok(_) | Err(ClientError::NoProgram) => Ok(()),
+            Err(ClientError::Call { status, .. })
+                if matches!(status.code(), Code::Unimplemented | Code::NotFound | Code::InvalidArgument) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything that [`weir_controller::reconcile`] compares.
+    pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
+        // Servers tell of an entry's meter only if asked.
+        let has_meters = p4info.direct_meters.iter().next().is_some();
+        let entries =
+            TableEntry { meter_config: has_meters.then(MeterConfig::default), ..TableEntry::default() };
+        let mut found = self.read(vec![table(entries)]).await?;
+        let defaults =
+            p4info.tables.iter().filter(|it| it.const_default_action_id == 0 && it.implementation_id == 0);
+        let defaults: Vec<Entity> = defaults
+            .map(|it| TableEntry {
+                table_id: it.preamble().id,
+                is_default_action: true,
+                ..TableEntry::default()
+            })
+            .map(table)
+            .collect();
+        if !defaults.is_empty() {
+            found.extend(self.read(defaults).await?);
+        }
+        if p4info.action_profiles.iter().next().is_some() {
+            let member = Kind::ActionProfileMember(ActionProfileMember::default());
+            let group = Kind::ActionProfileGroup(ActionProfileGroup::default());
+            found.extend(self.read(vec![entity(member), entity(group)]).await?);
+        }
+        for kind in [
+            Pre::MulticastGroupEntry(MulticastGroupEntry::default()),
+            Pre::CloneSessionEntry(CloneSessionEntry::default()),
+        ] {
+            match self.read(vec![replication(kind)]).await {
+                Ok(more) => found.extend(more),
+                // What cannot be read cannot be compared.
+                Err(ClientError::Call { status, .. })
+                    if matches!(status.code(), Code::Unimplemented | Code::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The entities that match any of the requests.
+    pub async fn read(&self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
+        let request = ReadRequest { device_id: self.device_id, entities, ..ReadRequest::default() };
+        let collect = |mut client: P4RuntimeClient<Channel>| async move {
+            let mut answers = client.read(request).await?.into_inner();
+            let mut found = Vec::new();
+            while let Some(answer) = answers.message().await? {
+                found.extend(answer.entities);
+            }
+            Ok(found)
+        };
+        let limit = self.options.timeout;
+        match timeout(limit, collect(self.client.clone())).await {
+            Ok(read) => read.map_err(|status: Status| match status.code() {
+                Code::FailedPrecondition => ClientError::NoProgram,
+                _ => ClientError::call("Read", status),
+            }),
+            Err(_) => Err(ClientError::Timeout { call: "Read", limit }),
+        }
+    }
+
+    /// Writes updates in order, in batches. After a batch with a refused update it stops.
+    pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
+        for batch in updates.chunks(BATCH) {
+            let request = WriteRequest {
+                device_id: self.device_id,
+                election_id: Some(self.options.election_id),
+                updates: batch.to_vec(),
+                ..WriteRequest::default()
+            };
+            let written =
+                self.limited("Write", |mut client| async move { client.write(request).await }).await;
+            written.map_err(|error| match error {
+                ClientError::Call { status, .. } => ClientError::write(*status, batch, p4info),
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A call that has to answer in time.
+    async fn limited<T, F>(
+        &self,
+        call: &'static str,
+        go: impl FnOnce(P4RuntimeClient<Channel>) -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let limit = self.options.timeout;
+        match timeout(limit, go(self.client.clone())).await {
+            Ok(done) => done.map_err(|status| ClientError::call(call, status)),
+            Err(_) => Err(ClientError::Timeout { call, limit }),
+        }
+    }
+}
+
+fn entity(kind: Kind) -> Entity {
+    Entity { entity: Some(kind) }
+}
+
+fn replication(kind: Pre) -> Entity {
+    entity(Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) }))
+}
+
+fn table(entry: TableEntry) -> Entity {
+    entity(Kind::TableEntry(entry))
+}
+
+/// Returns the innermost cause, and whether it is a refused connection.
+fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
+}

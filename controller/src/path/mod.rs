@@ -1,0 +1,186 @@
+//! What a packet meets on its way.
+
+pub(crate) mod walk;
+
+use crate::compiled::Compiled;
+use crate::hash::{FiveTuple, PathHash};
+use crate::route_table::{Hop, Routes};
+use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
+use std::net::Ipv4Addr;
+use thiserror::Error;
+use walk::ways;
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// The way of a packet from one host to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The switches in order.
+    pub hops: Vec<PathHop>,
+    /// The links in order: one more than switches.
+    pub links: Vec<LinkIx>,
+}
+
+/// One switch on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathHop {
+    /// The switch.
+    pub switch: SwitchIx,
+    /// The port the packet comes in by.
+    pub in_port: u16,
+    /// The port it leaves by.
+    pub out_port: u16,
+}
+
+impl Path {
+    /// As the HPCC simulator reckons it (third.cc, `schemes.md` §1.4): twice the propagation delays plus the
+    /// time to serialise `payload` (1000 B there) on each link, one way only.
+    pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
+        self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
+    }
+    /// The least rate on the way.
+    pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
+        self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
+    }
+    /// What the header's `path_id` holds at the end: the XOR of the switches' ids.
+    pub fn path_id(&self, topology: &Topology) -> u16 {
+        self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).wire_id)
+    }
+    /// The way back over the same links.
+    pub fn reversed(&self) -> Path {
+        let back =
+            |hop: &PathHop| PathHop { switch: hop.switch, in_port: hop.out_port, out_port: hop.in_port };
+        Path {
+            hops: self.hops.iter().rev().map(back).collect(),
+            links: self.links.iter().rev().copied().collect(),
+        }
+    }
+}
+
+fn link_cost(topology: &Topology, ix: LinkIx, payload: Bytes) -> Time {
+    let link = topology.link(ix);
+    link.delay * 2 + link.rate.tx_time(payload)
+}
+
+/// A packet that does not arrive. [`mod@crate::verify`] says that there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Lost {
+    /// A switch has no route.
+    #[error("no route at {0}")]
+    NoRoute(String),
+    /// The packet passes a switch twice.
+    #[error("loop at {0}")]
+    Loop(String),
+    /// The packet leaves by a port with nothing, or the wrong host, on it.
+    #[error("{switch} sends it out of port {port}, which leads elsewhere")]
+    Astray {
+        /// Name of the switch.
+        switch: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+impl Routes {
+    /// The path of one packet of a host to another.
+    pub fn path(&self, topology: &Topology, src: HostIx, dst: HostIx, hash: PathHash) -> Result<Path, Lost> {
+        let (from, to) = (topology.host(src), topology.host(dst));
+        let mut path = Path { hops: Vec::new(), links: vec![from.link] };
+        let (mut switch, mut in_port) = (from.switch, from.switch_port);
+        loop {
+            let name = || topology.switch(switch).name.clone();
+            if path.hops.iter().any(|hop| hop.switch == switch) {
+                return Err(Lost::Loop(name()));
+            }
+            let out_port = self.out_port(switch, to.ip, hash).ok_or_else(|| Lost::NoRoute(name()))?;
+            let astray = || Lost::Astray { switch: name(), port: out_port };
+            let (link, end) = topology.peer(switch, out_port).ok_or_else(astray)?;
+            path.hops.push(PathHop { switch, in_port, out_port });
+            path.links.push(link);
+            match end.node {
+                Node::Host(host) if host == dst => return Ok(path),
+                Node::Host(_) => return Err(astray()),
+                Node::Switch(next) => (switch, in_port) = (next, end.port),
+            }
+        }
+    }
+
+    /// The path of a five-tuple between the hosts whose addresses it holds.
+    pub fn path_of(&self, topology: &Topology, tuple: FiveTuple) -> Option<Result<Path, Lost>> {
+        let host = |ip| topology.hosts.iter().position(|h| h.ip == ip).map(|i| HostIx(i as u32));
+        Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))
+    }
+
+    /// Where one switch sends a packet with this hash.
+    pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
+        let it = self.of(switch);
+        match it.lookup(dst)?.1 {
+            Hop::Deliver { port, .. } | Hop::Via { port } => Some(port),
+            Hop::Spread { group, size, slice } => {
+                it.groups.get(&group)?.get(usize::from(hash.member(slice, size))).copied()
+            }
+            Hop::Trees { count } => it.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
+        }
+    }
+}
+
+/// Base RTTs of all pairs: for each the longest of the paths that routes allow.
+#[derive(Clone, Debug)]
+pub struct BaseRtt {
+    payload: Bytes,
+    class_of: Vec<usize>,
+    /// From class to class of hosts, without the hosts' own links.
+    fabric: Vec<Vec<Time>>,
+}
+
+impl BaseRtt {
+    /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
+    pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
+        let compiled = Compiled::new(topology, routes);
+        let count = compiled.classes.len();
+        let mut fabric = vec![vec![Time::ZERO; count]; count];
+        for (from, row) in fabric.iter_mut().enumerate() {
+            for (to, longest) in row.iter_mut().enumerate() {
+                if compiled.classes[from].switch != compiled.classes[to].switch {
+                    ways(topology, &compiled, from, to, &mut |way| {
+                        let out = |hop: &PathHop| topology.switch(hop.switch).link_at(hop.out_port);
+                        let links = way.hops.iter().filter_map(out);
+                        *longest = (*longest).max(links.map(|ix| link_cost(topology, ix, payload)).sum());
+                        true
+                    });
+                }
+            }
+        }
+        BaseRtt { payload, class_of: compiled.class_of, fabric }
+    }
+    /// Of one pair.
+    pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
+        let cost = |host: HostIx| link_cost(topology, topology.host(host).link, self.payload);
+        let class = |host: HostIx| self.class_of[host.0 as usize];
+        cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
+    }
+    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
+    pub fn max(&self, topology: &Topology) -> Time {
+        // The two dearest host links of each class stand for all of its hosts.
+        let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
+        for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
+            let cost = link_cost(topology, host.link, self.payload);
+            let [first, second] = &mut dearest[class];
+            if cost > *first {
+                (*first, *second) = (cost, *first);
+            } else {
+                *second = cost.max(*second);
+            }
+        }
+        let across = |a: usize, b: usize| match a == b {
+            true => dearest[a][0] + dearest[a][1],
+            false => dearest[a][0] + self.fabric[a][b] + dearest[b][0],
+        };
+        let classes = 0..self.fabric.len();
+        classes
+            .clone()
+            .flat_map(|a| classes.clone().map(move |b| (a, b)))
+            .map(|(a, b)| across(a, b))
+            .max()
+            .unwrap_or(Time::ZERO)
+    }
+}

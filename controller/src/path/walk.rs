@@ -1,0 +1,107 @@
+//! All paths between two classes of hosts, each with the hashes that take it.
+
+use super::{Lost, PathHop};
+use crate::compiled::{Compiled, Decision};
+use crate::residue::Residues;
+use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
+
+/// A way that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
+/// last one's `out_port` are the hosts' and left at 0.
+pub struct Way<'a> {
+    pub hops: &'a [PathHop],
+    /// The hashes that take it.
+    pub residues: &'a Residues,
+    /// `Err` if it ends before it arrives.
+    pub end: Result<(), Lost>,
+}
+
+/// Calls `visit` with every way from class `from` to class `to`, until it says `false`.
+pub fn ways(
+    topology: &Topology,
+    compiled: &Compiled,
+    from: usize,
+    to: usize,
+    visit: &mut impl FnMut(Way<'_>) -> bool,
+) -> bool {
+    let mut walk = Walk { topology, compiled, to, hops: Vec::new() };
+    walk.step(compiled.classes[from].switch, HOST_PORT, &Residues::default(), visit)
+}
+
+struct Walk<'a> {
+    topology: &'a Topology,
+    compiled: &'a Compiled,
+    to: usize,
+    hops: Vec<PathHop>,
+}
+
+impl Walk<'_> {
+    fn step(
+        &mut self,
+        at: SwitchIx,
+        in_port: u16,
+        residues: &Residues,
+        visit: &mut impl FnMut(Way<'_>) -> bool,
+    ) -> bool {
+        let here = PathHop { switch: at, in_port, out_port: 0 };
+        let name = || self.topology.switch(at).name.clone();
+        if self.hops.iter().any(|hop| hop.switch == at) {
+            let end = Err(Lost::Loop(name()));
+            return self.report(here, residues, end, visit);
+        }
+        if at == self.compiled.classes[self.to].switch {
+            return self.report(here, residues, Ok(()), visit);
+        }
+        let compiled = self.compiled;
+        match compiled.decision(at, self.to) {
+            Decision::NoRoute => {
+                let end = Err(Lost::NoRoute(name()));
+                self.report(here, residues, end, visit)
+            }
+            &Decision::Out(port, _) => self.leave(here, port, residues, visit),
+            Decision::Choose(selector, ports) => {
+                residues.choices(*selector, ports.len() as u64).all(|(index, rest)| match ports[index] {
+                    Some(port) => self.leave(here, port, &rest, visit),
+                    None => {
+                        let end = Err(Lost::NoRoute(self.topology.switch(at).name.clone()));
+                        self.report(here, &rest, end, visit)
+                    }
+                })
+            }
+        }
+    }
+
+    fn leave(
+        &mut self,
+        here: PathHop,
+        out_port: u16,
+        residues: &Residues,
+        visit: &mut impl FnMut(Way<'_>) -> bool,
+    ) -> bool {
+        let here = PathHop { out_port, ..here };
+        match self.topology.peer(here.switch, out_port) {
+            Some((_, end)) if let Node::Switch(next) = end.node => {
+                self.hops.push(here);
+                let go_on = self.step(next, end.port, residues, visit);
+                self.hops.pop();
+                go_on
+            }
+            _ => {
+                let switch = self.topology.switch(here.switch).name.clone();
+                self.report(here, residues, Err(Lost::Astray { switch, port: out_port }), visit)
+            }
+        }
+    }
+
+    fn report(
+        &mut self,
+        last: PathHop,
+        residues: &Residues,
+        end: Result<(), Lost>,
+        visit: &mut impl FnMut(Way<'_>) -> bool,
+    ) -> bool {
+        self.hops.push(last);
+        let go_on = visit(Way { hops: &self.hops, residues, end });
+        self.hops.pop();
+        go_on
+    }
+}

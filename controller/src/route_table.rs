@@ -1,0 +1,90 @@
+//! Routes, as the tables of switches hold them.
+
+use crate::topology::{Prefix, SwitchIx};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// How to make paths symmetric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// ECMP where it can be proved symmetric, else trees.
+    #[default]
+    Auto,
+    /// Ordered groups of equal-cost next hops, FNCC Fig. 5.
+    Ecmp,
+    /// Several spanning trees, FNCC Fig. 6. Works on any graph.
+    Trees,
+}
+
+/// The routes of the whole fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    /// The method in use, never [`Method::Auto`].
+    pub method: Method,
+    /// By [`SwitchIx`].
+    pub switches: Vec<SwitchRoutes>,
+}
+
+impl Routes {
+    /// The routes of one switch.
+    pub fn of(&self, switch: SwitchIx) -> &SwitchRoutes {
+        &self.switches[switch.0 as usize]
+    }
+}
+
+/// The routes of one switch: tables `forward`, `member` and `tree_route`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SwitchRoutes {
+    /// Longest prefix match.
+    pub forward: BTreeMap<Prefix, Hop>,
+    /// Group id -> ports in order. Both directions of a path must find the same order.
+    pub groups: BTreeMap<u16, Vec<u16>>,
+    /// Tree -> destination -> port.
+    pub trees: Vec<BTreeMap<Ipv4Addr, u16>>,
+    /// Where POLICY packets go that come by a port: to all other ports of the flooding tree. Table `policy_flood`, and a
+    /// multicast group for each port.
+    pub flood: BTreeMap<u16, Vec<u16>>,
+}
+
+impl SwitchRoutes {
+    /// The longest prefix that holds the address, and what it says.
+    pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, Hop)> {
+        (0..=32u8).rev().find_map(|len| {
+            let prefix = Prefix::of(addr, len);
+            self.forward.get(&prefix).map(|&hop| (prefix, hop))
+        })
+    }
+}
+
+/// What a switch does with a packet for some prefix: the actions of table `forward`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hop {
+    /// To the host itself, with its MAC.
+    Deliver {
+        /// Out by this port.
+        port: u16,
+        /// The host's MAC.
+        mac: [u8; 6],
+    },
+    /// The only way on.
+    Via {
+        /// Out by this port.
+        port: u16,
+    },
+    /// One of several equal ways: member `crc16(path_hash >> slice) % size` of the group.
+    Spread {
+        /// Key into [`SwitchRoutes::groups`].
+        group: u16,
+        /// Number of members.
+        size: u16,
+        /// The tier's slice of the path hash.
+        slice: u8,
+    },
+    /// Along the spanning tree that the path hash chooses.
+    Trees {
+        /// Number of trees.
+        count: u8,
+    },
+}

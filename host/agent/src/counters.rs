@@ -1,0 +1,62 @@
+//! The host's and the loop's counters as they stand in the results.
+
+use super::results::LatenessResult;
+use super::waiter::Lateness;
+use std::collections::BTreeMap;
+use weir_host::HostStats;
+
+/// Frames the host took, of those that carry something for the recorder, and payload in order.
+pub(super) fn taken(stats: &HostStats) -> (u64, u64) {
+    let data = stats.data_received + stats.out_of_order + stats.duplicates;
+    (data + stats.acks_received + stats.nacks_received, stats.payload_received)
+}
+
+/// All counters by name.
+pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
+    let HostStats { drops: _, telemetry, .. } = stats;
+    BTreeMap::from([
+        ("telemetry_unknown_rate", telemetry.unknown_rate),
+        ("telemetry_too_fast", telemetry.too_fast),
+        ("telemetry_backwards", telemetry.backwards),
+        ("telemetry_other_path", telemetry.other_path),
+        ("data_sent", stats.data_sent),
+        ("payload_sent", stats.payload_sent),
+        ("retransmits", stats.retransmits),
+        ("timeouts", stats.timeouts),
+        ("fast_retransmits", stats.fast_retransmits),
+        ("suppressions", stats.suppressions),
+        ("data_received", stats.data_received),
+        ("payload_received", stats.payload_received),
+        ("duplicates", stats.duplicates),
+        ("out_of_order", stats.out_of_order),
+        ("marked", stats.marked),
+        ("acks_sent", stats.acks_sent),
+        ("nacks_sent", stats.nacks_sent),
+        ("cnps_sent", stats.cnps_sent),
+        ("probes_sent", stats.probes_sent),
+        ("probe_replies_sent", stats.probe_replies_sent),
+        ("acks_received", stats.acks_received),
+        ("nacks_received", stats.nacks_received),
+        ("cnps_received", stats.cnps_received),
+        ("rates_received", stats.rates_received),
+        ("probe_replies_received", stats.probe_replies_received),
+        ("stale_feedback", stats.stale_feedback),
+        ("inbound_evicted", stats.inbound_evicted),
+    ])
+}
+
+/// How late the loop was.
+pub(super) fn lateness(seen: &Lateness) -> LatenessResult {
+    let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = seen.within;
+    LatenessResult {
+        count: seen.count,
+        mean_ns: seen.total.as_ns() / seen.count.max(1),
+        max_ns: seen.max.as_ns(),
+        within_1us,
+        within_10us,
+        within_60us,
+        within_200us,
+        within_1ms,
+        later,
+    }
+}

@@ -1,0 +1,60 @@
+//! Classic BPF programs for sockets, written out: the kernel runs them before it queues a packet.
+
+use socket2::SockFilter;
+use weir_host::wire::{ETHERNET_LEN, ETHERTYPE_IPV4, PROTOCOL_UDP, WEIR_PORT};
+
+// Instruction codes (linux/bpf_common.h): class | size | mode, or class | operation | source.
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_BYTE: u16 = 0x30;
+/// Load a half at X plus a constant.
+const LOAD_HALF_AT_X: u16 = 0x48;
+/// X = 4 * (low nibble of a byte): the length of an IPv4 header.
+const LOAD_X_IP_HEADER: u16 = 0xb1;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+/// Where the packet type is found (linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE).
+const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
+/// Packet type of what this machine sends itself (linux/if_packet.h).
+const OUTGOING: u32 = 4;
+
+const ETHERTYPE_AT: u32 = 12;
+const FRAGMENT_AT: u32 = ETHERNET_LEN as u32 + 6;
+const PROTOCOL_AT: u32 = ETHERNET_LEN as u32 + 9;
+const FRAGMENT_OFFSET_BITS: u32 = 0x1fff;
+/// Keep the whole packet.
+const EVERYTHING: u32 = u32::MAX;
+
+const fn op(code: u16, k: u32) -> SockFilter {
+    SockFilter::new(code, 0, 0, k)
+}
+
+/// Takes what came in as UDP with Weir's port at either end. Everything else stays the kernel's
+/// alone, and so do copies of what another socket sent out by this interface.
+pub(super) fn weir_frames() -> [SockFilter; 15] {
+    let port = u32::from(WEIR_PORT);
+    [
+        op(LOAD_WORD, PACKET_TYPE),
+        SockFilter::new(JUMP_EQUAL, 11, 0, OUTGOING), // to drop
+        op(LOAD_HALF, ETHERTYPE_AT),
+        SockFilter::new(JUMP_EQUAL, 0, 9, ETHERTYPE_IPV4 as u32),
+        op(LOAD_BYTE, PROTOCOL_AT),
+        SockFilter::new(JUMP_EQUAL, 0, 7, PROTOCOL_UDP as u32),
+        op(LOAD_HALF, FRAGMENT_AT),
+        SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS),
+        op(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
+        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
+        SockFilter::new(JUMP_EQUAL, 3, 0, port),     // to keep
+        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
+        SockFilter::new(JUMP_EQUAL, 1, 0, port),     // to keep
+        op(RETURN, 0),
+        op(RETURN, EVERYTHING),
+    ]
+}
+
+/// Takes nothing.
+pub(super) fn nothing() -> [SockFilter; 1] {
+    [op(RETURN, 0)]
+}

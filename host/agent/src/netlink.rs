@@ -1,0 +1,161 @@
+//! What the kernel knows of links, routes and neighbours, by rtnetlink. Unlike /sys and /proc it
+//! answers for the network namespace of the thread that asks.
+
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use weir_host::wire::MacAddr;
+
+/// A socket to the kernel's tables.
+pub(super) struct Netlink {
+    socket: Socket,
+}
+
+/// A network interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Largest packet above Ethernet.
+    pub mtu: u32,
+    /// Whether it was brought up.
+    pub up: bool,
+}
+
+impl Netlink {
+    pub fn open() -> io::Result<Netlink> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Netlink { socket })
+    }
+
+    /// The interface with this index, if it (still) exists.
+    pub fn link(&self, index: u32) -> io::Result<Option<Link>> {
+        let mut request = LinkMessage::default();
+        request.header.index = index;
+        let answers = match self.ask(RouteNetlinkMessage::GetLink(request), NLM_F_REQUEST) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                return Ok(None);
+            }
+            answers => answers?,
+        };
+        Ok(answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => {
+                let mtu = link.attributes.iter().find_map(|attribute| match attribute {
+                    LinkAttribute::Mtu(mtu) => Some(*mtu),
+                    _ => None,
+                });
+                Some(Link { mtu: mtu.unwrap_or(0), up: link.header.flags.contains(LinkFlags::Up) })
+            }
+            _ => None,
+        }))
+    }
+
+    /// The gateway to `peer` by the interface `index`; `None` if the peer is on the link, or if no
+    /// route says anything.
+    pub fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = AddressFamily::Inet;
+        request.header.destination_prefix_length = 32;
+        request.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(peer)));
+        request.attributes.push(RouteAttribute::Oif(index));
+        let Ok(answers) = self.ask(RouteNetlinkMessage::GetRoute(request), NLM_F_REQUEST) else {
+            return Ok(None); // no route
+        };
+        Ok(answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => {
+                route.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => Some(*gateway),
+                    _ => None,
+                })
+            }
+            _ => None,
+        }))
+    }
+
+    /// IPv4 neighbours of the interface `index` whose MAC address is known.
+    pub fn neighbours(&self, index: u32) -> io::Result<BTreeMap<Ipv4Addr, MacAddr>> {
+        let mut request = NeighbourMessage::default();
+        request.header.family = AddressFamily::Inet;
+        let answers = self.ask(RouteNetlinkMessage::GetNeighbour(request), NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut known = BTreeMap::new();
+        for answer in answers {
+            let RouteNetlinkMessage::NewNeighbour(entry) = answer else { continue };
+            let unusable = matches!(
+                entry.header.state,
+                NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None
+            );
+            if entry.header.ifindex != index || unusable {
+                continue;
+            }
+            let (mut addr, mut mac) = (None, None);
+            for attribute in entry.attributes {
+                match attribute {
+                    NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => addr = Some(ip),
+                    NeighbourAttribute::LinkLayerAddress(bytes) => mac = MacAddr::try_from(bytes).ok(),
+                    _ => {}
+                }
+            }
+            if let (Some(addr), Some(mac)) = (addr, mac) {
+                known.insert(addr, mac);
+            }
+        }
+        Ok(known)
+    }
+
+    /// One question, all its answers.
+    fn ask(&self, question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut answers = Vec::new();
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = datagram.as_slice();
+            while !rest.is_empty() {
+                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+                match answer.payload {
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(message) => answers.push(message),
+                    _ => {}
+                }
+                // Messages are aligned to four bytes.
+                let length = (answer.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length.max(4)..).unwrap_or_default();
+            }
+            if flags & NLM_F_DUMP == 0 {
+                return Ok(answers);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every namespace has a loopback interface, and it is the first.
+    #[test]
+    fn loopback_is_known() {
+        let netlink = Netlink::open().unwrap();
+        let link = netlink.link(1).unwrap().unwrap();
+        assert!(link.mtu >= 1_500, "{link:?}");
+        assert_eq!(netlink.link(i32::MAX as u32).unwrap(), None);
+        assert_eq!(netlink.gateway(1, Ipv4Addr::LOCALHOST).unwrap(), None);
+        netlink.neighbours(1).unwrap();
+    }
+}

@@ -1,0 +1,244 @@
+//! A running agent's policy: what may be asked of it, and what of it is kept.
+//!
+//! Whoever owns the agent owns the sockets and files. It hands over [`PolicyOrder`]s, the agent answers them between two frames,
+//! and gives out its state whenever that is worth keeping.
+
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{Receiver, Sender};
+use weir_host::policy::{Held, Origin, PolicyError, PolicyId};
+use weir_host::trickle::TrickleConfig;
+use weir_host::{Host, PolicyView};
+use weir_units::Time;
+
+/// While the policy stays, the stamps of its senders are kept this often: what is older than that could be replayed to an
+/// agent that was killed, and would be taken for a host that speaks again.
+const KEEP_EVERY: Time = Time::from_secs(5);
+
+/// What may be asked of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PolicyRequest {
+    /// What it holds, runs and has counted.
+    Show {},
+    /// Sets a policy: what holds with these keys changed.
+    Set {
+        /// Keys and values ([`weir_host::policy::Policy::edit`]).
+        edits: Vec<(String, String)>,
+    },
+    /// What it held, the oldest first.
+    History {},
+}
+
+/// The answer, or in words why there is none.
+pub type PolicyAnswer = Result<PolicyReport, String>;
+
+/// A request and where its answer goes.
+pub struct PolicyOrder {
+    /// The request.
+    pub request: PolicyRequest,
+    /// Takes the answer; nobody need wait for it.
+    pub answer: Sender<PolicyAnswer>,
+}
+
+/// What the owner of an agent and the agent say to each other.
+pub struct PolicyOrders {
+    /// What is asked of it.
+    pub requests: Receiver<PolicyOrder>,
+    /// Takes what is to be kept over a restart.
+    pub keep: Option<Sender<Vec<u8>>>,
+    /// What an earlier run kept, and how long ago.
+    pub kept: Option<(Vec<u8>, Time)>,
+}
+
+/// A policy that a host holds or held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyEntry {
+    /// How many were set before it, and it; 0: none was set.
+    pub version: u64,
+    /// Where it was set.
+    pub writer: Ipv4Addr,
+    /// Of its content, in hexadecimal.
+    pub digest: String,
+    /// What it says, the scheme first.
+    pub says: Vec<(String, String)>,
+    /// How long the host holds it.
+    pub for_ns: u64,
+    /// `set` here, `kept` over a restart, or heard from `10.0.1.1`.
+    pub from: String,
+    /// It was set here and has lost against another that was set at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+}
+
+/// What an agent says of its policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyReport {
+    /// The host.
+    pub addr: Ipv4Addr,
+    /// Version and writer of what it runs; absent: what it was started with.
+    pub runs: Option<(u64, Ipv4Addr)>,
+    /// The scheme that its flows follow, and all parameters.
+    pub scheme: Vec<(String, String)>,
+    /// Why it does not run what it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// What it holds; in an answer to `history` what it held too, the oldest first.
+    pub policies: Vec<PolicyEntry>,
+    /// Messages that it is sending.
+    pub flows: usize,
+    /// The interval of its timer.
+    pub interval_ns: u64,
+    /// The shortest.
+    pub imin_ns: u64,
+    /// The longest.
+    pub imax_ns: u64,
+    /// So many others make its own packet redundant; 0: none do.
+    pub k: u32,
+    /// Packets sent, heard and suppressed, intervals and resets.
+    pub counts: BTreeMap<Cow<'static, str>, u64>,
+    /// Frames that it dropped, by reason.
+    pub drops: BTreeMap<Cow<'static, str>, u64>,
+}
+
+/// The agent's end of it.
+pub(super) struct Desk {
+    orders: PolicyOrders,
+    held: Option<(PolicyId, u64)>,
+    next_keep: Time,
+}
+
+impl Desk {
+    /// Gives the host back what was kept. What cannot be used is said, and not used.
+    pub fn open(
+        mut orders: PolicyOrders,
+        now: Time,
+        host: &mut Host,
+    ) -> Result<Desk, weir_host::policy::StateError> {
+        if let Some((state, asleep)) = orders.kept.take() {
+            host.restore_policy(now, &state, asleep)?;
+        }
+        Ok(Desk { orders, held: None, next_keep: Time::ZERO })
+    }
+
+    /// Answers what was asked meanwhile. True if the host may have something to send now.
+    pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
+        let mut any = false;
+        while let Ok(PolicyOrder { request, answer }) = self.orders.requests.try_recv() {
+            any = true;
+            // Who does not wait does not want to know.
+            let _ = answer.send(reply(now, host, &request));
+        }
+        self.keep(now, host);
+        any
+    }
+
+    /// Gives out the state if the policy is another, or packets came for a while.
+    fn keep(&mut self, now: Time, host: &Host) {
+        let (Some(keep), Some(view)) = (&self.orders.keep, host.policy()) else { return };
+        let stats = view.node.stats();
+        let heard = stats.sent + stats.consistent + stats.older + stats.newer;
+        let state = (view.node.held().id, heard);
+        let due = match self.held {
+            None => true,
+            Some((id, _)) if id != state.0 => true,
+            Some(kept) => kept != state && now >= self.next_keep,
+        };
+        if due && let Some(bytes) = host.export_policy(now) {
+            // Who does not keep it any more does not need it.
+            let _ = keep.send(bytes);
+            (self.held, self.next_keep) = (Some(state), now.saturating_add(KEEP_EVERY));
+        }
+    }
+
+    /// The last state.
+    pub fn close(mut self, now: Time, host: &Host) {
+        self.held = None;
+        self.keep(now, host);
+    }
+}
+
+fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyAnswer {
+    let mut past = false;
+    match request {
+        PolicyRequest::Show {} => {}
+        PolicyRequest::History {} => past = true,
+        PolicyRequest::Set { edits } => {
+            if edits.is_empty() {
+                return Err("nothing to set".to_owned());
+            }
+            host.set_policy(now, edits).map_err(|error| error.to_string())?;
+        }
+    }
+    report(now, host, past).ok_or_else(|| PolicyError::Off.to_string())
+}
+
+/// What the host has to say of its policy; `None` if it takes no part.
+pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport> {
+    let PolicyView { node, runs, refused } = host.policy()?;
+    let config = host.config();
+    let scheme = &config.scheme;
+    let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
+    let policies = match past {
+        true => node.history().map(|record| entry(now, record)).collect(),
+        false => vec![match node.history().next_back() {
+            Some(record) if record.id == node.held().id => entry(now, record),
+            _ => nothing(node.held()),
+        }],
+    };
+    let stats = node.stats();
+    let counts = [
+        ("sent", stats.sent),
+        ("suppressed", stats.suppressed),
+        ("intervals", stats.intervals),
+        ("resets", stats.resets),
+        ("consistent", stats.consistent),
+        ("newer", stats.newer),
+        ("older", stats.older),
+    ];
+    let trickle: &TrickleConfig = node.trickle().config();
+    Some(PolicyReport {
+        addr: config.addr,
+        runs: runs.map(|id| (id.version, id.writer())),
+        scheme: std::iter::once(("scheme".to_owned(), scheme.name().to_owned())).chain(parameters).collect(),
+        refused: refused.map(|why| why.to_string()),
+        policies,
+        flows: host.flows(),
+        interval_ns: node.trickle().interval().as_ns(),
+        imin_ns: trickle.imin.as_ns(),
+        imax_ns: trickle.longest().as_ns(),
+        k: trickle.redundancy(),
+        counts: counts.into_iter().map(|(name, n)| (name.into(), n)).collect(),
+        drops: host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
+    })
+}
+
+fn entry(now: Time, record: &weir_host::policy::PolicyRecord) -> PolicyEntry {
+    PolicyEntry {
+        version: record.id.version,
+        writer: record.id.writer(),
+        digest: record.digest.to_string(),
+        says: record.policy.as_ref().map(|policy| policy.entries()).unwrap_or_default(),
+        for_ns: now.saturating_sub(record.at).as_ns(),
+        from: match record.origin {
+            Origin::Set => "set".to_owned(),
+            Origin::Kept => "kept".to_owned(),
+            Origin::Heard(from) => from.to_string(),
+        },
+        lost: record.lost,
+    }
+}
+
+fn nothing(held: &Held) -> PolicyEntry {
+    PolicyEntry {
+        version: held.id.version,
+        writer: held.id.writer(),
+        digest: held.digest.to_string(),
+        says: Vec::new(),
+        for_ns: 0,
+        from: "none".to_owned(),
+        lost: false,
+    }
+}

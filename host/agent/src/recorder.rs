@@ -1,0 +1,296 @@
+use super::FlowPlan;
+use super::results::{FlowResult, FlowState, ReceivedResult, SeriesResult};
+use super::tally::{Paths, Range, Rtts};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use weir_host::wire::{FrameView, Kind};
+use weir_host::{FlowId, Host, HostEvent};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Samples kept in all: 130 MB. A run of an hour with ten flows at 10 ms stays below.
+const MAX_SAMPLES: usize = 1 << 22;
+/// Messages listed that came in.
+const MAX_RECEIVED: usize = 1 << 16;
+/// Where the echoed path id lies in the grant field of an ACK.
+const PATH_BITS: u32 = 0xfff;
+
+/// Watches the flows of one agent, from the frames that its host took and by asking it from time to
+/// time.
+pub(super) struct Recorder {
+    /// When the run starts.
+    epoch: Time,
+    interval: Option<Time>,
+    next_sample: Option<Time>,
+    intervals_done: u64,
+    samples: usize,
+    cut: bool,
+    /// Message id of the first planned flow; the others follow.
+    first_message: u32,
+    flows: Vec<Track>,
+    /// Flows that may still change, by index.
+    live: Vec<usize>,
+    echoes_path: bool,
+    received: BTreeMap<(Ipv4Addr, u32), Arrival>,
+    unlisted: u64,
+}
+
+/// One planned flow.
+struct Track {
+    plan: FlowPlan,
+    id: Option<FlowId>,
+    opened: Option<Time>,
+    ended: Option<Time>,
+    acked: Bytes,
+    acked_at_sample: Bytes,
+    retransmits: u64,
+    rtts: Rtts,
+    data_paths: Paths,
+    ack_paths: Paths,
+    concurrency: Range,
+    series: SeriesResult,
+}
+
+/// One message that came in.
+struct Arrival {
+    port: u16,
+    bytes: u64,
+    complete: bool,
+    first: Time,
+    last: Time,
+    paths: Paths,
+}
+
+impl Recorder {
+    /// `echoes_path`: whether ACKs carry the path id of the DATA they acknowledge.
+    pub fn new(
+        plans: &[FlowPlan],
+        first_message: u32,
+        epoch: Time,
+        interval: Option<Time>,
+        echoes_path: bool,
+    ) -> Self {
+        let flows = plans.iter().map(|&plan| Track {
+            plan,
+            id: None,
+            opened: None,
+            ended: None,
+            acked: Bytes::ZERO,
+            acked_at_sample: Bytes::ZERO,
+            retransmits: 0,
+            rtts: Rtts::default(),
+            data_paths: Paths::default(),
+            ack_paths: Paths::default(),
+            concurrency: Range::default(),
+            series: SeriesResult::default(),
+        });
+        Recorder {
+            epoch,
+            interval,
+            next_sample: interval.map(|interval| epoch.saturating_add(interval)),
+            intervals_done: 0,
+            samples: 0,
+            cut: false,
+            first_message,
+            flows: flows.collect(),
+            live: Vec::new(),
+            echoes_path,
+            received: BTreeMap::new(),
+            unlisted: 0,
+        }
+    }
+
+    pub fn opened(&mut self, index: usize, id: FlowId, now: Time) {
+        let track = &mut self.flows[index];
+        (track.id, track.opened) = (Some(id), Some(now));
+        track.series.first = self.intervals_done;
+        self.live.push(index);
+    }
+
+    /// The flow's id while it is being sent.
+    pub fn running(&self, index: usize) -> Option<FlowId> {
+        self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
+    }
+
+    pub fn all_finished(&self) -> bool {
+        self.flows.iter().all(|track| track.ended.is_some())
+    }
+
+    /// The host took this frame, so that what it says is plausible, and `payload` bytes in order.
+    pub fn took(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+        match frame.weir.kind() {
+            Kind::Data => self.took_data(now, frame, payload),
+            Kind::Ack | Kind::Nack => self.took_ack(now, frame),
+            _ => {}
+        }
+    }
+
+    fn took_ack(&mut self, now: Time, frame: &FrameView<'_>) {
+        let index = frame.weir.message().wrapping_sub(self.first_message) as usize;
+        let Some(track) = self.flows.get_mut(index) else { return };
+        let Some(opened) = track.opened else { return };
+        let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.stamp());
+        // A stamp from before the flow's start is not an echo of ours.
+        if u64::from(rtt) <= now.saturating_sub(opened).as_ns() {
+            track.rtts.add(rtt);
+        }
+        track.ack_paths.add(frame.weir.path_id());
+        if self.echoes_path {
+            track.data_paths.add((frame.weir.grant() & PATH_BITS) as u16);
+        }
+        track.concurrency.add(frame.weir.concurrency());
+    }
+
+    fn took_data(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+        let key = (frame.ip.source(), frame.weir.message());
+        if self.received.len() >= MAX_RECEIVED && !self.received.contains_key(&key) {
+            return;
+        }
+        let arrival = self.received.entry(key).or_insert_with(|| Arrival {
+            port: frame.entropy_port(),
+            bytes: 0,
+            complete: false,
+            first: now,
+            last: now,
+            paths: Paths::default(),
+        });
+        arrival.last = now;
+        arrival.bytes += payload;
+        arrival.paths.add(frame.weir.path_id());
+    }
+
+    pub fn event(&mut self, event: &HostEvent) {
+        match *event {
+            HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
+                let index = message.wrapping_sub(self.first_message) as usize;
+                if let Some(track) = self.flows.get_mut(index) {
+                    track.ended = Some(end);
+                    track.acked = bytes;
+                    track.retransmits = retransmits;
+                }
+            }
+            HostEvent::MessageReceived { peer, message, bytes, .. } => {
+                match self.received.get_mut(&(peer, message)) {
+                    Some(arrival) => {
+                        arrival.complete = true;
+                        arrival.bytes = bytes.get();
+                    }
+                    None => self.unlisted += 1,
+                }
+            }
+            HostEvent::Policy(_) => {}
+        }
+    }
+
+    pub fn next_sample(&self) -> Option<Time> {
+        self.next_sample
+    }
+
+    /// Takes the samples that are due. If the loop was late for several, what was acknowledged
+    /// is spread over them evenly.
+    pub fn sample(&mut self, now: Time, host: &Host) {
+        let (Some(interval), Some(due)) = (self.interval, self.next_sample) else { return };
+        if now < due {
+            return;
+        }
+        let passed = now.saturating_sub(due).as_ps() / interval.as_ps() + 1;
+        self.next_sample = Some(due.saturating_add(Time::from_ps(interval.as_ps().saturating_mul(passed))));
+        self.intervals_done += passed;
+        let wanted = self.live.len().saturating_mul(passed as usize);
+        if self.samples.saturating_add(wanted) > MAX_SAMPLES {
+            self.next_sample = None;
+            self.cut = true;
+            return;
+        }
+        self.samples += wanted;
+        for &index in &self.live {
+            let track = &mut self.flows[index];
+            let view = track.id.and_then(|id| host.flow(id));
+            if let Some(view) = &view {
+                track.acked = view.acked;
+            }
+            let acked = track.acked.saturating_sub(track.acked_at_sample);
+            track.acked_at_sample = track.acked;
+            let goodput = rate_of(acked, Time::from_ps(interval.as_ps() * passed));
+            for _ in 0..passed {
+                let series = &mut track.series;
+                series.goodput_bps.push(goodput);
+                series.rate_bps.push(view.as_ref().map_or(0, |view| view.rate.as_bps()));
+                series.window_bytes.push(view.as_ref().map_or(0, |view| view.window.get()));
+                series.rtt_ns.push(track.rtts.last().as_ns());
+                series.concurrency.push(track.concurrency.last());
+            }
+        }
+        let flows = &self.flows;
+        self.live.retain(|&index| flows[index].ended.is_none());
+    }
+
+    pub fn series_cut(&self) -> bool {
+        self.cut
+    }
+    pub fn unlisted(&self) -> u64 {
+        self.unlisted
+    }
+
+    /// Everything about flows to send.
+    pub fn flow_results(&mut self, now: Time, host: &Host) -> Vec<FlowResult> {
+        let (epoch, sampled, first_message) = (self.epoch, self.interval.is_some(), self.first_message);
+        let since_epoch = |time: Time| time.saturating_sub(epoch).as_ns();
+        let tracks = self.flows.iter_mut().enumerate();
+        tracks
+            .map(|(index, track)| {
+                if let Some(view) = track.id.and_then(|id| host.flow(id)) {
+                    track.acked = view.acked;
+                    track.retransmits = view.retransmits;
+                }
+                let lasted = track.opened.map(|opened| track.ended.unwrap_or(now).saturating_sub(opened));
+                FlowResult {
+                    peer: track.plan.peer,
+                    port: track.plan.entropy_port,
+                    message: first_message.wrapping_add(index as u32),
+                    size_bytes: track.plan.size.map(Bytes::get),
+                    state: match (track.opened, track.ended) {
+                        (None, _) => FlowState::NotStarted,
+                        (Some(_), None) => FlowState::Unfinished,
+                        (Some(_), Some(_)) => FlowState::Finished,
+                    },
+                    planned_ns: track.plan.start.as_ns(),
+                    start_ns: track.opened.map(since_epoch),
+                    fct_ns: track.ended.and(lasted).map(Time::as_ns),
+                    acked_bytes: track.acked.get(),
+                    retransmits: track.retransmits,
+                    goodput_bps: lasted.map(|lasted| rate_of(track.acked, lasted)),
+                    rtt: track.rtts.result(),
+                    data_paths: track.data_paths.result(),
+                    ack_paths: track.ack_paths.result(),
+                    concurrency: track.concurrency.result(),
+                    series: sampled.then(|| std::mem::take(&mut track.series)),
+                }
+            })
+            .collect()
+    }
+
+    /// Everything about messages that came in.
+    pub fn received_results(&self) -> Vec<ReceivedResult> {
+        let since_epoch = |time: Time| time.saturating_sub(self.epoch).as_ns();
+        let arrivals = self.received.iter();
+        arrivals
+            .map(|(&(peer, message), arrival)| ReceivedResult {
+                peer,
+                message,
+                port: arrival.port,
+                bytes: arrival.bytes,
+                complete: arrival.complete,
+                first_ns: since_epoch(arrival.first),
+                last_ns: since_epoch(arrival.last),
+                paths: arrival.paths.result(),
+            })
+            .collect()
+    }
+}
+
+fn rate_of(bytes: Bytes, time: Time) -> u64 {
+    if time == Time::ZERO {
+        return 0;
+    }
+    Bandwidth::from_bps_f64(bytes.as_f64() * 8.0 / time.as_secs_f64()).as_bps()
+}

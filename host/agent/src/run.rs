@@ -1,0 +1,356 @@
+use super::counters::{lateness, taken, transport};
+use super::netlink::Netlink;
+use super::nic::{Nic, Sent};
+use super::policy::{self, Desk, PolicyOrders};
+use super::recorder::Recorder;
+use super::results::{AgentResults, Ended, StartResult};
+use super::shield::Shield;
+use super::waiter::Waiter;
+use super::{AgentConfig, AgentError, Clock};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_host::wire::{ETHERNET_LEN, FrameView, MacAddr};
+use weir_host::{FlowSpec, Host, Transmit};
+use weir_units::Time;
+
+/// Frames received, or sent, before the loop looks at the other side.
+const BATCH: usize = 64;
+/// The loop looks at the stop flag at least this often.
+const NAP: Time = Time::from_ms(50);
+/// Peers whose MAC address is learned from what they send.
+const MAX_PEERS: usize = 4_096;
+/// Where the destination address lies in a frame.
+const DESTINATION_AT: usize = ETHERNET_LEN + 16;
+/// The loop may be late by this part of a base round trip and still make up for it.
+const LATE_SHARE: u64 = 4;
+
+/// A host on a raw socket, ready to run.
+pub struct Agent {
+    config: AgentConfig,
+    clock: Clock,
+    epoch: Time,
+    host: Host,
+    nic: Nic,
+    waiter: Waiter,
+    recorder: Recorder,
+    /// Indices of flows not yet opened, by start, the next one last.
+    to_open: Vec<usize>,
+    /// Times and indices of stops to come, the next one last.
+    to_stop: Vec<(Time, usize)>,
+    next_hops: Vec<MacAddr>,
+    /// Where answers to a peer go.
+    answers: BTreeMap<Ipv4Addr, MacAddr>,
+    /// The latest time the host was told.
+    last: Time,
+    /// How late the loop may be and still make up for it.
+    slack: Time,
+    /// The host may have something to send.
+    eager: bool,
+    /// When the last flow was seen to be finished.
+    all_finished: Option<Time>,
+    ended: Option<Ended>,
+    desk: Option<Desk>,
+    _shield: Shield,
+}
+
+impl Agent {
+    /// Opens everything an agent needs; refuses what cannot be.
+    pub fn new(mut config: AgentConfig) -> Result<Agent, AgentError> {
+        config.host.addr = config.interface.addr;
+        config.host.mac = config.interface.mac;
+        config.check()?;
+        let clock = Clock::start();
+        if let Some(policy) = &mut config.host.policy {
+            // The host's time begins now, and stamps go on from those of earlier runs.
+            (policy.start, policy.epoch_ns) = (clock.now(), clock.wall_ns(Time::ZERO));
+        }
+        let host = Host::new(config.host.clone())?;
+        let next_hops = config.flows.iter().map(|flow| match flow.peer_mac {
+            Some(mac) => Ok(mac),
+            None => config.interface.next_hop(flow.peer),
+        });
+        let next_hops = next_hops.collect::<Result<Vec<_>, _>>()?;
+        let shield = Shield::hold(config.interface.addr, &config.ports())?;
+        let slack = Time::from_ps(config.host.base_rtt.as_ps() / LATE_SHARE);
+        let nic = Nic::open(&config.interface, config.host.nic_rate, slack)?;
+        let epoch = clock.resolve(config.start)?;
+        let echoes_path = !config.host.scheme.needs().grant;
+        let recorder = Recorder::new(&config.flows, config.first_message, epoch, config.sample, echoes_path);
+        let at = |time: Time| epoch.saturating_add(time);
+        let mut to_open: Vec<usize> = (0..config.flows.len()).collect();
+        to_open.sort_by_key(|&index| std::cmp::Reverse((config.flows[index].start, index)));
+        let stops = config.flows.iter().enumerate();
+        let mut to_stop: Vec<_> = stops.filter_map(|(index, flow)| Some((at(flow.stop?), index))).collect();
+        to_stop.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(Agent {
+            waiter: Waiter::new(config.spin),
+            answers: config.interface.neighbours().clone(),
+            config,
+            clock,
+            epoch,
+            host,
+            nic,
+            recorder,
+            to_open,
+            to_stop,
+            next_hops,
+            last: Time::ZERO,
+            slack,
+            eager: false,
+            all_finished: None,
+            ended: None,
+            desk: None,
+            _shield: shield,
+        })
+    }
+
+    /// Takes what an earlier run has kept of policies, and from now on answers what is asked about them.
+    pub fn with_policy(mut self, orders: PolicyOrders) -> Result<Agent, AgentError> {
+        let now = self.clock.now();
+        self.desk = Some(Desk::open(orders, now, &mut self.host)?);
+        Ok(self)
+    }
+
+    /// Runs until the run ends or `stop` is set. Whatever happens, there are results.
+    pub fn run(mut self, stop: &AtomicBool) -> AgentResults {
+        while self.ended.is_none() {
+            let now = self.clock.now();
+            self.recorder.sample(now, &self.host);
+            self.open_and_stop(now);
+            self.serve(now);
+            let sent = self.transmit();
+            let received = self.receive();
+            while let Some(event) = self.host.poll_event() {
+                self.recorder.event(&event);
+            }
+            if self.nic.take_trouble() && !self.interface_exists() {
+                self.gone();
+            }
+            self.ended = self.ended.or_else(|| self.is_over(now, stop));
+            if !sent && !received && self.ended.is_none() {
+                self.wait();
+            }
+        }
+        self.results()
+    }
+
+    fn serve(&mut self, now: Time) {
+        let time = self.tell(now);
+        if let Some(desk) = &mut self.desk {
+            self.eager |= desk.serve(time, &mut self.host);
+        }
+    }
+
+    fn is_over(&mut self, now: Time, stop: &AtomicBool) -> Option<Ended> {
+        let until = self.config.until;
+        if stop.load(Ordering::Relaxed) {
+            return Some(Ended::Interrupted);
+        }
+        if until.deadline.is_some_and(|deadline| now >= self.epoch.saturating_add(deadline)) {
+            return Some(Ended::Deadline);
+        }
+        if until.flows_finished && self.recorder.all_finished() {
+            // Late copies of the last ACKs still find the shield.
+            let done = *self.all_finished.get_or_insert(now);
+            return (now >= done.saturating_add(self.config.host.base_rtt)).then_some(Ended::Finished);
+        }
+        None
+    }
+
+    /// The host is never told an earlier time than before.
+    fn tell(&mut self, time: Time) -> Time {
+        self.last = self.last.max(time);
+        self.last
+    }
+
+    fn next_open(&self) -> Option<Time> {
+        self.to_open.last().map(|&index| self.epoch.saturating_add(self.config.flows[index].start))
+    }
+
+    fn open_and_stop(&mut self, now: Time) {
+        while self.next_open().is_some_and(|at| at <= now) {
+            let Some(index) = self.to_open.pop() else { break };
+            let flow = self.config.flows[index];
+            let spec = FlowSpec {
+                peer: flow.peer,
+                peer_mac: self.next_hops[index],
+                entropy_port: flow.entropy_port,
+                size: flow.size,
+                message: self.config.first_message.wrapping_add(index as u32),
+            };
+            let time = self.tell(now);
+            if let Ok(id) = self.host.open(time, spec) {
+                self.recorder.opened(index, id, time);
+            }
+            self.eager = true;
+        }
+        while let Some(&(_, index)) = self.to_stop.last().filter(|(at, _)| *at <= now) {
+            self.to_stop.pop();
+            if let Some(id) = self.recorder.running(index) {
+                let time = self.tell(now);
+                self.host.stop(time, id);
+                self.eager = true;
+            }
+        }
+    }
+
+    /// Sends what may be sent, at most a batch. True if anything was.
+    ///
+    /// A loop that is woken late by some microseconds for each packet would send at a lower rate
+    /// than the host decided, so the host is told the time at which it wanted to be woken, as long
+    /// as that is not over for more than `slack`.
+    fn transmit(&mut self) -> bool {
+        for sent in 0..BATCH {
+            let now = self.clock.now();
+            let earliest = now.saturating_sub(self.slack);
+            if let Some(due) = self.host.next_wakeup().filter(|&due| due <= now) {
+                let time = self.tell(due.max(earliest));
+                self.host.wakeup(time);
+                self.eager = true;
+            }
+            if self.nic.free_at() > now {
+                return sent > 0;
+            }
+            if self.nic.has_pending() {
+                match self.nic.flush(now) {
+                    Sent::Done => {}
+                    Sent::Later => return sent > 0,
+                    Sent::Gone => return self.gone(),
+                }
+            }
+            if !self.eager {
+                return sent > 0;
+            }
+            let time = self.tell(self.nic.free_at().max(earliest));
+            let (head_len, payload) = match self.host.transmit(time, 0, self.nic.head()) {
+                Transmit::Frame { head_len, payload, flow, .. } => {
+                    if flow.is_none() {
+                        self.address_answer();
+                    }
+                    (head_len, payload)
+                }
+                Transmit::Policy { .. } => (self.nic.put(self.host.policy_frame()), 0),
+                Transmit::Nothing => {
+                    self.eager = false;
+                    return sent > 0;
+                }
+            };
+            match self.nic.send(now, head_len, payload) {
+                Sent::Done => {}
+                Sent::Later => return true,
+                Sent::Gone => return self.gone(),
+            }
+        }
+        true
+    }
+
+    /// True as well if the kernel does not say.
+    fn interface_exists(&self) -> bool {
+        let index = self.config.interface.index;
+        !matches!(Netlink::open().and_then(|netlink| netlink.link(index)), Ok(None))
+    }
+
+    fn gone(&mut self) -> bool {
+        self.ended = Some(Ended::InterfaceGone);
+        false
+    }
+
+    /// An answer goes to the neighbour it is for, or back to where the question came from.
+    fn address_answer(&mut self) {
+        let head = self.nic.head();
+        let Some(&destination) = head.get(DESTINATION_AT..).and_then(|rest| rest.first_chunk::<4>()) else {
+            return;
+        };
+        if let Some(mac) = self.answers.get(&Ipv4Addr::from(destination)) {
+            head[..mac.len()].copy_from_slice(mac);
+        }
+    }
+
+    /// Takes what came in, at most a batch. True if anything did.
+    fn receive(&mut self) -> bool {
+        for received in 0..BATCH {
+            let now = self.clock.now();
+            self.last = self.last.max(now);
+            let Agent { nic, host, recorder, answers, .. } = self;
+            let any = nic.receive(|frame| {
+                let (frames, payload) = taken(host.stats());
+                host.receive(now, frame, 0);
+                let (frames_now, payload_now) = taken(host.stats());
+                if frames_now > frames
+                    && let Ok(frame) = FrameView::new(frame, 0)
+                {
+                    recorder.took(now, &frame, payload_now - payload);
+                    learn(answers, &frame);
+                }
+            });
+            if !any {
+                return received > 0;
+            }
+            self.eager = true;
+        }
+        true
+    }
+
+    fn wait(&mut self) {
+        let now = self.clock.now();
+        // What the loop should be on time for, and what may be a little late.
+        let nic = (self.eager || self.nic.has_pending()).then(|| self.nic.free_at());
+        let nic = nic.filter(|_| !self.nic.is_full());
+        let precise = [self.host.next_wakeup(), nic, self.next_open()];
+        let precise = precise.into_iter().flatten().min();
+        let stop = self.to_stop.last().map(|&(at, _)| at);
+        let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
+        let linger = self.all_finished.map(|done| done.saturating_add(self.config.host.base_rtt));
+        let relaxed = [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(NAP))];
+        let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);
+        let due = precise.map_or(relaxed, |precise| precise.min(relaxed));
+        if due > now {
+            let is_precise = precise.is_some_and(|precise| precise <= relaxed);
+            self.waiter.wait(&self.clock, self.nic.fd(), due, is_precise, self.nic.is_full());
+        }
+    }
+
+    fn results(mut self) -> AgentResults {
+        let now = self.clock.now();
+        if let Some(desk) = self.desk.take() {
+            desk.close(now, &self.host);
+        }
+        let host = &self.config.host;
+        let scheme = &host.scheme;
+        let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
+        AgentResults {
+            iface: self.config.interface.name.clone(),
+            addr: host.addr,
+            scheme: scheme.name().to_owned(),
+            parameters: parameters.collect(),
+            rate_bps: host.nic_rate.as_bps(),
+            mtu_bytes: host.mtu.get(),
+            base_rtt_ns: host.base_rtt.as_ns(),
+            start: StartResult {
+                monotonic_ns: self.clock.monotonic_ns(self.epoch),
+                wall_ns: self.clock.wall_ns(self.epoch),
+            },
+            ran_ns: now.saturating_sub(self.epoch).as_ns(),
+            ended: self.ended.unwrap_or(Ended::Interrupted),
+            flows: self.recorder.flow_results(now, &self.host),
+            received: self.recorder.received_results(),
+            received_unlisted: self.recorder.unlisted(),
+            transport: transport(self.host.stats()).into_iter().map(|(name, n)| (name.into(), n)).collect(),
+            drops: self.host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
+            nic: self.nic.counters().clone(),
+            lateness: lateness(self.waiter.lateness()),
+            sample_ns: self.config.sample.map(Time::as_ns),
+            series_cut: self.recorder.series_cut(),
+            policy: policy::report(now, &self.host, false),
+        }
+    }
+}
+
+/// Remembers where a peer's frames come from, unless the kernel told already.
+fn learn(answers: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
+    let peer = frame.ip.source();
+    if !answers.contains_key(&peer) && answers.len() < MAX_PEERS {
+        answers.insert(peer, frame.ethernet.source());
+    }
+}

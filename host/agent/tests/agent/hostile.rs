@@ -1,0 +1,124 @@
+//! Agents among peers that send what they should not.
+
+use crate::harness::Test;
+use crate::netns::{ADDRS, Net};
+use crate::probe::{ping, raw};
+use crate::{ends_with_flows, flow, start};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use weir_agent::results::{Ended, FlowState};
+use weir_host::wire::{Ecn, FrameRepr, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
+use weir_units::Bytes;
+
+pub const TESTS: &[Test] = &[
+    ("garbage_at_line_rate", garbage_at_line_rate),
+    ("forged_feedback_hurts_no_other_flow", forged_feedback_hurts_no_other_flow),
+];
+
+/// Forged or broken frames that an attacker on side 1 sends to side 0.
+const ATTACK: Duration = Duration::from_millis(800);
+
+/// An ACK as side 1 would send it.
+fn ack(message: u32, port: u16) -> FrameRepr {
+    FrameRepr {
+        source_mac: [2, 0, 10, 99, 0, 2],
+        destination_mac: [2, 0, 10, 99, 0, 1],
+        source: ADDRS[1],
+        destination: ADDRS[0],
+        ecn: Ecn::NotEct,
+        entropy_port: port,
+        weir: WeirRepr { concurrency: u16::MAX, path_id: 0xabc, message, ..WeirRepr::of(Kind::Ack) },
+        payload_len: 0,
+    }
+}
+
+fn emit(repr: &FrameRepr, records: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; MAX_HEAD];
+    let length = repr.emit(records, &mut frame).expect("it fits");
+    frame.truncate(length);
+    frame.resize(length + repr.payload_len as usize, 0);
+    frame
+}
+
+fn garbage_at_line_rate() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(2_000_000)), 50_000)], ends_with_flows);
+    let attack = net.spawn(1, || {
+        let (mut out, _in) = raw();
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let whole = emit(&ack(1_000, 50_000), &[0x55; 16]);
+        let (until, mut sent) = (Instant::now() + ATTACK, 0_u64);
+        while Instant::now() < until {
+            let mut frame = whole.clone();
+            // Anything from the IPv4 header on may be wrong, the length too; the ports stay, so that
+            // the agent's filter lets it in. Feedback that is right by chance is not what is tested.
+            for _ in 0..rng.random_range(1..6) {
+                let at = rng.random_range(38..frame.len());
+                frame[at] = rng.random();
+            }
+            frame[42] = frame[42].max(0x20); // the version is not 1
+            frame.truncate(rng.random_range(42..=frame.len()));
+            sent += u64::from(out.send_to(&frame, None).is_some_and(|done| done.is_ok()));
+        }
+        sent
+    });
+    assert!(ping(&net, 0));
+    let garbage = attack.join().expect("the attacker does not panic");
+    let results = sender.wait();
+    receiver.stop();
+    assert_eq!(results.ended, Ended::Finished, "{:?}", results.drops);
+    let dropped: u64 = results.drops.values().sum();
+    assert!(garbage > 1_000 && dropped > 500, "{garbage} sent, {:?}", results.drops);
+    assert!(results.drops.contains_key("bad_version"), "{:?}", results.drops);
+}
+
+fn forged_feedback_hurts_no_other_flow() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let flows =
+        vec![flow(0, Some(Bytes::new(1_000_000)), 50_000), flow(0, Some(Bytes::new(1_000_000)), 50_001)];
+    let sender = start(&net, 0, flows, |config| {
+        ends_with_flows(config);
+        config.first_message = 7;
+    });
+    let attack = net.spawn(1, || {
+        let (mut out, _in) = raw();
+        let mut rng = Pcg64Mcg::seed_from_u64(4);
+        let until = Instant::now() + ATTACK;
+        while Instant::now() < until {
+            // Flow 7 is the victim: N = 65535, acknowledges anything, telemetry that cannot be.
+            let mut forged = ack(7, 50_000);
+            forged.weir.seq = rng.random();
+            forged.weir.stamp = rng.random();
+            let record = IntRecord {
+                rate: RateCode::from_bits(rng.random()),
+                timestamp: rng.random::<u32>() >> 8,
+                tx_units: rng.random::<u32>() >> 12,
+                queue_units: u16::MAX,
+            };
+            let records: Vec<u8> = (0..3).flat_map(|_| record.pack().to_be_bytes()).collect();
+            let _ = out.send_to(&emit(&forged, &records), None);
+            // From somebody who is not the peer, and for a flow that is not there.
+            let mut stranger = ack(8, 50_001);
+            stranger.source = [10, 99, 0, 3].into();
+            let _ = out.send_to(&emit(&stranger, &[]), None);
+            let _ = out.send_to(&emit(&ack(99, 50_001), &[]), None);
+            sleep(Duration::from_micros(200));
+        }
+    });
+    attack.join().expect("the attacker does not panic");
+    let results = sender.wait();
+    receiver.stop();
+    for reason in ["ack_beyond_sent", "wrong_peer"] {
+        assert!(results.drops.contains_key(reason), "{reason}: {:?}", results.drops);
+    }
+    let other = &results.flows[1];
+    assert_eq!(other.state, FlowState::Finished, "{:?}", results.drops);
+    // Alone it takes 84 ms at 100 Mbit/s, with the victim 170.
+    assert!(other.fct_ns.unwrap() < 1_500_000_000, "{:?}", other.fct_ns);
+    // HPCC's receiver reports no N, and the forged one did not reach this flow.
+    assert_eq!(other.concurrency.unwrap().max, 0);
+}

@@ -1,0 +1,99 @@
+//! Agents on real interfaces: two network namespaces and a veth pair. Needs root.
+
+mod hostile;
+mod netns;
+mod probe;
+mod transfers;
+
+use netns::{ADDRS, IFACE, Net};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use weir_agent::results::AgentResults;
+use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Interface, SPIN, StartAt, Until};
+use weir_host::HostConfig;
+use weir_host::schemes::Registry;
+use weir_testkit::harness;
+use weir_units::{Bandwidth, Bytes, Time};
+
+fn main() -> ExitCode {
+    let missing = (!rustix::process::geteuid().is_root()).then(|| "needs root".to_owned());
+    let tests = [transfers::TESTS, hostile::TESTS].concat();
+    harness::run(&tests, missing)
+}
+
+/// An agent's configuration on one side: 100 Mbit/s, 2 ms, HPCC, and ends after ten seconds.
+pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentError> {
+    let interface = Interface::find(IFACE, None)?;
+    let scheme = Registry::builtin().get("hpcc").expect("there is hpcc");
+    let mut host = HostConfig::new(ADDRS[side], Bandwidth::from_mbps(100), Time::from_ms(2), scheme);
+    host.mtu = interface.max_frame;
+    Ok(AgentConfig {
+        interface,
+        host,
+        flows,
+        start: StartAt::Now,
+        until: Until { flows_finished: false, deadline: Some(Time::from_secs(10)) },
+        sample: Some(Time::from_ms(10)),
+        spin: SPIN,
+        first_message: 1_000 * (side as u32 + 1),
+    })
+}
+
+/// A flow to the other side.
+pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
+    FlowPlan {
+        peer: ADDRS[1 - from],
+        peer_mac: None,
+        entropy_port: port,
+        start: Time::ZERO,
+        stop: None,
+        size,
+    }
+}
+
+/// An agent on a thread of its own, ready when this returns.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<AgentResults>,
+}
+
+/// Starts an agent on one side; `change` changes its configuration.
+pub fn start(
+    net: &Net,
+    side: usize,
+    flows: Vec<FlowPlan>,
+    change: impl FnOnce(&mut AgentConfig) + Send + 'static,
+) -> Running {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (ready, up) = mpsc::channel();
+    let flag = Arc::clone(&stop);
+    let thread = net.spawn(side, move || {
+        let mut config = config(side, flows).expect("the interface is there");
+        change(&mut config);
+        let agent = Agent::new(config).unwrap_or_else(|error| panic!("{error}"));
+        ready.send(()).expect("the test waits");
+        agent.run(&flag)
+    });
+    up.recv().expect("the agent starts");
+    Running { stop, thread }
+}
+
+impl Running {
+    /// Interrupts it.
+    pub fn stop(self) -> AgentResults {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wait()
+    }
+    /// Waits until it ends.
+    pub fn wait(self) -> AgentResults {
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Ends with its flows, or after ten seconds.
+pub fn ends_with_flows(config: &mut AgentConfig) {
+    config.until.flows_finished = true;
+}

@@ -1,0 +1,256 @@
+//! Agents that do what they should.
+
+use crate::harness::Test;
+use crate::netns::{ADDRS, IFACE, Net};
+use crate::probe::{Watch, ping, raw};
+use crate::{config, ends_with_flows, flow, start};
+use std::thread::sleep;
+use std::time::Duration;
+use weir_agent::results::{Ended, FlowState};
+use weir_agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, WeirRepr};
+use weir_units::{Bandwidth, Bytes, Time};
+
+pub const TESTS: &[Test] = &[
+    ("one_megabyte_arrives", one_megabyte_arrives),
+    ("many_flows_both_ways_and_the_kernel_beside", many_flows_both_ways_and_the_kernel_beside),
+    ("without_an_agent_the_kernel_refuses", without_an_agent_the_kernel_refuses),
+    ("pacing_keeps_the_rate", pacing_keeps_the_rate),
+    ("losses_in_a_small_queue_are_repaired", losses_in_a_small_queue_are_repaired),
+    ("a_link_that_goes_down_and_up", a_link_that_goes_down_and_up),
+    ("an_interface_that_disappears", an_interface_that_disappears),
+    ("start_and_stop_at_planned_times", start_and_stop_at_planned_times),
+    ("an_interrupt_keeps_results", an_interrupt_keeps_results),
+    ("what_cannot_be_is_refused", what_cannot_be_is_refused),
+];
+
+const MEGABYTE: Bytes = Bytes::new(1_000_000);
+
+fn one_megabyte_arrives() {
+    let net = Net::new();
+    let watch = Watch::start(&net, 0);
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sent = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows).wait();
+    let received = receiver.stop();
+    let (frames, unreachable) = watch.stop();
+
+    assert_eq!(sent.ended, Ended::Finished);
+    let flow = &sent.flows[0];
+    assert_eq!((flow.state, flow.acked_bytes), (FlowState::Finished, MEGABYTE.get()));
+    // 1 MB at 100 Mbit/s of frames takes 84 ms; the goodput is below the rate.
+    let fct = flow.fct_ns.unwrap();
+    assert!(fct > 80_000_000, "{fct}");
+    assert!(flow.goodput_bps.unwrap() < 100_000_000, "{flow:?}");
+    let rtt = flow.rtt.unwrap();
+    assert!(rtt.count > 100 && rtt.min_ns <= rtt.p50_ns && rtt.p50_ns <= rtt.max_ns, "{rtt:?}");
+    assert_eq!(flow.ack_paths.len(), 1, "no switch, path 0");
+    assert_eq!(flow.ack_paths[0].path_id, 0);
+    assert_eq!(flow.data_paths, flow.ack_paths);
+    let series = flow.series.as_ref().unwrap();
+    let carried: u64 = series.goodput_bps.iter().map(|bps| bps / 800).sum(); // 10 ms of bits, in bytes
+    assert!(carried <= MEGABYTE.get() && carried > MEGABYTE.get() * 8 / 10, "{carried}");
+
+    assert_eq!(received.ended, Ended::Interrupted);
+    assert_eq!(received.received.len(), 1);
+    let message = &received.received[0];
+    assert_eq!((message.peer, message.bytes, message.complete), (ADDRS[0], MEGABYTE.get(), true));
+    assert_eq!((message.message, message.port), (flow.message, 50_000));
+
+    assert!(frames > 1_000, "the watch saw {frames} frames");
+    assert_eq!(unreachable, 0);
+    for side in 0..2 {
+        assert_eq!(net.snmp(side, "Icmp", "OutDestUnreachs"), 0, "side {side}");
+    }
+}
+
+fn many_flows_both_ways_and_the_kernel_beside() {
+    const FLOWS: u16 = 100;
+    const SIZE: Bytes = Bytes::new(30_000);
+    let net = Net::new();
+    let flows = |from| (0..FLOWS).map(|i| flow(from, Some(SIZE), 50_000 + i)).collect();
+    // Both are there before either sends: what comes before an agent, the kernel refuses.
+    let later = |config: &mut AgentConfig| config.start = StartAt::In(Time::from_ms(500));
+    let a = start(&net, 0, flows(0), later);
+    let b = start(&net, 1, flows(1), later);
+    assert!(ping(&net, 0) && ping(&net, 1), "the kernel answers beside two agents");
+    sleep(Duration::from_secs(4));
+    assert!(ping(&net, 0));
+    for (results, peer) in [(a.stop(), ADDRS[1]), (b.stop(), ADDRS[0])] {
+        let finished = results.flows.iter().filter(|flow| flow.state == FlowState::Finished).count();
+        assert_eq!(finished, usize::from(FLOWS), "{:?}", results.transport);
+        assert_eq!(results.received.len(), usize::from(FLOWS));
+        for message in &results.received {
+            assert_eq!((message.peer, message.bytes, message.complete), (peer, SIZE.get(), true));
+        }
+    }
+    for side in 0..2 {
+        assert_eq!(net.snmp(side, "Icmp", "OutDestUnreachs"), 0);
+    }
+}
+
+/// What the shield is for: the counters of the other tests can fail.
+fn without_an_agent_the_kernel_refuses() {
+    let net = Net::new();
+    let watch = Watch::start(&net, 0);
+    net.on(0, || {
+        let (mut sender, _receiver) = raw();
+        let frame = data(8);
+        sender.send_to(&frame, None).expect("pnet sends").expect("the link is up");
+    });
+    sleep(Duration::from_millis(100));
+    assert_eq!(watch.stop().1, 1);
+    assert_eq!(net.snmp(1, "Icmp", "OutDestUnreachs"), 1);
+}
+
+/// A DATA frame from side 0 to side 1.
+fn data(payload_len: u32) -> Vec<u8> {
+    let repr = FrameRepr {
+        source_mac: [2, 0, 10, 99, 0, 1],
+        destination_mac: [2, 0, 10, 99, 0, 2],
+        source: ADDRS[0],
+        destination: ADDRS[1],
+        ecn: Ecn::NotEct,
+        entropy_port: 50_000,
+        weir: WeirRepr { flags: Flags::START, message: 1, ..WeirRepr::of(Kind::Data) },
+        payload_len,
+    };
+    let mut frame = vec![0; MAX_HEAD];
+    let head = repr.emit(&[], &mut frame).expect("it fits");
+    frame.resize(head, 0);
+    frame.resize(head + payload_len as usize, 0);
+    frame
+}
+
+fn pacing_keeps_the_rate() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let slow = |config: &mut AgentConfig| {
+        ends_with_flows(config);
+        config.host.nic_rate = Bandwidth::from_mbps(10);
+        config.host.base_rtt = Time::from_ms(5);
+    };
+    let sent = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], slow).wait();
+    receiver.stop();
+    assert_eq!(sent.ended, Ended::Finished);
+    let seconds = sent.flows[0].fct_ns.unwrap() as f64 / 1e9;
+    let rate = sent.nic.bytes_sent as f64 * 8.0 / seconds;
+    assert!((9.0e6..10.1e6).contains(&rate), "{rate} bit/s on a NIC of 10 Mbit/s");
+}
+
+fn losses_in_a_small_queue_are_repaired() {
+    let net = Net::new();
+    net.tc(1, &["qdisc", "add", "dev", "lo", "root", "pfifo"]); // the veth's own queue is not touched yet
+    net.tc(
+        0,
+        &["qdisc", "add", "dev", IFACE, "root", "tbf", "rate", "10mbit", "burst", "4kb", "limit", "8kb"],
+    );
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sent = start(&net, 0, vec![flow(0, Some(Bytes::new(200_000)), 50_000)], ends_with_flows).wait();
+    let received = receiver.stop();
+    assert_eq!(sent.ended, Ended::Finished, "{:?} {:?}", sent.transport, sent.nic);
+    assert!(sent.nic.queue_drops > 0 && sent.flows[0].retransmits > 0, "{:?}", sent.nic);
+    assert_eq!(received.received[0].bytes, 200_000);
+    assert!(received.received[0].complete);
+}
+
+fn a_link_that_goes_down_and_up() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(5_000_000)), 50_000)], ends_with_flows);
+    sleep(Duration::from_millis(150));
+    net.ip(0, &["link", "set", IFACE, "down"]);
+    sleep(Duration::from_millis(200));
+    net.ip(0, &["link", "set", IFACE, "up"]);
+    let sent = sender.wait();
+    let received = receiver.stop();
+    assert_eq!(sent.ended, Ended::Finished, "{:?}", sent.transport);
+    assert!(sent.nic.down > 0, "{:?}", sent.nic);
+    assert!(received.received[0].complete);
+    assert_eq!(received.received[0].bytes, 5_000_000);
+}
+
+fn an_interface_that_disappears() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, None, 50_000)], |_| ());
+    sleep(Duration::from_millis(100));
+    net.ip(0, &["link", "del", IFACE]); // takes the other end along
+    let (sent, received) = (sender.wait(), receiver.wait());
+    for results in [&sent, &received] {
+        assert_eq!(results.ended, Ended::InterfaceGone);
+        assert!(results.ran_ns < 5_000_000_000, "{}", results.ran_ns);
+    }
+    assert_eq!(sent.flows[0].state, FlowState::Unfinished);
+    assert!(sent.flows[0].acked_bytes > 0);
+}
+
+fn start_and_stop_at_planned_times() {
+    let net = Net::new();
+    let later = |config: &mut AgentConfig| {
+        ends_with_flows(config);
+        config.start = StartAt::In(Time::from_ms(200));
+    };
+    let receiver = start(&net, 1, vec![], |_| ());
+    let mut early = flow(0, None, 50_000);
+    early.stop = Some(Time::from_ms(300));
+    let mut late = flow(0, Some(Bytes::new(20_000)), 50_001);
+    late.start = Time::from_ms(100);
+    let sent = start(&net, 0, vec![late, early], later).wait();
+    receiver.stop();
+    assert_eq!(sent.ended, Ended::Finished);
+    let [late, early] = &sent.flows[..] else { panic!("two flows") };
+    assert_eq!((late.planned_ns, early.planned_ns), (100_000_000, 0));
+    // The loop is on time to within what a loaded machine may delay a thread.
+    let on_time =
+        |at: Option<u64>, planned: u64| at.is_some_and(|at| (planned..planned + 50_000_000).contains(&at));
+    assert!(on_time(late.start_ns, 100_000_000) && on_time(early.start_ns, 0), "{late:?}");
+    // It sent until its stop, whenever it had started.
+    let end = early.start_ns.unwrap() + early.fct_ns.unwrap();
+    assert!(end >= 300_000_000, "{end}");
+    assert_eq!(late.series.as_ref().unwrap().first, 10);
+}
+
+fn an_interrupt_keeps_results() {
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, None, 50_000)], |_| ());
+    sleep(Duration::from_millis(100));
+    let sent = sender.stop();
+    receiver.stop();
+    assert_eq!((sent.ended, sent.flows[0].state), (Ended::Interrupted, FlowState::Unfinished));
+    assert!(sent.flows[0].acked_bytes > 0 && sent.ran_ns < 5_000_000_000);
+}
+
+fn what_cannot_be_is_refused() {
+    let net = Net::new();
+    let running = start(&net, 0, vec![], |_| ());
+    net.on(0, || {
+        let said = |error: Option<AgentError>| error.expect("it is refused").to_string();
+        let none = said(Interface::find("eth7", None).err());
+        assert_eq!(none, "there is no interface \"eth7\" here, there are lo, eth0");
+        let refuse = |flows, change: fn(&mut AgentConfig)| {
+            let mut config = config(0, flows).unwrap();
+            change(&mut config);
+            said(Agent::new(config).err())
+        };
+        let mut far = flow(0, Some(MEGABYTE), 50_000);
+        far.peer = [10, 99, 0, 77].into();
+        assert!(
+            refuse(vec![far], |_| ()).starts_with("the kernel has no neighbour entry for 10.99.0.77 on eth0")
+        );
+        let mut own = flow(0, Some(MEGABYTE), 50_000);
+        own.peer = ADDRS[0];
+        assert!(refuse(vec![own], |_| ()).contains("own address"));
+        let endless = refuse(vec![flow(0, None, 50_000)], |config| {
+            (config.until.flows_finished, config.until.deadline) = (true, None);
+        });
+        assert!(endless.contains("neither size nor stop"), "{endless}");
+        assert!(refuse(vec![flow(0, Some(MEGABYTE), 22_341)], |_| ()).contains("entropy port"));
+        assert!(refuse(vec![], |config| config.host.mtu = Bytes::new(1_518)).contains("mtu 1504"));
+        assert!(refuse(vec![], |_| ()).starts_with("UDP port 22341 of 10.99.0.1 is in use"));
+    });
+    net.ip(1, &["link", "set", IFACE, "down"]);
+    let down = net.on(1, || Interface::find(IFACE, None).expect_err("it is down").to_string());
+    assert_eq!(down, "eth0 is down, bring it up with `ip link set eth0 up`");
+    running.stop();
+}

@@ -1,0 +1,57 @@
+//! Why a host does not run a policy.
+
+use std::fmt;
+
+/// Why a host holds a policy, and passes it on, but does not run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyRefusal {
+    /// This build has no such scheme, or the scheme no such parameter or value.
+    Unknown,
+    /// The scheme works with switches that run something else.
+    SwitchProgram,
+    /// Ports of switches would have to compute something else.
+    SwitchTables,
+    /// Switches are not set to mark.
+    NoMarks,
+    /// Its messages are carried by the other transport.
+    Transport,
+    /// The host cannot be made like this.
+    Config,
+}
+
+impl PolicyRefusal {
+    /// All of them.
+    pub const ALL: &[PolicyRefusal] = &[
+        PolicyRefusal::Unknown,
+        PolicyRefusal::SwitchProgram,
+        PolicyRefusal::SwitchTables,
+        PolicyRefusal::NoMarks,
+        PolicyRefusal::Transport,
+        PolicyRefusal::Config,
+    ];
+
+    /// As it stands in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyRefusal::Unknown => "unknown_scheme",
+            PolicyRefusal::SwitchProgram => "switch_program",
+            PolicyRefusal::SwitchTables => "switch_tables",
+            PolicyRefusal::NoMarks => "no_marks",
+            PolicyRefusal::Transport => "transport",
+            PolicyRefusal::Config => "config",
+        }
+    }
+}
+
+impl fmt::Display for PolicyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PolicyRefusal::Unknown => "names a scheme, a parameter or a value that this host does not know",
+            PolicyRefusal::SwitchProgram => "needs another switch program",
+            PolicyRefusal::SwitchTables => "needs other numbers in the switches' tables",
+            PolicyRefusal::NoMarks => "needs marks, which the switches are not set to make",
+            PolicyRefusal::Transport => "needs the other transport",
+            PolicyRefusal::Config => "does not go with this host's configuration",
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What a run tells while it goes, and why it may fail.
+
+use crate::events::MAX_INDEX;
+use crate::results::Part;
+use std::ops::ControlFlow;
+use weir_units::Time;
+
+/// Why a checked experiment cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A program does not load.
+    #[error("{0}")]
+    Artifact(String),
+    /// There are no routes.
+    #[error("topology: {0}")]
+    Routes(String),
+    /// The routes do not fit the program.
+    #[error("plan: {0}")]
+    Plan(String),
+    /// A switch refuses its configuration.
+    #[error("switch {name}: {why}")]
+    Switch {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A host refuses its configuration.
+    #[error("host {name}: {why}")]
+    Host {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The fabric is larger than an event can name.
+    #[error("topology: {0} links and hosts are more than this simulator can name, {MAX_INDEX}")]
+    TooLarge(usize),
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// The scheme that runs.
+    pub scheme: &'a str,
+    /// Which one it is, from 0.
+    pub index: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Virtual time reached.
+    pub now: Time,
+    /// Virtual time to reach.
+    pub end: Time,
+    /// Packet-hops of this scheme so far.
+    pub packet_hops: u64,
+}
+
+/// Who watches a run, and may break it off: what has been simulated until then is still reported.
+pub trait Observer {
+    /// Called every so often.
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
+
+    /// Whether it wants to keep what scheme number `index` has come to by now; asked as often, and at the
+    /// scheme's end.
+    fn keeps(&mut self, _index: usize) -> bool {
+        false
+    }
+
+    /// Keeps it.
+    fn keep(&mut self, _part: Part) {}
+}
+
+/// Watches nothing.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Values that may be written short or long. Hand-written, because serde's untagged enums answer
+//! a mistake with "did not match any variant" where a user needs to know which key is wrong.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::{fmt, marker::PhantomData};
+
+/// `off`, or a map of keys.
+#[derive(Clone, Debug)]
+pub enum OffOr<T> {
+    /// Written `off`.
+    Off,
+    /// Written as a map.
+    On(T),
+}
+
+impl<T> OffOr<T> {
+    /// The keys, unless off.
+    pub fn on(&self) -> Option<&T> {
+        match self {
+            OffOr::Off => None,
+            OffOr::On(value) => Some(value),
+        }
+    }
+
+    /// The keys, to be changed, unless off.
+    pub fn on_mut(&mut self) -> Option<&mut T> {
+        match self {
+            OffOr::Off => None,
+            OffOr::On(value) => Some(value),
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for OffOr<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            OffOr::Off => serializer.serialize_str("off"),
+            OffOr::On(value) => value.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for V<T> {
+            type Value = OffOr<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"off\" or a map of keys")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                match text {
+                    "off" => Ok(OffOr::Off),
+                    other => Err(E::custom(format_args!("\"{other}\" is neither \"off\" nor a map of keys"))),
+                }
+            }
+            fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
+                if on { Err(E::custom("write a map of keys instead of true")) } else { Ok(OffOr::Off) }
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OffOr::On)
+            }
+        }
+        deserializer.deserialize_any(V(PhantomData))
+    }
+}
+
+/// `fncc`, or `{scheme: fncc, label: ..., set: {lhcs: off}}`.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemeMap {
+    scheme: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    set: BTreeMap<String, Scalar>,
+}
+
+/// One scheme to run.
+#[derive(Clone, Debug)]
+pub struct SchemeEntry {
+    /// Name in the registry.
+    pub scheme: String,
+    /// Name in the results; the scheme's name if not given.
+    pub label: String,
+    /// Parameters that differ from their defaults.
+    pub set: BTreeMap<String, String>,
+}
+
+impl Serialize for SchemeEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.set.is_empty() && self.label == self.scheme {
+            return serializer.serialize_str(&self.scheme);
+        }
+        let set = self.set.iter().map(|(k, v)| (k.clone(), Scalar(v.clone()))).collect();
+        SchemeMap { scheme: self.scheme.clone(), label: Some(self.label.clone()), set }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SchemeEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = SchemeEntry;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a scheme name or a map like {scheme: fncc, label: no-lhcs, set: {lhcs: off}}")
+            }
+            fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+                Ok(SchemeEntry { scheme: name.to_owned(), label: name.to_owned(), set: BTreeMap::new() })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let map = SchemeMap::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(SchemeEntry {
+                    label: map.label.unwrap_or_else(|| map.scheme.clone()),
+                    scheme: map.scheme,
+                    set: map.set.into_iter().map(|(k, Scalar(v))| (k, v)).collect(),
+                })
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}
+
+/// A parameter's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
+#[derive(Clone, Debug)]
+pub struct Scalar(String);
+
+impl Scalar {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+    /// Another value.
+    pub(crate) fn replace(&mut self, text: String) {
+        self.0 = text;
+    }
+}
+
+impl Serialize for Scalar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl Visitor<'_> for V {
+            type Value = Scalar;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a single value")
+            }
+            fn visit_str<E: Error>(self, v: &str) -> Result<Scalar, E> {
+                Ok(Scalar(v.to_owned()))
+            }
+            fn visit_bool<E: Error>(self, v: bool) -> Result<Scalar, E> {
+                Ok(Scalar(if v { "on" } else { "off" }.to_owned()))
+            }
+            fn visit_u64<E: Error>(self, v: u64) -> Result<Scalar, E> {
+                Ok(Scalar(v.to_string()))
+            }
+            fn visit_i64<E: Error>(self, v: i64) -> Result<Scalar, E> {
+                Ok(Scalar(v.to_string()))
+            }
+            fn visit_f64<E: Error>(self, v: f64) -> Result<Scalar, E> {
+                Ok(Scalar(v.to_string()))
+            }
+        }
+        deserializer.deserialize_any(V)
+    }
+}

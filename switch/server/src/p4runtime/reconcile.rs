@@ -1,0 +1,129 @@
+//! RECONCILE_AND_COMMIT: what a pipeline holds, put into another one.
+
+use super::config::Candidate;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry, DigestEntry,
+    Entity, MeterConfig, MeterEntry, MulticastGroupEntry, PacketReplicationEngineEntry, RegisterEntry,
+    TableEntry, Update, ValueSetEntry,
+};
+use p4runtime::p4info::{Index, Object};
+use std::sync::Arc;
+use weir_switch::control::{Control, ControlError};
+use weir_switch::engine::{Switch, SwitchConfig};
+
+/// All that is in a pipeline beside what its program put there, in an order in which it can be written.
+pub struct State {
+    index: Arc<Index>,
+    updates: Vec<Update>,
+}
+
+impl State {
+    /// What a pipeline holds now.
+    pub fn of(control: &Control, switch: &Switch) -> Result<State, ControlError> {
+        let index = Arc::clone(control.p4info());
+        // What the program begins with is no state.
+        let program = Arc::clone(switch.pipeline().program());
+        let fresh = Switch::new(program, SwitchConfig::new([1]), 0)
+            .map_err(|error| ControlError::new(Code::Internal, error.to_string()))?;
+        let begin = Control::new(Arc::clone(&index), &fresh)?;
+        let mut updates = Vec::new();
+        for (kind, request) in requests() {
+            let request = Entity { entity: Some(request) };
+            let held = control.read(switch, &request)?;
+            let initial = begin.read(&fresh, &request)?;
+            // Cells and default actions are there from the beginning: all cells in the same order, but a table may
+            // have got a default action that it began without.
+            let few = matches!(request.entity, Some(Kind::TableEntry(_)));
+            let changed = |(at, entity): (usize, Entity)| {
+                let unchanged = initial.get(at) == Some(&entity) || few && initial.contains(&entity);
+                match kind {
+                    Type::Modify if unchanged => None,
+                    _ => Some(Update { r#type: kind.into(), entity: Some(entity) }),
+                }
+            };
+            updates
+                .extend(held.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)));
+        }
+        Ok(State { index, updates })
+    }
+
+    /// Writes it all into another pipeline, or says what has no place there.
+    pub fn restore(self, candidate: &mut Candidate) -> Result<(), ControlError> {
+        for update in &self.updates {
+            let kept = self.means_the_same(candidate.control.p4info(), update);
+            let written = kept.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
+            written.map_err(|error| {
+                let message = format!("what the switch holds cannot be kept: {}", error.message);
+                ControlError::new(Code::InvalidArgument, message)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// An id stands for the same thing in both programs. (p4c derives ids from names, but a programmer can choose.)
+    fn means_the_same(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
+        let gone = |what: &str, name: &str| {
+            ControlError::new(
+                Code::InvalidArgument,
+                format!("the new program has another {what} {name}, or none"),
+            )
+        };
+        match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+            Some(Kind::TableEntry(entry)) => {
+                let Some(table) = self.index.tables.id(entry.table_id) else { return Ok(()) };
+                let same = other.tables.id(entry.table_id).is_some_and(|it| {
+                    it.preamble().name == table.preamble().name && it.match_fields == table.match_fields
+                });
+                let permitted =
+                    table.action_refs.iter().filter_map(|action| self.index.actions.id(action.id));
+                let differs = permitted.into_iter().find(|action| {
+                    let there = other.actions.id(action.preamble().id);
+                    there.is_some_and(|it| {
+                        it.preamble().name != action.preamble().name || it.params != action.params
+                    })
+                });
+                match (same, differs) {
+                    (false, _) => Err(gone("table", &table.preamble().name)),
+                    (_, Some(action)) => Err(gone("action", &action.preamble().name)),
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Everything, what others refer to first.
+fn requests() -> [(Type, Kind); 11] {
+    let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
+    let entries = TableEntry {
+        counter_data: Some(CounterData::default()),
+        meter_config: Some(MeterConfig::default()),
+        ..TableEntry::default()
+    };
+    let defaults = TableEntry { is_default_action: true, ..TableEntry::default() };
+    [
+        (Type::Insert, Kind::ActionProfileMember(ActionProfileMember::default())),
+        (Type::Insert, Kind::ActionProfileGroup(ActionProfileGroup::default())),
+        (Type::Insert, Kind::TableEntry(entries)),
+        (Type::Modify, Kind::TableEntry(defaults)),
+        (Type::Modify, Kind::CounterEntry(CounterEntry::default())),
+        (Type::Modify, Kind::MeterEntry(MeterEntry::default())),
+        (Type::Modify, Kind::RegisterEntry(RegisterEntry::default())),
+        (Type::Modify, Kind::ValueSetEntry(ValueSetEntry::default())),
+        (Type::Insert, pre(Pre::MulticastGroupEntry(MulticastGroupEntry::default()))),
+        (Type::Insert, pre(Pre::CloneSessionEntry(CloneSessionEntry::default()))),
+        (Type::Insert, Kind::DigestEntry(DigestEntry::default())),
+    ]
+}
+
+fn is_const(update: &Update) -> bool {
+    match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
+        Some(Kind::TableEntry(entry)) => entry.is_const,
+        _ => false,
+    }
+}

@@ -1,0 +1,204 @@
+//! A listener, its connections, and the end of both.
+
+use super::admission::{Activity, Admission, Limits};
+use super::connection::{PING, accept};
+use super::device::{Device, lock};
+use super::relay;
+use super::service::Service;
+use super::tls::TlsConfig;
+use p4runtime::server::p4_runtime_server::P4RuntimeServer;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tonic::service::interceptor::InterceptedService;
+use tonic::{Request, Status};
+use weir_switch::driver::{DataplaneError, DataplaneHandle};
+
+/// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
+/// 4 MB; any client can send one.
+const MOST_REQUEST: usize = 16 << 20;
+/// The most calls at once on one connection.
+const MOST_CALLS: u32 = 64;
+/// How long calls may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerConfig {
+    /// The id that clients name the switch by.
+    pub device_id: u64,
+    /// What the `random` of programs that are pushed draws from.
+    pub seed: u64,
+    /// TLS, if it is to be spoken.
+    pub tls: Option<TlsConfig>,
+    /// Where the server counts what did not reach the primary; keep a clone to look at it.
+    pub lost: Arc<Lost>,
+}
+
+/// Messages that did not reach the primary client, because there was none or it read too slowly. (What finds the way
+/// to the server itself full is in the data plane's counts.)
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Packet-ins, and packets for the CPU port without the header that the P4Info promises.
+    pub packet_in: AtomicU64,
+    /// Digest messages.
+    pub digests: AtomicU64,
+    /// Entries that timed out.
+    pub timeouts: AtomicU64,
+}
+
+/// Why a server did not start, or ended.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The system refused something.
+    #[error("cannot serve P4Runtime: {0}")]
+    System(#[from] io::Error),
+    /// The certificates cannot be used.
+    #[error("cannot serve P4Runtime over TLS: {0}")]
+    Tls(String),
+    /// The data plane has stopped.
+    #[error(transparent)]
+    Dataplane(#[from] DataplaneError),
+}
+
+/// Serves P4Runtime on a listener until `stop` is ready, in the executor of the caller (tokio, with its I/O and its
+/// timers). Streams and calls that go on then are ended within a second.
+pub async fn serve(
+    dataplane: DataplaneHandle,
+    config: ServerConfig,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let limits = Limits::default();
+    let mut server = tonic::transport::Server::builder()
+        .max_concurrent_streams(MOST_CALLS)
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(limits.silence));
+    if let Some(tls) = &config.tls {
+        server = server.tls_config(tls.server()).map_err(|error| ServeError::Tls(whole(&error)))?;
+    }
+    let device = Arc::new(Device::new(dataplane, config));
+    let events = relay::subscribe(&device).await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(relay::relay(Arc::clone(&device), events));
+    tasks.spawn(relay::watch_idle(Arc::clone(&device)));
+    let service = P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MOST_REQUEST);
+    let service = InterceptedService::new(service, count_call);
+
+    // Dropped with this future, which ends the connections.
+    let (_running, server_runs) = watch::channel(());
+    let (ending, ended) = oneshot::channel();
+    let stopped = async {
+        stop.await;
+        lock(&device.sessions).close_all();
+        // Nobody waits for it if the server has ended by itself.
+        let _ = ending.send(());
+    };
+    let connections = accept(listener, Admission::new(limits), server_runs);
+    let serving = server.add_service(service).serve_with_incoming_shutdown(connections, stopped);
+    let overdue = async {
+        match ended.await {
+            Ok(()) => tokio::time::sleep(GRACE).await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        served = serving => served.map_err(|error| ServeError::System(io::Error::other(whole(&error)))),
+        () = overdue => Ok(()),
+    }
+}
+
+/// Counts a call for its connection from its first byte on; the service keeps what counts it until the call is over.
+#[allow(clippy::result_large_err)] // tonic's type
+fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
+    if let Some(activity) = request.extensions().get::<Arc<Activity>>() {
+        let call = Arc::new(activity.begin_call());
+        request.extensions_mut().insert(call);
+    }
+    Ok(request)
+}
+
+/// An error with its causes.
+fn whole(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// A server on a thread of its own. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+impl Server {
+    /// Starts it. Refused: certificates that cannot be used, a data plane that has stopped.
+    pub fn start(
+        dataplane: DataplaneHandle,
+        config: ServerConfig,
+        listener: TcpListener,
+    ) -> Result<Server, ServeError> {
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name("p4runtime")
+            .enable_all()
+            .build()?;
+        if let Some(tls) = &config.tls {
+            // Tried here, so that a wrong certificate is the caller's error.
+            let tried = tonic::transport::Server::builder().tls_config(tls.server());
+            tried.map_err(|error| ServeError::Tls(whole(&error)))?;
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("p4runtime".into()).spawn(move || {
+            // A dropped server ends too.
+            let stopped = async { drop(stopped.await) };
+            runtime.block_on(serve(dataplane, config, listener, stopped))
+        })?;
+        Ok(Server { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it serves: it ends by [`Self::stop`] only, or with an error.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends all streams and waits for the end, about a second at most.
+    pub fn stop(mut self) -> Result<(), ServeError> {
+        self.end().unwrap_or(Ok(()))
+    }
+
+    fn end(&mut self) -> Option<Result<(), ServeError>> {
+        drop(self.stop.take());
+        let thread = self.thread.take()?;
+        Some(
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(ServeError::System(io::Error::other("a bug ended the server")))),
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whoever wants to know why it ended calls `stop`.
+        let _ = self.end();
+    }
+}
+
+/// Threads of a server: what takes long happens on the data plane's own.
+const WORKERS: usize = 2;

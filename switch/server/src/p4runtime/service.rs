@@ -1,0 +1,264 @@
+//! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
+
+use super::admission::Call;
+use super::config;
+use super::device::{ALLOWANCE, Device, lock, no_pipeline};
+use super::sessions;
+use super::status::from_batch;
+use super::stream;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime::p4::v1::write_request::Atomicity;
+use p4runtime::p4::v1::{
+    CapabilitiesRequest, CapabilitiesResponse, Entity, GetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, SetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, Uint128, WriteRequest,
+    WriteResponse,
+};
+use p4runtime::received::{EncodedReadResponse, Parts, Received};
+use p4runtime::server::p4_runtime_server::P4Runtime;
+use prost::bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status, Streaming};
+use weir_switch::control::ControlError;
+
+/// The version of the specification that this server follows.
+const API_VERSION: &str = "1.5.0";
+/// A message of a read: well below the 4 MB that a client takes by default.
+const MOST_READ: usize = 1 << 20;
+/// A client that does not take the next message of a read for so long has lost the rest.
+const READ_PATIENCE: Duration = Duration::from_secs(20);
+/// So long a read may take as a whole.
+const READ_LONGEST: Duration = Duration::from_secs(120);
+/// The most reads whose entities wait for their clients. Others wait for their turn.
+pub const MOST_READS: usize = 32;
+/// The most updates in one write: in memory each has a result, and an error's text.
+const MOST_UPDATES: usize = 1 << 17;
+/// The numbers of `updates` in a WriteRequest and of `entities` in a ReadRequest.
+const UPDATES: u32 = 4;
+const ENTITIES: u32 = 2;
+/// The most requests in one read, and the most bytes that they may find together.
+const MOST_REQUESTS: usize = 1 << 14;
+const MOST_FOUND: usize = 64 << 20;
+/// The most bytes that all reads under way hold until their clients have taken them.
+pub const MOST_FOUND_BY_ALL: usize = 256 << 20;
+
+/// The service of one device.
+#[derive(Clone)]
+pub struct Service(pub Arc<Device>);
+
+impl Service {
+    fn check_target(&self, device: u64, role: &str) -> Result<(), Status> {
+        Ok(lock(&self.0.sessions).arbitration.check_target(device, role)?)
+    }
+
+    fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Status> {
+        Ok(lock(&self.0.sessions).arbitration.authorise(election_id)?)
+    }
+
+    /// Runs a call to its end, even if its client goes away meanwhile: half of it must not be done.
+    async fn to_the_end<T: Send + 'static>(
+        call: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let done = tokio::spawn(call).await;
+        done.map_err(|_| Status::internal("the call failed by a bug of this switch"))?.map(Response::new)
+    }
+
+    async fn write_all(self, request: Received<WriteRequest>) -> Result<WriteResponse, Status> {
+        let split = |it: &Received<WriteRequest>| it.split(UPDATES, MOST_UPDATES, ALLOWANCE);
+        let (request, updates) = self.0.decode(request, split).await?;
+        self.check_target(
+            request.device_id,
+            role(
+                &request.role,
+                #[allow(deprecated)]
+                request.role_id,
+            ),
+        )?;
+        let atomicity = Atomicity::try_from(request.atomicity)
+            .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
+        let mut pipelines = self.0.pipelines.write().await;
+        // Asked now that the write has its turn: a client that was deposed meanwhile writes no more.
+        self.authorise(request.election_id.as_ref())?;
+        let batch = self.0.write(&mut pipelines, updates, atomicity).await?;
+        from_batch("update", batch.results())?;
+        Ok(WriteResponse {})
+    }
+
+    async fn set_config(
+        self,
+        request: Received<SetForwardingPipelineConfigRequest>,
+    ) -> Result<SetForwardingPipelineConfigResponse, Status> {
+        let request = self.0.decode(request, |it| it.decode(ALLOWANCE)).await?;
+        self.check_target(
+            request.device_id,
+            role(
+                &request.role,
+                #[allow(deprecated)]
+                request.role_id,
+            ),
+        )?;
+        let action = Action::try_from(request.action)
+            .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
+        let mut pipelines = self.0.pipelines.write().await;
+        self.authorise(request.election_id.as_ref())?;
+        self.0.set_pipeline(&mut pipelines, action, request.config).await?;
+        Ok(SetForwardingPipelineConfigResponse {})
+    }
+
+    /// Reads all that is asked for, then sends it as fast as it is taken.
+    async fn read_all(
+        self,
+        requests: Parts<Entity>,
+        queue: mpsc::Sender<Result<EncodedReadResponse, Status>>,
+    ) -> Result<(), Status> {
+        let _turn = self.0.reads.acquire().await;
+        let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
+        let (mut entities, mut bytes) = (Vec::new(), 0);
+        let mut held = self.0.found.try_acquire_many(0).map_err(|_| too_much(MOST_FOUND_BY_ALL))?;
+        {
+            let pipelines = self.0.pipelines.read().await;
+            for request in requests {
+                let part = match self.0.read(&pipelines, request?).await? {
+                    Ok(part) => part,
+                    Err(error) => {
+                        results.push(Err(error));
+                        continue;
+                    }
+                };
+                let before = bytes;
+                bytes += part.iter().map(Bytes::len).sum::<usize>();
+                if bytes > MOST_FOUND {
+                    return Err(too_much(MOST_FOUND));
+                }
+                let more = u32::try_from((bytes >> 10) - (before >> 10)).unwrap_or(u32::MAX);
+                let more = self.0.found.try_acquire_many(more);
+                held.merge(more.map_err(|_| too_much(MOST_FOUND_BY_ALL))?);
+                entities.extend(part);
+                results.push(Ok(()));
+            }
+        }
+        let slow = |_| Status::deadline_exceeded("the client reads too slowly");
+        for entities in messages(entities) {
+            queue.send_timeout(Ok(EncodedReadResponse { entities }), READ_PATIENCE).await.map_err(slow)?;
+        }
+        from_batch("request", &results)
+    }
+}
+
+/// What counts a call for its connection, for as long as it is kept.
+fn call_of<T>(request: &Request<T>) -> Option<Arc<Call>> {
+    request.extensions().get().cloned()
+}
+
+/// The role of a request, by name or by the number of older clients.
+fn role(name: &str, id: u64) -> &str {
+    match (name, id) {
+        ("", 0) => "",
+        ("", _) => "with a number",
+        (name, _) => name,
+    }
+}
+
+fn too_much(most: usize) -> Status {
+    Status::resource_exhausted(format!("more than {most} bytes were found; read less at once"))
+}
+
+/// Entities cut into messages; one empty message if there are none, as BMv2 sends it.
+fn messages(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+    let mut messages = vec![Vec::new()];
+    let mut bytes = 0;
+    for entity in entities {
+        let len = entity.len();
+        if bytes > 0 && bytes + len > MOST_READ {
+            messages.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += len;
+        messages.last_mut().expect("there is one from the beginning").push(entity);
+    }
+    messages
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    async fn capabilities(
+        &self,
+        _: Request<Received<CapabilitiesRequest>>,
+    ) -> Result<Response<CapabilitiesResponse>, Status> {
+        Ok(Response::new(CapabilitiesResponse {
+            p4runtime_api_version: API_VERSION.into(),
+            experimental: None,
+        }))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<Received<StreamMessageRequest>>>,
+    ) -> Result<Response<BoxStream<StreamMessageResponse>>, Status> {
+        let (queue, outbound) = mpsc::channel(sessions::QUEUE);
+        let call = call_of(&request);
+        tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue, call));
+        Ok(Response::new(Box::pin(ReceiverStream::new(outbound))))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<Received<SetForwardingPipelineConfigRequest>>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let _call = call_of(&request);
+        Self::to_the_end(self.clone().set_config(request.into_inner())).await
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<Received<GetForwardingPipelineConfigRequest>>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let _call = call_of(&request);
+        let request = self.0.decode(request.into_inner(), |it| it.decode(ALLOWANCE)).await?;
+        self.check_target(request.device_id, "")?;
+        let kind = ResponseType::try_from(request.response_type).map_err(|_| {
+            Status::invalid_argument(format!("there is no response type {}", request.response_type))
+        })?;
+        let pipelines = self.0.pipelines.read().await;
+        let config = pipelines.config().map(|config| config::part(config, kind));
+        Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
+    }
+
+    async fn write(
+        &self,
+        request: Request<Received<WriteRequest>>,
+    ) -> Result<Response<WriteResponse>, Status> {
+        let _call = call_of(&request);
+        Self::to_the_end(self.clone().write_all(request.into_inner())).await
+    }
+
+    async fn read(
+        &self,
+        request: Request<Received<ReadRequest>>,
+    ) -> Result<Response<BoxStream<EncodedReadResponse>>, Status> {
+        let call = call_of(&request);
+        let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
+        let (request, entities) = self.0.decode(request.into_inner(), split).await?;
+        self.check_target(request.device_id, &request.role)?;
+        if self.0.pipelines.read().await.config().is_none() {
+            return Err(no_pipeline());
+        }
+        let (queue, messages) = mpsc::channel(1);
+        let service = self.clone();
+        tokio::spawn(async move {
+            let _call = call;
+            let read = tokio::time::timeout(READ_LONGEST, service.read_all(entities, queue.clone())).await;
+            let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
+            if let Err(status) = read {
+                // A client that does not take it has its stream ended.
+                let _ = queue.send_timeout(Err(status), READ_PATIENCE).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(messages))))
+    }
+}

@@ -1,0 +1,136 @@
+//! Errors as gRPC carries them: one for the call, and in a batch one for each update (P4Runtime §10).
+
+use p4runtime::error_details;
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::Error;
+use prost::Name;
+use tonic::{Code, Status};
+use weir_switch::control::ControlError;
+use weir_switch::driver::DataplaneError;
+
+/// The space of our error codes, which are the canonical ones.
+pub const SPACE: &str = "weir";
+
+/// What a status may take as a header. A client of gRPC's C core takes 8 KiB of headers unless told otherwise, in
+/// base64, and answers with an error of its own to more (P4Runtime §21.1).
+const MOST_DETAILS: usize = 5 << 10;
+
+/// What a message may take of a header, bytes. Some messages repeat what the client sent, of any length.
+const MOST_MESSAGE: usize = 1 << 10;
+
+fn short(mut message: String) -> String {
+    if message.len() > MOST_MESSAGE {
+        let end = (0..=MOST_MESSAGE).rev().find(|&at| message.is_char_boundary(at));
+        message.truncate(end.unwrap_or(0));
+        message.push_str("...");
+    }
+    message
+}
+
+/// An error of a whole call.
+pub fn from_control(error: &ControlError) -> Status {
+    Status::new(code(error.code), short(error.message.clone()))
+}
+
+/// The data plane did not answer.
+pub fn from_dataplane(error: DataplaneError) -> Status {
+    let code = match error {
+        DataplaneError::Stopped => Code::Unavailable,
+        DataplaneError::NoProgram | DataplaneError::NoCpuPort => Code::FailedPrecondition,
+        DataplaneError::Busy => Code::ResourceExhausted,
+        DataplaneError::Panicked | DataplaneError::Port { .. } => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}
+
+/// The outcome of a batch: nothing, or UNKNOWN with an error for each of its members.
+pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
+    let mut failed = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
+    // What was taken back or not tried is named only if nothing else is wrong.
+    let (number, error) = match failed.clone().find(|(_, error)| error.code != rpc::Code::Aborted) {
+        Some(first) => first,
+        None => match failed.next() {
+            Some(first) => first,
+            None => return Ok(()),
+        },
+    };
+    let all = results.iter().filter(|result| result.is_err()).count();
+    let mut message = short(format!("{what} {number} of {}: {error}", results.len()));
+    if all > 1 {
+        message += &format!(" ({all} failed)");
+    }
+    let whole = || results.iter().map(|result| of_one(result.as_ref().err(), true));
+    let codes =
+        || results.iter().enumerate().map(|(at, result)| of_one(result.as_ref().err(), at + 1 == number));
+    // Even without messages each error takes its type's name: a long batch is not tried.
+    let fitting = (results.len() <= MOST_DETAILS / Error::NAME.len())
+        .then(|| [packed(&message, whole()), packed(&message, codes())])
+        .and_then(|details| details.into_iter().find(|details| details.len() <= MOST_DETAILS));
+    Err(match fitting {
+        Some(details) => Status::with_details(Code::Unknown, message, details.into()),
+        None => Status::unknown(message + "; too many to name each, send smaller batches"),
+    })
+}
+
+fn of_one(error: Option<&ControlError>, with_message: bool) -> Error {
+    let Some(error) = error else { return Error::default() };
+    let message = if with_message { short(error.message.clone()) } else { String::new() };
+    let space = if with_message { SPACE.to_owned() } else { String::new() };
+    Error { canonical_code: error.code.into(), message, space, code: error.code.into(), details: None }
+}
+
+fn packed(message: &str, errors: impl Iterator<Item = Error>) -> Vec<u8> {
+    error_details::encode(rpc::Code::Unknown, message, errors)
+}
+
+fn code(code: rpc::Code) -> Code {
+    Code::from_i32(code.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(message: &str) -> Result<(), ControlError> {
+        Err(ControlError::new(rpc::Code::AlreadyExists, message))
+    }
+
+    fn errors(status: &Status) -> Vec<Error> {
+        error_details::decode(status.details())
+    }
+
+    #[test]
+    fn each_update_has_its_error() {
+        assert!(from_batch("update", &[Ok(()), Ok(())]).is_ok());
+        let status = from_batch("update", &[Ok(()), refused("x"), refused("y")]).unwrap_err();
+        assert_eq!(status.code(), Code::Unknown);
+        assert_eq!(status.message(), "update 2 of 3: ALREADY_EXISTS: x (2 failed)");
+        let codes: Vec<_> =
+            errors(&status).iter().map(|it| (it.canonical_code, it.message.clone())).collect();
+        assert_eq!(codes, [(0, String::new()), (6, "x".into()), (6, "y".into())]);
+    }
+
+    #[test]
+    fn what_does_not_fit_a_header_is_shortened() {
+        let many: Vec<_> =
+            (0..100).map(|n| refused(&format!("table MyIngress.forward has entry {n}"))).collect();
+        let shortened = errors(&from_batch("update", &many).unwrap_err());
+        assert_eq!(shortened.len(), 100);
+        assert!(shortened[0].message.contains("entry 0") && shortened[1].message.is_empty());
+        assert!(shortened.iter().all(|error| error.canonical_code == 6));
+        let too_many: Vec<_> = (0..5000).map(|_| refused("x")).collect();
+        let status = from_batch("update", &too_many).unwrap_err();
+        assert!(status.details().is_empty());
+        assert_eq!(
+            status.message(),
+            "update 1 of 5000: ALREADY_EXISTS: x (5000 failed); too many to name each, send smaller batches"
+        );
+    }
+
+    #[test]
+    fn the_reason_of_a_roll_back_is_what_is_named() {
+        let aborted = || Err(ControlError::new(rpc::Code::Aborted, "taken back"));
+        let status = from_batch("update", &[aborted(), refused("x"), aborted()]).unwrap_err();
+        assert!(status.message().starts_with("update 2 of 3: ALREADY_EXISTS: x"), "{}", status.message());
+    }
+}

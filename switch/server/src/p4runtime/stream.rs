@@ -1,0 +1,176 @@
+//! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
+
+use super::admission::Call;
+use super::device::{ALLOWANCE, Device, lock};
+use super::sessions::Outbound;
+use super::status::SPACE;
+use p4runtime::arbitration::ClientId;
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::v1::stream_error::Details;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::{
+    DigestListAck, DigestListAckError, MasterArbitrationUpdate, PacketOut, PacketOutError, StreamError,
+    StreamMessageRequest, StreamOtherError,
+};
+use p4runtime::received::Received;
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Status, Streaming};
+use weir_switch::control::ControlError;
+use weir_switch::driver::DataplaneError;
+
+/// How long the reason of its end may wait for a client that reads slowly.
+const LAST_WORD: Duration = Duration::from_secs(1);
+/// The longest frame that a packet-out can be: nothing longer fits an IPv4 packet.
+const MOST_FRAME: usize = 1 << 16;
+/// The largest packet-out that is repeated in an error, bytes: a jumbo frame with its header.
+const MOST_NAMED: usize = 9 << 10;
+/// How often, and how long each time, a packet-out waits for a busy data plane before it is refused. Meanwhile the
+/// stream is not read, so that the client waits too.
+const RETRIES: u32 = 100;
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Serves a stream until it ends.
+pub async fn serve(
+    device: Arc<Device>,
+    mut inbound: Streaming<Received<StreamMessageRequest>>,
+    queue: mpsc::Sender<Outbound>,
+    call: Option<Arc<Call>>,
+) {
+    let (client, ended) = lock(&device.sessions).open(queue.clone());
+    let status = run(&device, client, &mut inbound, ended, &queue, call.as_deref()).await;
+    {
+        let mut sessions = lock(&device.sessions);
+        let before = sessions.arbitration.primary();
+        sessions.close(client);
+        device.after_election(&sessions, before);
+    }
+    if let Some(status) = status {
+        // A client that does not take it will find its stream ended.
+        let _ = queue.send_timeout(Err(status), LAST_WORD).await;
+    }
+}
+
+/// Why the stream ends; `None` if its client ended it.
+async fn run(
+    device: &Device,
+    client: ClientId,
+    inbound: &mut Streaming<Received<StreamMessageRequest>>,
+    mut ended: oneshot::Receiver<Status>,
+    queue: &mpsc::Sender<Outbound>,
+    call: Option<&Call>,
+) -> Option<Status> {
+    loop {
+        let message = tokio::select! {
+            biased;
+            status = &mut ended => return status.ok(),
+            () = queue.closed() => return None,
+            message = inbound.message() => message,
+        };
+        let Ok(Some(message)) = message else { return None };
+        let message = match device.decode(message, |it| it.decode(ALLOWANCE)).await {
+            Ok(message) => message,
+            Err(status) => return Some(status),
+        };
+        let outcome = match message.update {
+            Some(Request::Arbitration(bid)) => {
+                if let Err(status) = self::bid(device, client, &bid) {
+                    return Some(status);
+                }
+                call.inspect(|call| call.takes_part());
+                Ok(())
+            }
+            Some(Request::Packet(packet)) => packet_out(device, client, packet).await,
+            Some(Request::DigestAck(ack)) => digest_ack(device, client, ack),
+            Some(Request::Other(_)) => {
+                let details = Details::Other(StreamOtherError::default());
+                Err(error(Code::Unimplemented, "there are no other messages for this switch", details))
+            }
+            None => {
+                let details = Details::Other(StreamOtherError::default());
+                Err(error(Code::InvalidArgument, "the message is empty", details))
+            }
+        };
+        if let Err(error) = outcome {
+            lock(&device.sessions).send_error(client, error);
+        }
+    }
+}
+
+fn bid(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
+    let mut sessions = lock(&device.sessions);
+    let before = sessions.arbitration.primary();
+    let outcome = sessions.bid(client, bid);
+    device.after_election(&sessions, before);
+    Ok(outcome?)
+}
+
+async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Result<(), StreamError> {
+    let frame = match frame(device, client, &packet) {
+        Ok(frame) => frame,
+        Err(refused) => {
+            return Err(error(refused.code, refused.message, named(packet)));
+        }
+    };
+    let mut sent = device.dataplane.packet_out(frame.clone());
+    for _ in 0..RETRIES {
+        if sent != Err(DataplaneError::Busy) {
+            break;
+        }
+        tokio::time::sleep(RETRY).await;
+        sent = device.dataplane.packet_out(frame.clone());
+    }
+    sent.map_err(|refused| {
+        let code = match refused {
+            DataplaneError::NoCpuPort => Code::FailedPrecondition,
+            DataplaneError::Busy => Code::ResourceExhausted,
+            _ => Code::Unavailable,
+        };
+        error(code, refused.to_string(), named(packet))
+    })
+}
+
+/// The packet-out that an error belongs to; a large one is left out, since errors wait in a queue.
+fn named(packet: PacketOut) -> Details {
+    let packet_out = Some(packet).filter(|packet| packet.encoded_len() <= MOST_NAMED);
+    Details::PacketOut(PacketOutError { packet_out })
+}
+
+fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
+    primary_only(device, client)?;
+    let headers = lock(&device.headers).clone();
+    let no_pipeline = || ControlError::new(Code::FailedPrecondition, "no forwarding pipeline config is set");
+    let frame = headers.ok_or_else(no_pipeline)?.packet_out.packet_out(packet)?;
+    if frame.len() > MOST_FRAME {
+        let message = format!("a frame of {} bytes is longer than {MOST_FRAME}", frame.len());
+        return Err(ControlError::new(Code::InvalidArgument, message));
+    }
+    Ok(frame)
+}
+
+fn digest_ack(device: &Device, client: ClientId, ack: DigestListAck) -> Result<(), StreamError> {
+    let taken = primary_only(device, client).and_then(|()| lock(&device.digests).acknowledge(&ack));
+    taken.map_err(|refused| {
+        let details = Details::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) });
+        error(refused.code, refused.message, details)
+    })
+}
+
+fn primary_only(device: &Device, client: ClientId) -> Result<(), ControlError> {
+    match lock(&device.sessions).arbitration.primary() == Some(client) {
+        true => Ok(()),
+        false => Err(ControlError::new(Code::PermissionDenied, "Not primary")),
+    }
+}
+
+fn error(code: Code, message: impl Into<String>, details: Details) -> StreamError {
+    StreamError {
+        canonical_code: code.into(),
+        message: message.into(),
+        space: SPACE.into(),
+        code: code.into(),
+        details: Some(details),
+    }
+}

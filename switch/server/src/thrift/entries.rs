@@ -1,0 +1,231 @@
+//! `bm_mt_*`: what is read from tables, and the direct counters and meters of their entries.
+
+use super::cells::{rates_of, rates_value};
+use super::service::{Answer, Service};
+use super::tables::{Refused, code, handle, key, masked, on_table, options, param, priority};
+use super::value::{Fields, Value};
+use thrift::protocol::TType;
+use weir_switch::pipeline::{ActionCall, CounterValue, KeyMatch, Pipeline, TableEntry};
+use weir_switch::program::{MatchKind, TableId, TableInfo};
+
+/// `BmActionEntryType` (standard.thrift).
+mod action_type {
+    pub const NONE: i32 = 0;
+    pub const ACTION_DATA: i32 = 1;
+    pub const MBR_HANDLE: i32 = 2;
+    pub const GRP_HANDLE: i32 = 3;
+}
+
+/// How many rows are read between two batches of frames.
+const ROWS_AT_ONCE: usize = 128;
+/// The priority of an entry that has none.
+const NO_PRIORITY: i32 = -1;
+
+/// Answers it, if it is one of these.
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+    let answer = match method {
+        "bm_mt_get_num_entries" => on_table(service, args, |pipeline, table| {
+            Ok(Value::I64(pipeline.table_entries(table).len() as i64))
+        }),
+        "bm_mt_get_entries" => get_entries(service, args),
+        "bm_mt_get_entry" => get_entry(service, args),
+        "bm_mt_get_entry_from_key" => get_entry_from_key(service, args),
+        "bm_mt_get_default_entry" => on_table(service, args, |pipeline, table| {
+            Ok(action_value(pipeline.table_default(table).as_ref()))
+        }),
+        "bm_mt_read_counter" => read_counter(service, args),
+        "bm_mt_write_counter" => write_counter(service, args),
+        "bm_mt_reset_counters" => reset_counters(service, args),
+        "bm_mt_set_meter_rates" => set_meter_rates(service, args),
+        "bm_mt_get_meter_rates" => get_meter_rates(service, args),
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn info(pipeline: &Pipeline, table: TableId) -> Result<TableInfo, Refused> {
+    let found = pipeline.program().tables().find(|(id, _)| *id == table);
+    found.map(|(_, info)| info.clone()).ok_or(Refused(code::INVALID_TABLE_NAME))
+}
+
+/// A few rows at a time: frames go on in between.
+fn get_entries(service: &Service, args: &Fields) -> Answer {
+    let rows = on_table(service, args, |pipeline, table| Ok(pipeline.table_rows(table)))?;
+    let mut entries = Vec::new();
+    for first in (0..rows).step_by(ROWS_AT_ONCE) {
+        entries.extend(on_table(service, args, move |pipeline, table| {
+            let info = info(pipeline, table)?;
+            let found = pipeline.table_entries_in(table, first..rows.min(first + ROWS_AT_ONCE));
+            Ok(found.iter().map(|entry| entry_value(pipeline, table, &info, entry)).collect::<Vec<_>>())
+        })?);
+    }
+    Ok(Value::List(TType::Struct, entries))
+}
+
+fn get_entry(service: &Service, args: &Fields) -> Answer {
+    let handle = handle(args)?;
+    on_table(service, args, move |pipeline, table| {
+        let (info, entry) = (info(pipeline, table)?, pipeline.table_entry(table, handle)?);
+        Ok(entry_value(pipeline, table, &info, &entry))
+    })
+}
+
+fn get_entry_from_key(service: &Service, args: &Fields) -> Answer {
+    let (key, priority) = (key(args, 3)?, options(args, 4)?);
+    on_table(service, args, move |pipeline, table| {
+        if key.is_empty() {
+            let default = action_value(pipeline.table_default(table).as_ref());
+            let nothing = (1, Value::List(TType::Struct, Vec::new()));
+            return Ok(Value::structure([
+                nothing,
+                (2, options_value(NO_PRIORITY)),
+                (3, Value::I32(0)),
+                (4, default),
+            ]));
+        }
+        let info = info(pipeline, table)?;
+        let key = masked(&pipeline.program().clone(), table, key);
+        let found = pipeline.table_find(table, &key, priority).map_err(|_| Refused(code::BAD_MATCH_KEY))?;
+        let entry = pipeline.table_entry(table, found.ok_or(Refused(code::BAD_MATCH_KEY))?)?;
+        Ok(entry_value(pipeline, table, &info, &entry))
+    })
+}
+
+/// `BmMtEntry`. Only entries that may time out have a life.
+fn entry_value(pipeline: &Pipeline, table: TableId, info: &TableInfo, entry: &TableEntry) -> Value {
+    let idle = pipeline.ticks_since_hit(table, entry.handle).ok().flatten();
+    let life = idle.filter(|_| entry.idle_timeout > 0).map(|idle| {
+        let ms = |ticks| i32::try_from(pipeline.duration(ticks).as_millis()).unwrap_or(i32::MAX);
+        Value::structure([(1, Value::I32(ms(entry.idle_timeout))), (2, Value::I32(ms(idle)))])
+    });
+    let key = info.key.iter().zip(&entry.key).map(|(field, part)| param_value(field.kind, field.bits, part));
+    let number = if info.has_priorities() { priority(entry.priority) } else { NO_PRIORITY };
+    Value::structure([
+        (1, Value::List(TType::Struct, key.collect())),
+        (2, options_value(number)),
+        (3, Value::I32(entry.handle.0 as i32)),
+        (4, action_value(Some(&entry.action))),
+        (5, life.unwrap_or(Value::Void)),
+    ])
+}
+
+fn options_value(priority: i32) -> Value {
+    Value::structure([(1, Value::I32(priority))])
+}
+
+/// `BmMatchParam`.
+fn param_value(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
+    let bytes = bits.div_ceil(8) as usize;
+    let (ty, fields) = match (kind, part) {
+        (_, KeyMatch::Exact(value)) => (param::EXACT, vec![Value::Binary(value.clone())]),
+        (_, KeyMatch::Lpm { value, prefix_len }) => {
+            (param::LPM, vec![Value::Binary(value.clone()), Value::I32(i32::from(*prefix_len))])
+        }
+        (_, KeyMatch::Ternary { value, mask }) => {
+            (param::TERNARY, vec![Value::Binary(value.clone()), Value::Binary(mask.clone())])
+        }
+        (_, KeyMatch::Range { low, high }) => {
+            (param::RANGE, vec![Value::Binary(low.clone()), Value::Binary(high.clone())])
+        }
+        (MatchKind::Lpm, KeyMatch::Any) => (param::LPM, vec![Value::Binary(vec![0; bytes]), Value::I32(0)]),
+        (MatchKind::Range, KeyMatch::Any) => {
+            let mut high = vec![0xff; bytes];
+            if let Some(first) = high.first_mut() {
+                *first >>= 8 * bytes as u32 - bits;
+            }
+            (param::RANGE, vec![Value::Binary(vec![0; bytes]), Value::Binary(high)])
+        }
+        (MatchKind::Exact | MatchKind::Ternary, KeyMatch::Any) => {
+            (param::TERNARY, vec![Value::Binary(vec![0; bytes]), Value::Binary(vec![0; bytes])])
+        }
+    };
+    let found = Value::structure((1..).zip(fields));
+    Value::structure([(1, Value::I32(ty)), (ty as i16 + 2, found)])
+}
+
+/// `BmActionEntry`.
+fn action_value(action: Option<&ActionCall>) -> Value {
+    let of_type = |ty| (1, Value::I32(ty));
+    Value::structure(match action {
+        None => vec![of_type(action_type::NONE)],
+        Some(ActionCall::Action { name, args }) => {
+            vec![of_type(action_type::ACTION_DATA), (2, Value::text(name)), (3, data_value(args))]
+        }
+        Some(ActionCall::Member(member)) => {
+            vec![of_type(action_type::MBR_HANDLE), (4, Value::I32(member.0 as i32))]
+        }
+        Some(ActionCall::Group(group)) => {
+            vec![of_type(action_type::GRP_HANDLE), (5, Value::I32(group.0 as i32))]
+        }
+    })
+}
+
+/// `BmActionData`: without leading zeros, as BMv2 keeps it.
+pub(super) fn data_value(args: &[Vec<u8>]) -> Value {
+    let short = |arg: &Vec<u8>| {
+        let zeros = arg.iter().take_while(|byte| **byte == 0).count().min(arg.len().saturating_sub(1));
+        Value::Binary(arg[zeros..].to_vec())
+    };
+    Value::List(TType::String, args.iter().map(short).collect())
+}
+
+// ---- Counters and meters of entries -----------------------------------------------------------
+
+fn needs(has: bool, code: i32) -> Result<(), Refused> {
+    if has { Ok(()) } else { Err(Refused(code)) }
+}
+
+/// `BmCounterValue`.
+pub(super) fn counter_value(value: CounterValue) -> Value {
+    Value::structure([(1, Value::I64(value.bytes as i64)), (2, Value::I64(value.packets as i64))])
+}
+
+/// Of `BmCounterValue`.
+pub(super) fn counter_of(value: &Fields) -> thrift::Result<CounterValue> {
+    Ok(CounterValue { bytes: value.i64(1)? as u64, packets: value.i64(2)? as u64 })
+}
+
+fn read_counter(service: &Service, args: &Fields) -> Answer {
+    let entry = handle(args)?;
+    on_table(service, args, move |pipeline, table| {
+        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        Ok(counter_value(pipeline.direct_counter_read(table, entry)?))
+    })
+}
+
+fn write_counter(service: &Service, args: &Fields) -> Answer {
+    let (entry, value) = (handle(args)?, counter_of(args.fields(4)?)?);
+    on_table(service, args, move |pipeline, table| {
+        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        pipeline.direct_counter_write(table, entry, value)?;
+        Ok(Value::Void)
+    })
+}
+
+fn reset_counters(service: &Service, args: &Fields) -> Answer {
+    on_table(service, args, move |pipeline, table| {
+        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        for entry in pipeline.table_entries(table) {
+            pipeline.direct_counter_write(table, entry.handle, CounterValue::default())?;
+        }
+        Ok(Value::Void)
+    })
+}
+
+fn set_meter_rates(service: &Service, args: &Fields) -> Answer {
+    let (entry, rates) = (handle(args)?, rates_of(args, 4)?);
+    on_table(service, args, move |pipeline, table| {
+        needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
+        let rates = rates.map_err(|_| Refused(code::INVALID_METER_OPERATION))?;
+        pipeline.direct_meter_set_rates(table, entry, Some(rates))?;
+        Ok(Value::Void)
+    })
+}
+
+fn get_meter_rates(service: &Service, args: &Fields) -> Answer {
+    let entry = handle(args)?;
+    on_table(service, args, move |pipeline, table| {
+        needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
+        Ok(rates_value(pipeline.direct_meter_rates(table, entry)?))
+    })
+}

@@ -1,0 +1,114 @@
+//! The Thrift server of `weir switch`: what simple_switch_CLI and p4-utils ask of simple_switch.
+//!
+//! BMv2 serves three services over one TCP port, told apart by Thrift's multiplexed protocol: `standard` (tables, cells,
+//! ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone sessions). The calls are in
+//! one file each; they become commands of a [`DataplaneHandle`]. What is refused is answered with BMv2's exception and
+//! code. Which verbs of the command line work is in `docs/switch.md`.
+//!
+//! Peers may be hostile: a call is bounded in bytes, elements, depth and time, the number of connections is bounded
+//! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls the
+//! switch, as in BMv2.
+
+mod cells;
+mod config;
+mod connection;
+mod entries;
+mod ports;
+mod pre;
+mod profiles;
+mod queues;
+mod service;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use connection::{Connections, Slot};
+use pre::Pre;
+use service::Service;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_switch::driver::DataplaneHandle;
+
+/// How long the server waits when the system has no more sockets or threads to give.
+const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
+
+/// What a server is told when it starts.
+#[derive(Clone, Debug)]
+pub struct ThriftConfig {
+    /// Where it listens; port 0 for any that is free.
+    pub listen: SocketAddr,
+    /// What `switch_info` shows.
+    pub device_id: u64,
+    /// Seed of the program's random numbers after `reset_state`.
+    pub seed: u64,
+}
+
+impl ThriftConfig {
+    /// BMv2's port (options_parse.cpp, `default_thrift_port`).
+    pub const PORT: u16 = 9090;
+}
+
+/// A running server. Dropping it ends all its connections and waits for its thread.
+#[derive(Debug)]
+pub struct ThriftServer {
+    address: SocketAddr,
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ThriftServer {
+    /// Listens and serves the switch behind the handle.
+    pub fn start(handle: DataplaneHandle, config: &ThriftConfig) -> io::Result<ThriftServer> {
+        let listener = TcpListener::bind(config.listen)?;
+        let address = listener.local_addr()?;
+        let (device_id, seed) = (config.device_id, config.seed);
+        let service = Service { handle, device_id, port: address.port(), seed, pre: Pre::default() };
+        let service = Arc::new(Mutex::new(service));
+        let connections = Arc::new(Connections::default());
+        let (incoming, accepted) = (listener.try_clone()?, connections.clone());
+        let accept = move || accept(&incoming, &service, &accepted);
+        let thread = Some(std::thread::Builder::new().name("thrift".into()).spawn(accept)?);
+        Ok(ThriftServer { address, listener, connections, thread })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for ThriftServer {
+    fn drop(&mut self) {
+        self.connections.close();
+        // It makes `accept` return; a listener that is shut down already is as good.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, service: &Arc<Mutex<Service>>, connections: &Arc<Connections>) {
+    loop {
+        let accepted = listener.accept();
+        if connections.is_closed() {
+            return;
+        }
+        let Ok((stream, _)) = accepted else {
+            std::thread::sleep(OUT_OF_RESOURCES);
+            continue;
+        };
+        let Some(slot) = Slot::take(connections, &stream) else { continue };
+        let service = service.clone();
+        let serve = move || connection::serve(stream, &slot, &service);
+        if let Err(error) = std::thread::Builder::new().name("thrift-peer".into()).spawn(serve) {
+            tracing::warn!(%error, "a Thrift client is turned away");
+            std::thread::sleep(OUT_OF_RESOURCES);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `bm_mt_act_prof_*`: action profiles, their members and groups.
+
+use super::entries::data_value;
+use super::service::{Answer, Fault, Service, context};
+use super::tables::{Refused, code};
+use super::value::{Fields, Value};
+use thrift::protocol::TType;
+use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
+
+/// The most members, and the most groups, that a profile gets this way. BMv2 has no bound.
+const MAX_PLACES: usize = 1 << 16;
+
+/// Answers it, if it is one of these.
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+    let answer = match method.strip_prefix("bm_mt_act_prof_")? {
+        "add_member" => add_member(service, args),
+        "modify_member" => modify_member(service, args),
+        "delete_member" => delete_member(service, args),
+        "create_group" => create_group(service, args),
+        "delete_group" => delete_group(service, args),
+        "add_member_to_group" => change_group(service, args, |members, member| {
+            if members.contains(&member) {
+                return Err(Refused(code::MBR_ALREADY_IN_GRP));
+            }
+            members.push(member);
+            Ok(())
+        }),
+        "remove_member_from_group" => change_group(service, args, |members, member| {
+            let at = members.iter().position(|&other| other == member);
+            members.remove(at.ok_or(Refused(code::MBR_NOT_IN_GRP))?);
+            Ok(())
+        }),
+        "get_members" => get_members(service, args),
+        "get_member" => get_member(service, args),
+        "get_groups" => get_groups(service, args),
+        "get_group" => get_group(service, args),
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Runs something with the profile that field 2 names.
+fn on_profile<R: Send + 'static>(
+    service: &Service,
+    args: &Fields,
+    operation: impl FnOnce(&mut Pipeline, &str) -> Result<R, Refused> + Send + 'static,
+) -> Result<R, Fault> {
+    context(args)?;
+    let name = args.text(2)?;
+    let answer = service.on_switch(code::INVALID_ACTION_PROFILE_NAME, move |switch, _| {
+        operation(switch.pipeline_mut(), &name)
+    })?;
+    answer.map_err(|Refused(code)| Fault::Declared(code))
+}
+
+fn action(args: &Fields, name: i16, data: i16) -> thrift::Result<ActionCall> {
+    Ok(ActionCall::Action { name: args.text(name)?, args: args.binaries(data)? })
+}
+
+fn member(args: &Fields, id: i16) -> thrift::Result<MemberHandle> {
+    Ok(MemberHandle(args.i32(id)? as u32))
+}
+
+/// A member's action is wrong by its name or by its arguments.
+fn in_member(error: TableError) -> Refused {
+    match error {
+        TableError::Invalid(what) if what.contains("has no action") => Refused(code::INVALID_ACTION_NAME),
+        error => error.into(),
+    }
+}
+
+fn add_member(service: &Service, args: &Fields) -> Answer {
+    let action = action(args, 3, 4)?;
+    on_profile(service, args, move |pipeline, profile| {
+        if pipeline.members(profile)?.len() >= MAX_PLACES {
+            return Err(Refused(code::TABLE_FULL));
+        }
+        let member = pipeline.member_add(profile, &action).map_err(in_member)?;
+        Ok(Value::I32(member.0 as i32))
+    })
+}
+
+fn modify_member(service: &Service, args: &Fields) -> Answer {
+    let (member, action) = (member(args, 3)?, action(args, 4, 5)?);
+    on_profile(service, args, move |pipeline, profile| {
+        pipeline.member_modify(profile, member, &action).map_err(in_member)?;
+        Ok(Value::Void)
+    })
+}
+
+fn delete_member(service: &Service, args: &Fields) -> Answer {
+    let member = member(args, 3)?;
+    on_profile(service, args, move |pipeline, profile| {
+        pipeline.member_delete(profile, member)?;
+        Ok(Value::Void)
+    })
+}
+
+fn create_group(service: &Service, args: &Fields) -> Answer {
+    on_profile(service, args, |pipeline, profile| {
+        if pipeline.groups(profile)?.len() >= MAX_PLACES {
+            return Err(Refused(code::TABLE_FULL));
+        }
+        match pipeline.group_add(profile, &[]) {
+            Ok(group) => Ok(Value::I32(group.0 as i32)),
+            Err(TableError::Invalid(_)) => Err(Refused(code::NO_ACTION_PROFILE_SELECTION)),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+fn delete_group(service: &Service, args: &Fields) -> Answer {
+    let group = GroupHandle(args.i32(3)? as u32);
+    on_profile(service, args, move |pipeline, profile| {
+        pipeline.group_delete(profile, group)?;
+        Ok(Value::Void)
+    })
+}
+
+fn members_of(pipeline: &Pipeline, profile: &str, group: GroupHandle) -> Result<Vec<MemberHandle>, Refused> {
+    let groups = pipeline.groups(profile)?;
+    let found = groups.into_iter().find(|(handle, _)| *handle == group);
+    found.map(|(_, members)| members).ok_or(Refused(code::INVALID_GRP_HANDLE))
+}
+
+fn change_group(
+    service: &Service,
+    args: &Fields,
+    change: fn(&mut Vec<MemberHandle>, MemberHandle) -> Result<(), Refused>,
+) -> Answer {
+    let (member, group) = (member(args, 3)?, GroupHandle(args.i32(4)? as u32));
+    on_profile(service, args, move |pipeline, profile| {
+        if !pipeline.members(profile)?.iter().any(|(handle, _)| *handle == member) {
+            return Err(Refused(code::INVALID_MBR_HANDLE));
+        }
+        let mut members = members_of(pipeline, profile, group)?;
+        change(&mut members, member)?;
+        pipeline.group_modify(profile, group, &members)?;
+        Ok(Value::Void)
+    })
+}
+
+/// `BmMtActProfMember`.
+fn member_value((handle, action): &(MemberHandle, ActionCall)) -> Value {
+    let (name, args) = match action {
+        ActionCall::Action { name, args } => (name.as_str(), args.as_slice()),
+        ActionCall::Member(_) | ActionCall::Group(_) => ("", &[][..]),
+    };
+    Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::text(name)), (3, data_value(args))])
+}
+
+/// `BmMtActProfGroup`.
+fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
+    let members = members.iter().map(|member| Value::I32(member.0 as i32)).collect();
+    Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::List(TType::I32, members))])
+}
+
+fn get_members(service: &Service, args: &Fields) -> Answer {
+    on_profile(service, args, |pipeline, profile| {
+        let members = pipeline.members(profile)?;
+        Ok(Value::List(TType::Struct, members.iter().map(member_value).collect()))
+    })
+}
+
+fn get_member(service: &Service, args: &Fields) -> Answer {
+    let wanted = member(args, 3)?;
+    on_profile(service, args, move |pipeline, profile| {
+        let members = pipeline.members(profile)?;
+        let member = members.iter().find(|(handle, _)| *handle == wanted);
+        Ok(member_value(member.ok_or(Refused(code::INVALID_MBR_HANDLE))?))
+    })
+}
+
+fn get_groups(service: &Service, args: &Fields) -> Answer {
+    on_profile(service, args, |pipeline, profile| {
+        let groups = pipeline.groups(profile)?;
+        let groups = groups.iter().map(|(handle, members)| group_value(*handle, members));
+        Ok(Value::List(TType::Struct, groups.collect()))
+    })
+}
+
+fn get_group(service: &Service, args: &Fields) -> Answer {
+    let group = GroupHandle(args.i32(3)? as u32);
+    on_profile(service, args, move |pipeline, profile| {
+        Ok(group_value(group, &members_of(pipeline, profile, group)?))
+    })
+}

@@ -1,0 +1,112 @@
+//! What every service has in common: how a call finds who answers it, and what an answer is.
+
+use super::pre::Pre;
+use super::value::{Fields, Value};
+use super::{cells, config, entries, ports, pre, profiles, queues, tables};
+use thrift::ApplicationErrorKind;
+use weir_switch::Switch;
+use weir_switch::driver::{DataplaneError, DataplaneHandle};
+use weir_switch::pipeline::{Pipeline, TableError};
+use weir_units::Time;
+
+/// Why a call has no result.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The exception that BMv2's definition gives the call: all of them are a struct of one error code.
+    Declared(i32),
+    /// An exception of Thrift itself.
+    Application(ApplicationErrorKind, String),
+}
+
+/// What a call returns.
+pub(super) type Answer = Result<Value, Fault>;
+
+impl Fault {
+    pub fn internal(what: impl Into<String>) -> Fault {
+        Fault::Application(ApplicationErrorKind::InternalError, what.into())
+    }
+}
+
+/// Arguments that are missing or of another type.
+impl From<thrift::Error> for Fault {
+    fn from(error: thrift::Error) -> Fault {
+        let text = match error {
+            thrift::Error::Protocol(error) => error.message,
+            other => other.to_string(),
+        };
+        Fault::Application(ApplicationErrorKind::ProtocolError, text)
+    }
+}
+
+impl From<DataplaneError> for Fault {
+    fn from(error: DataplaneError) -> Fault {
+        Fault::internal(error.to_string())
+    }
+}
+
+/// All services of one switch.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub handle: DataplaneHandle,
+    pub device_id: u64,
+    /// The port that it is served on.
+    pub port: u16,
+    /// Seed of the random numbers after `reset_state`.
+    pub seed: u64,
+    pub pre: Pre,
+}
+
+impl Service {
+    /// Answers a call: `service:method`, as Thrift's multiplexed protocol names it.
+    pub fn call(&mut self, name: &str, args: &Fields) -> Answer {
+        let answer = match name.split_once(':') {
+            Some(("standard", method)) => tables::call(self, method, args)
+                .or_else(|| entries::call(self, method, args))
+                .or_else(|| profiles::call(self, method, args))
+                .or_else(|| cells::call(self, method, args))
+                .or_else(|| ports::call(self, method, args))
+                .or_else(|| config::call(self, method, args)),
+            Some(("simple_pre_lag", method)) => pre::call(self, method, args),
+            Some(("simple_switch", method)) => queues::call(self, method, args),
+            _ => None,
+        };
+        answer.unwrap_or_else(|| {
+            Err(Fault::Application(ApplicationErrorKind::UnknownMethod, format!("there is no method {name}")))
+        })
+    }
+
+    /// Runs something on the switch. Without a program there is nothing of any name: `unknown` is the code for that.
+    pub fn on_switch<R: Send + 'static>(
+        &self,
+        unknown: i32,
+        operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
+    ) -> Result<R, Fault> {
+        let operation = |switch: &mut Switch, now| {
+            switch.set_now(now);
+            operation(switch, now)
+        };
+        match self.handle.with(operation) {
+            Err(DataplaneError::NoProgram) => Err(Fault::Declared(unknown)),
+            answer => Ok(answer?),
+        }
+    }
+
+    /// Runs something on its pipeline that may be refused; `code` says with which code.
+    pub fn on_pipeline<R: Send + 'static>(
+        &self,
+        unknown: i32,
+        code: impl FnOnce(&TableError) -> i32,
+        operation: impl FnOnce(&mut Pipeline) -> Result<R, TableError> + Send + 'static,
+    ) -> Result<R, Fault> {
+        let answer = self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut()))?;
+        answer.map_err(|error| Fault::Declared(code(&error)))
+    }
+}
+
+/// The context of a call: BMv2 has several, simple_switch only the first.
+pub(super) fn context(args: &Fields) -> Result<(), Fault> {
+    match args.i32(1)? {
+        0 => Ok(()),
+        other => Err(Fault::internal(format!("there is no context {other}, only context 0"))),
+    }
+}

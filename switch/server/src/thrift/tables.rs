@@ -1,0 +1,296 @@
+//! `bm_mt_*`: what is written to tables.
+
+use super::service::{Answer, Fault, Service, context};
+use super::value::{Fields, Value};
+use std::time::Duration;
+use thrift::Result as Read;
+use weir_switch::pipeline::{
+    ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, Pipeline, TableError,
+};
+use weir_switch::program::{MatchKind, Program, TableId};
+
+/// `TableOperationErrorCode` (standard.thrift).
+pub(super) mod code {
+    pub const TABLE_FULL: i32 = 1;
+    pub const INVALID_HANDLE: i32 = 2;
+    pub const COUNTERS_DISABLED: i32 = 4;
+    pub const METERS_DISABLED: i32 = 5;
+    pub const AGEING_DISABLED: i32 = 6;
+    pub const INVALID_TABLE_NAME: i32 = 7;
+    pub const INVALID_ACTION_NAME: i32 = 8;
+    pub const WRONG_TABLE_TYPE: i32 = 9;
+    pub const INVALID_MBR_HANDLE: i32 = 10;
+    pub const MBR_STILL_USED: i32 = 11;
+    pub const MBR_ALREADY_IN_GRP: i32 = 12;
+    pub const MBR_NOT_IN_GRP: i32 = 13;
+    pub const INVALID_GRP_HANDLE: i32 = 14;
+    pub const GRP_STILL_USED: i32 = 15;
+    pub const DUPLICATE_ENTRY: i32 = 17;
+    pub const BAD_MATCH_KEY: i32 = 18;
+    pub const INVALID_METER_OPERATION: i32 = 19;
+    pub const DEFAULT_ENTRY_IS_CONST: i32 = 21;
+    pub const INVALID_ACTION_PROFILE_NAME: i32 = 23;
+    pub const NO_ACTION_PROFILE_SELECTION: i32 = 24;
+    pub const IMMUTABLE_TABLE_ENTRIES: i32 = 25;
+    pub const BAD_ACTION_DATA: i32 = 26;
+    pub const NO_TABLE_KEY: i32 = 27;
+}
+
+/// What is refused when arguments of actions are all that is left to be wrong.
+pub(super) fn error_code(error: &TableError) -> i32 {
+    match error {
+        TableError::Unknown { kind: "action profile", .. } => code::INVALID_ACTION_PROFILE_NAME,
+        TableError::Unknown { .. } => code::INVALID_TABLE_NAME,
+        TableError::NoSuchHandle { kind: "member", .. } => code::INVALID_MBR_HANDLE,
+        TableError::NoSuchHandle { kind: "group", .. } => code::INVALID_GRP_HANDLE,
+        TableError::NoSuchHandle { .. } | TableError::OutOfBounds { .. } => code::INVALID_HANDLE,
+        TableError::Duplicate { .. } => code::DUPLICATE_ENTRY,
+        TableError::Full { .. } => code::TABLE_FULL,
+        TableError::Immutable { what: "the default action", .. } => code::DEFAULT_ENTRY_IS_CONST,
+        TableError::Immutable { .. } => code::IMMUTABLE_TABLE_ENTRIES,
+        TableError::InUse { what, .. } if what.starts_with("group") => code::GRP_STILL_USED,
+        TableError::InUse { .. } => code::MBR_STILL_USED,
+        TableError::TooWide { .. } | TableError::Invalid(_) => code::BAD_ACTION_DATA,
+    }
+}
+
+/// Answers it, if it is one of these.
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+    let answer = match method {
+        "bm_mt_add_entry" => add(service, args, 6, action(args, 4, 5)),
+        "bm_mt_indirect_add_entry" => add(service, args, 5, member(args, 4)),
+        "bm_mt_indirect_ws_add_entry" => add(service, args, 5, group(args, 4)),
+        "bm_mt_modify_entry" => modify(service, args, action(args, 4, 5)),
+        "bm_mt_indirect_modify_entry" => modify(service, args, member(args, 4)),
+        "bm_mt_indirect_ws_modify_entry" => modify(service, args, group(args, 4)),
+        "bm_mt_delete_entry" | "bm_mt_indirect_delete_entry" => delete(service, args),
+        "bm_mt_clear_entries" => clear(service, args),
+        "bm_mt_set_default_action" => set_default(service, args, action(args, 3, 4)),
+        "bm_mt_indirect_set_default_member" => set_default(service, args, member(args, 3)),
+        "bm_mt_indirect_ws_set_default_group" => set_default(service, args, group(args, 3)),
+        "bm_mt_reset_default_entry" | "bm_mt_indirect_reset_default_entry" => {
+            on_table(service, args, |pipeline, table| {
+                Ok(pipeline.table_reset_default(table).map(|()| Value::Void)?)
+            })
+        }
+        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_timeout(service, args),
+        _ => return None,
+    };
+    Some(answer)
+}
+
+/// Refusals within an operation on a table.
+pub(super) struct Refused(pub i32);
+
+impl From<TableError> for Refused {
+    fn from(error: TableError) -> Refused {
+        Refused(error_code(&error))
+    }
+}
+
+/// Runs something on the table that field 2 names.
+pub(super) fn on_table<R: Send + 'static>(
+    service: &Service,
+    args: &Fields,
+    operation: impl FnOnce(&mut Pipeline, TableId) -> Result<R, Refused> + Send + 'static,
+) -> Result<R, Fault> {
+    context(args)?;
+    let name = args.text(2)?;
+    let answer = service.on_switch(code::INVALID_TABLE_NAME, move |switch, _| {
+        let pipeline = switch.pipeline_mut();
+        let table = pipeline.table_by_name(&name)?;
+        operation(pipeline, table)
+    })?;
+    answer.map_err(|Refused(code)| Fault::Declared(code))
+}
+
+fn action(args: &Fields, name: i16, data: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Action { name: args.text(name)?, args: args.binaries(data)? })
+}
+
+fn member(args: &Fields, id: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Member(MemberHandle(args.i32(id)? as u32)))
+}
+
+fn group(args: &Fields, id: i16) -> Read<ActionCall> {
+    Ok(ActionCall::Group(GroupHandle(args.i32(id)? as u32)))
+}
+
+/// The entry that field 3 names.
+pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
+    Ok(EntryHandle(args.i32(3)? as u32))
+}
+
+/// Whether the table takes such actions at all, and has this one.
+fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), Refused> {
+    let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
+        return Err(Refused(code::INVALID_TABLE_NAME));
+    };
+    match (call, &info.profile) {
+        (ActionCall::Action { name, .. }, None) => {
+            let ends_so = |known: &str| {
+                known
+                    .strip_suffix(name.as_str())
+                    .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            };
+            let known = info.actions.iter().any(|&id| ends_so(program.action_name(id)));
+            if known { Ok(()) } else { Err(Refused(code::INVALID_ACTION_NAME)) }
+        }
+        (ActionCall::Member(_) | ActionCall::Group(_), Some(_)) => Ok(()),
+        _ => Err(Refused(code::WRONG_TABLE_TYPE)),
+    }
+}
+
+/// BMv2 orders entries by ascending numbers, P4Runtime and the pipeline by descending ones.
+pub(super) fn priority(number: i32) -> i32 {
+    i32::MAX.saturating_sub(number.max(0))
+}
+
+/// The number of `BmAddEntryOptions`, as the pipeline's priority.
+pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
+    let options = args.fields(id)?;
+    let number = if options.get(1).is_some() { options.i32(1)? } else { 0 };
+    Ok(priority(number))
+}
+
+fn add(service: &Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> Answer {
+    let (key, priority, call) = (key(args, 3)?, options(args, options_id)?, call?);
+    on_table(service, args, move |pipeline, table| {
+        let program = pipeline.program().clone();
+        check_action(&program, table, &call)?;
+        if program.tables().any(|(id, info)| id == table && info.key.is_empty()) {
+            return Err(Refused(code::NO_TABLE_KEY));
+        }
+        let key = masked(&program, table, key);
+        // Whatever is wrong with the key is said here, so that behind it only the arguments can be wrong.
+        pipeline.table_find(table, &key, priority).map_err(|_| Refused(code::BAD_MATCH_KEY))?;
+        let entry = pipeline.table_add(table, &key, priority, &call)?;
+        Ok(Value::I32(entry.0 as i32))
+    })
+}
+
+fn modify(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+    let (entry, call) = (handle(args)?, call?);
+    on_table(service, args, move |pipeline, table| {
+        check_action(&pipeline.program().clone(), table, &call)?;
+        pipeline.table_modify(table, entry, &call)?;
+        Ok(Value::Void)
+    })
+}
+
+fn delete(service: &Service, args: &Fields) -> Answer {
+    let entry = handle(args)?;
+    on_table(service, args, move |pipeline, table| {
+        pipeline.table_delete(table, entry)?;
+        Ok(Value::Void)
+    })
+}
+
+fn clear(service: &Service, args: &Fields) -> Answer {
+    let reset_default = args.bool(3)?;
+    on_table(service, args, move |pipeline, table| {
+        for entry in pipeline.table_entries(table) {
+            pipeline.table_delete(table, entry.handle)?;
+        }
+        if reset_default {
+            pipeline.table_reset_default(table)?;
+        }
+        Ok(Value::Void)
+    })
+}
+
+fn set_default(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+    let call = call?;
+    on_table(service, args, move |pipeline, table| {
+        check_action(&pipeline.program().clone(), table, &call)?;
+        pipeline.table_set_default(table, &call)?;
+        Ok(Value::Void)
+    })
+}
+
+fn set_timeout(service: &Service, args: &Fields) -> Answer {
+    let (entry, ms) = (handle(args)?, args.i32(4)?);
+    on_table(service, args, move |pipeline, table| {
+        if !pipeline.program().tables().any(|(id, info)| id == table && info.idle_timeout) {
+            return Err(Refused(code::AGEING_DISABLED));
+        }
+        let timeout = Duration::from_millis(u64::from(ms as u32));
+        pipeline.table_set_timeout(table, entry, pipeline.ticks(timeout))?;
+        Ok(Value::Void)
+    })
+}
+
+/// `BmMatchParamType` (standard.thrift), which is also the number of the field with the match, less 2.
+pub(super) mod param {
+    pub const EXACT: i32 = 0;
+    pub const LPM: i32 = 1;
+    pub const TERNARY: i32 = 2;
+    pub const VALID: i32 = 3;
+    pub const RANGE: i32 = 4;
+}
+
+/// Reads a key: a list of `BmMatchParam`.
+pub(super) fn key(args: &Fields, id: i16) -> Read<Vec<KeyMatch>> {
+    args.structs(id)?.into_iter().map(element).collect()
+}
+
+fn element(given: &Fields) -> Read<KeyMatch> {
+    Ok(match given.i32(1)? {
+        param::EXACT => KeyMatch::Exact(given.fields(2)?.binary(1)?),
+        param::LPM => {
+            let prefix = given.fields(3)?;
+            // A length that cannot be is refused with the key, by the table.
+            let prefix_len = u16::try_from(prefix.i32(2)?).unwrap_or(u16::MAX);
+            KeyMatch::Lpm { value: prefix.binary(1)?, prefix_len }
+        }
+        param::TERNARY => {
+            let ternary = given.fields(4)?;
+            KeyMatch::Ternary { value: ternary.binary(1)?, mask: ternary.binary(2)? }
+        }
+        param::VALID => KeyMatch::Exact(vec![u8::from(given.fields(5)?.bool(1)?)]),
+        param::RANGE => {
+            let range = given.fields(6)?;
+            KeyMatch::Range { low: range.binary(1)?, high: range.binary(2)? }
+        }
+        other => {
+            let what = format!("there is no match parameter of type {other}");
+            return Err(thrift::ProtocolError::new(thrift::ProtocolErrorKind::InvalidData, what).into());
+        }
+    })
+}
+
+/// The key without the bits that its masks, prefixes and widths leave out. BMv2 takes `10.0.1.1/24` for `10.0.1.0/24`
+/// and 1000 in 9 bits for 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline refuses both.
+pub(super) fn masked(program: &Program, table: TableId, mut key: Vec<KeyMatch>) -> Vec<KeyMatch> {
+    let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else { return key };
+    for (part, field) in key.iter_mut().zip(&info.key) {
+        let bytes = field.bits.div_ceil(8);
+        let fit = |value: &mut Vec<u8>| {
+            if value.len() == bytes as usize {
+                value[0] &= u8::MAX >> (8 * bytes - field.bits);
+            }
+        };
+        match part {
+            KeyMatch::Exact(value) | KeyMatch::Lpm { value, .. } => fit(value),
+            KeyMatch::Ternary { value, mask } => [value, mask].into_iter().for_each(fit),
+            KeyMatch::Range { low, high } => [low, high].into_iter().for_each(fit),
+            KeyMatch::Any => {}
+        }
+        match part {
+            KeyMatch::Ternary { value, mask }
+                if field.kind == MatchKind::Ternary && value.len() == mask.len() =>
+            {
+                value.iter_mut().zip(mask).for_each(|(value, mask)| *value &= *mask);
+            }
+            KeyMatch::Lpm { value, prefix_len } if field.kind == MatchKind::Lpm => {
+                let behind = (field.bits as usize).saturating_sub(usize::from(*prefix_len));
+                for (at, byte) in value.iter_mut().rev().enumerate() {
+                    let bits = behind.saturating_sub(8 * at).min(8) as u32;
+                    *byte &= u8::MAX.checked_shl(bits).unwrap_or(0);
+                }
+            }
+            _ => {}
+        }
+    }
+    key
+}

@@ -1,0 +1,296 @@
+//! A switch without interfaces, its P4Runtime server, and a client; short words for what the tests write and read.
+
+use p4runtime::google::rpc;
+use p4runtime::p4::v1::action::Param;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::stream_message_request::Update as Request;
+use p4runtime::p4::v1::stream_message_response::Update as Response;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::write_request::Atomicity;
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::{self, Object};
+use p4runtime::value::{from_uint, to_u64};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use weir_server::p4runtime::{Lost, ServeError, ServerConfig, serve};
+use weir_switch::driver::{Dataplane, DataplaneConfig};
+
+pub const PROGRAM: &str = include_str!("../../../tests/programs/p4runtime.json");
+pub const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.txtpb");
+/// The program's.
+pub const CPU_PORT: u16 = 255;
+pub const DEVICE: u64 = 3;
+/// What a busy machine may take for anything.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
+
+/// A served switch. The fields end in the order in which they stand.
+pub struct Bed {
+    pub address: String,
+    pub lost: Arc<Lost>,
+    stop: Option<oneshot::Sender<()>>,
+    serving: tokio::task::JoinHandle<Result<(), ServeError>>,
+    pub dataplane: Dataplane,
+}
+
+impl Bed {
+    pub async fn new() -> Bed {
+        Bed::with(ServerConfig::default()).await
+    }
+
+    pub async fn with(config: ServerConfig) -> Bed {
+        let dataplane = DataplaneConfig { cpu_port: Some(CPU_PORT), ..DataplaneConfig::default() };
+        let dataplane = Dataplane::start(dataplane, None, &[]).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let config = ServerConfig { device_id: DEVICE, ..config };
+        let lost = Arc::clone(&config.lost);
+        let serving = serve(dataplane.handle(), config, listener, async { drop(stopped.await) });
+        Bed { address, lost, stop: Some(stop), serving: tokio::spawn(serving), dataplane }
+    }
+
+    /// A bed whose program is pushed, and its primary.
+    pub async fn ready() -> (Bed, Client) {
+        let bed = Bed::new().await;
+        let mut client = bed.primary(1).await;
+        client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
+        (bed, client)
+    }
+
+    pub async fn client(&self) -> Client {
+        let endpoint = Channel::from_shared(format!("http://{}", self.address)).unwrap();
+        Client::new(endpoint.connect().await.unwrap())
+    }
+
+    /// A client that has bid, and was told that it is primary.
+    pub async fn primary(&self, id: u64) -> Client {
+        let mut client = self.client().await;
+        client.bid(id).await;
+        assert_eq!(client.arbitration().await, (rpc::Code::Ok, Some(id)));
+        client
+    }
+
+    pub async fn stop(mut self) -> Result<(), ServeError> {
+        drop(self.stop.take());
+        tokio::time::timeout(PATIENCE, self.serving).await.expect("it ends").unwrap()
+    }
+}
+
+/// A client with one stream.
+pub struct Client {
+    pub stub: P4RuntimeClient<Channel>,
+    pub id: Option<Uint128>,
+    stream: Option<(mpsc::Sender<StreamMessageRequest>, Streaming<StreamMessageResponse>)>,
+}
+
+impl Client {
+    pub fn new(channel: Channel) -> Client {
+        Client { stub: P4RuntimeClient::new(channel), id: None, stream: None }
+    }
+
+    pub async fn send(&mut self, update: Request) {
+        if self.stream.is_none() {
+            let (sender, requests) = mpsc::channel(16);
+            let responses =
+                self.stub.stream_channel(ReceiverStream::new(requests)).await.unwrap().into_inner();
+            self.stream = Some((sender, responses));
+        }
+        let (sender, _) = self.stream.as_ref().unwrap();
+        // A stream that has ended says so when it is read.
+        let _ = sender.send(StreamMessageRequest { update: Some(update) }).await;
+    }
+
+    /// Bids with this id, which later requests carry too.
+    pub async fn bid(&mut self, id: impl Into<Option<u64>>) {
+        self.id = id.into().map(|low| Uint128 { high: 0, low });
+        let bid = MasterArbitrationUpdate { device_id: DEVICE, election_id: self.id, ..Default::default() };
+        self.send(Request::Arbitration(bid)).await;
+    }
+
+    /// The next message of the stream, or how it ended.
+    pub async fn next(&mut self) -> Result<Option<Response>, Status> {
+        let (_, responses) = self.stream.as_mut().expect("the stream is open");
+        let message = tokio::time::timeout(PATIENCE, responses.message()).await.expect("something comes")?;
+        Ok(message.map(|message| message.update.expect("no message is empty")))
+    }
+
+    /// Whether nothing comes for a while.
+    pub async fn hears_nothing(&mut self) -> bool {
+        let (_, responses) = self.stream.as_mut().expect("the stream is open");
+        tokio::time::timeout(Duration::from_millis(100), responses.message()).await.is_err()
+    }
+
+    pub async fn arbitration(&mut self) -> (rpc::Code, Option<u64>) {
+        match self.next().await.unwrap() {
+            Some(Response::Arbitration(update)) => {
+                assert_eq!(update.device_id, DEVICE);
+                let code = rpc::Code::try_from(update.status.unwrap().code).unwrap();
+                (code, update.election_id.map(|id| id.low))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Ends the stream; the connection stays.
+    pub fn leave(&mut self) {
+        self.stream = None;
+    }
+
+    pub async fn push(
+        &mut self,
+        action: Set,
+        config: Option<ForwardingPipelineConfig>,
+    ) -> Result<(), Status> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: DEVICE,
+            election_id: self.id,
+            action: action.into(),
+            config,
+            ..Default::default()
+        };
+        self.stub.set_forwarding_pipeline_config(request).await.map(drop)
+    }
+
+    pub async fn write_all(&mut self, updates: Vec<Update>, atomicity: Atomicity) -> Result<(), Status> {
+        let request = WriteRequest {
+            device_id: DEVICE,
+            election_id: self.id,
+            updates,
+            atomicity: atomicity.into(),
+            ..Default::default()
+        };
+        self.stub.write(request).await.map(drop)
+    }
+
+    pub async fn write(&mut self, kind: Type, entity: Kind) -> Result<(), Status> {
+        self.write_all(vec![update(kind, entity)], Atomicity::ContinueOnError).await
+    }
+
+    /// Reads; how many messages it took.
+    pub async fn read_messages(&mut self, requests: Vec<Kind>) -> Result<(Vec<Kind>, usize), Status> {
+        let entities = requests.into_iter().map(|entity| Entity { entity: Some(entity) }).collect();
+        let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
+        let mut stream = self.stub.read(request).await?.into_inner();
+        let (mut found, mut messages) = (Vec::new(), 0);
+        while let Some(message) = stream.message().await? {
+            found.extend(message.entities.into_iter().filter_map(|entity| entity.entity));
+            messages += 1;
+        }
+        Ok((found, messages))
+    }
+
+    pub async fn read(&mut self, request: Kind) -> Result<Vec<Kind>, Status> {
+        Ok(self.read_messages(vec![request]).await?.0)
+    }
+
+    /// The destinations in `l2`, and the ports they are sent to.
+    pub async fn l2(&mut self) -> BTreeMap<u64, u64> {
+        let request = TableEntry { table_id: table("l2").preamble().id, ..TableEntry::default() };
+        let found = self.read(Kind::TableEntry(request)).await.unwrap();
+        let one = |kind| match kind {
+            Kind::TableEntry(TableEntry { r#match, action: Some(TableAction { r#type }), .. }) => {
+                let Some(FieldMatchType::Exact(key)) = &r#match[0].field_match_type else {
+                    panic!("{match:?}", match = r#match)
+                };
+                let Some(ActionType::Action(action)) = r#type else { panic!("no action") };
+                (to_u64(&key.value).unwrap(), to_u64(&action.params[0].value).unwrap())
+            }
+            other => panic!("{other:?}"),
+        };
+        found.into_iter().map(one).collect()
+    }
+}
+
+/// The test program, with a cookie.
+pub fn config() -> ForwardingPipelineConfig {
+    ForwardingPipelineConfig {
+        p4info: Some(p4info::parse(P4INFO).unwrap()),
+        p4_device_config: PROGRAM.into(),
+        cookie: Some(forwarding_pipeline_config::Cookie { cookie: 0xc00c1e }),
+    }
+}
+
+pub fn update(kind: Type, entity: Kind) -> Update {
+    Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
+}
+
+pub fn table(name: &str) -> &'static p4runtime::p4::config::v1::Table {
+    INFO.tables.named(name).unwrap()
+}
+
+pub fn action(name: &str, args: &[u64]) -> Action {
+    let info = INFO.actions.named(name).unwrap();
+    let params = info.params.iter().zip(args);
+    let params = params.map(|(info, &value)| Param { param_id: info.id, value: from_uint(value.into()) });
+    Action { action_id: info.preamble().id, params: params.collect() }
+}
+
+pub fn call(name: &str, args: &[u64]) -> Option<TableAction> {
+    Some(TableAction { r#type: Some(ActionType::Action(action(name, args))) })
+}
+
+/// An entry with a key of one exact field.
+pub fn entry(name: &str, key: u64, action: Option<TableAction>) -> TableEntry {
+    let exact = FieldMatchType::Exact(Exact { value: from_uint(key.into()) });
+    TableEntry {
+        table_id: table(name).preamble().id,
+        r#match: vec![FieldMatch { field_id: 1, field_match_type: Some(exact) }],
+        action,
+        ..TableEntry::default()
+    }
+}
+
+/// `l2`: a destination goes to a port.
+pub fn l2(destination: u64, port: u64) -> Kind {
+    Kind::TableEntry(entry("l2", destination, call("forward", &[port])))
+}
+
+/// `l2`: a destination goes to the controller.
+pub fn punt(destination: u64) -> Kind {
+    Kind::TableEntry(entry("l2", destination, call("punt", &[])))
+}
+
+/// An Ethernet frame through the tables, from the controller.
+pub fn through_tables(destination: u64, source: u64) -> PacketOut {
+    packet_out(&[(1, 0), (2, 1)], frame(destination, source))
+}
+
+pub fn packet_out(metadata: &[(u32, u64)], payload: Vec<u8>) -> PacketOut {
+    let one =
+        |&(metadata_id, value): &(u32, u64)| PacketMetadata { metadata_id, value: from_uint(value.into()) };
+    PacketOut { payload, metadata: metadata.iter().map(one).collect() }
+}
+
+pub fn frame(destination: u64, source: u64) -> Vec<u8> {
+    let mac = |mac: u64| mac.to_be_bytes()[2..].to_vec();
+    [mac(destination), mac(source), vec![0x88, 0xb5], vec![7; 46]].concat()
+}
+
+/// The errors in a status, one for each update.
+pub fn errors(status: &Status) -> Vec<(rpc::Code, String)> {
+    use prost::Message;
+    assert_eq!(status.code(), Code::Unknown, "{status:?}");
+    let inner = rpc::Status::decode(status.details()).unwrap();
+    let one = |any: &prost_types::Any| {
+        assert_eq!(any.type_url, "type.googleapis.com/p4.v1.Error");
+        let error = Error::decode(any.value.as_slice()).unwrap();
+        (rpc::Code::try_from(error.canonical_code).unwrap(), error.message)
+    };
+    inner.details.iter().map(one).collect()
+}
+
+/// The codes in a status, one for each update.
+pub fn codes(status: &Status) -> Vec<rpc::Code> {
+    errors(status).into_iter().map(|(code, _)| code).collect()
+}

@@ -1,0 +1,207 @@
+//! Pushing pipelines: the actions, what is refused, what is kept.
+
+use super::bed::*;
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Set;
+use p4runtime::p4::v1::update::Type::{Insert, Modify};
+use p4runtime::p4::v1::*;
+use p4runtime::p4info::{self, Object};
+use tonic::Code as Grpc;
+
+const OTHER: &str = include_str!("../../../../p4src/build/hpcc.json");
+const OTHER_INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
+
+async fn get(client: &mut Client, kind: ResponseType) -> Option<ForwardingPipelineConfig> {
+    let request = GetForwardingPipelineConfigRequest { device_id: DEVICE, response_type: kind.into() };
+    client.stub.get_forwarding_pipeline_config(request).await.unwrap().into_inner().config
+}
+
+#[tokio::test]
+async fn nothing_can_be_done_without_a_pipeline() {
+    let bed = Bed::new().await;
+    let mut client = bed.primary(1).await;
+    assert_eq!(get(&mut client, ResponseType::All).await, None);
+    let refused = client.write(Insert, l2(1, 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Grpc::FailedPrecondition);
+    let refused = client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err();
+    assert_eq!(refused.code(), Grpc::FailedPrecondition);
+    assert!(refused.message().starts_with("No forwarding pipeline config set"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_pipeline_is_given_back_as_asked_for() {
+    let (_bed, mut client) = Bed::ready().await;
+    let all = config();
+    assert_eq!(get(&mut client, ResponseType::All).await.unwrap(), all);
+    let cookie = ForwardingPipelineConfig { cookie: all.cookie, ..Default::default() };
+    assert_eq!(get(&mut client, ResponseType::CookieOnly).await.unwrap(), cookie);
+    let info = ForwardingPipelineConfig { p4_device_config: Vec::new(), ..all.clone() };
+    assert_eq!(get(&mut client, ResponseType::P4infoAndCookie).await.unwrap(), info);
+    let device = ForwardingPipelineConfig { p4info: None, ..all };
+    assert_eq!(get(&mut client, ResponseType::DeviceConfigAndCookie).await.unwrap(), device);
+}
+
+#[tokio::test]
+async fn a_wrong_pipeline_is_refused_and_the_old_one_stays() {
+    let (_bed, mut client) = Bed::ready().await;
+    client.write(Insert, l2(1, 1)).await.unwrap();
+    let json = |text: &str| ForwardingPipelineConfig { p4_device_config: text.into(), ..config() };
+    let cases = [
+        (Some(json("{}")), "not a program for this switch"),
+        (
+            Some(json(&PROGRAM.replace("\"hash_slice\"", "\"x\"").replacen("\"parsers\"", "\"parse\"", 1))),
+            "parsers",
+        ),
+        (Some(json("\u{1}binary")), "not BMv2 JSON"),
+        (Some(json(OTHER)), "the P4Info is not of the switch's program"),
+        (Some(ForwardingPipelineConfig { p4info: None, ..config() }), "no P4Info"),
+        (
+            Some(ForwardingPipelineConfig { p4info: Some(p4info::parse("tables {}").unwrap()), ..config() }),
+            "the P4Info is wrong",
+        ),
+        (None, "has no config"),
+    ];
+    for (config, says) in cases {
+        for action in [Set::Verify, Set::VerifyAndSave, Set::VerifyAndCommit, Set::ReconcileAndCommit] {
+            let refused = client.push(action, config.clone()).await.unwrap_err();
+            assert_eq!(refused.code(), Grpc::InvalidArgument, "{refused:?}");
+            assert!(refused.message().contains(says), "{refused:?}");
+        }
+    }
+    assert_eq!(
+        client.push(Set::Unspecified, Some(config())).await.unwrap_err().code(),
+        Grpc::InvalidArgument
+    );
+    assert_eq!(client.push(Set::Commit, Some(config())).await.unwrap_err().code(), Grpc::InvalidArgument);
+    assert_eq!(client.push(Set::Commit, None).await.unwrap_err().code(), Grpc::NotFound);
+    client.id = Some(Uint128 { high: 0, low: 77 });
+    assert_eq!(
+        client.push(Set::VerifyAndCommit, Some(config())).await.unwrap_err().code(),
+        Grpc::PermissionDenied
+    );
+    assert_eq!(client.l2().await.len(), 1);
+}
+
+#[tokio::test]
+async fn verifying_changes_nothing_and_committing_clears() {
+    let (_bed, mut client) = Bed::ready().await;
+    client.write(Insert, l2(1, 1)).await.unwrap();
+    client.push(Set::Verify, Some(config())).await.unwrap();
+    assert_eq!(client.l2().await.len(), 1);
+    client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
+    assert!(client.l2().await.is_empty());
+    // another program altogether, and back
+    let other = ForwardingPipelineConfig {
+        p4info: Some(p4info::parse(OTHER_INFO).unwrap()),
+        p4_device_config: OTHER.into(),
+        cookie: None,
+    };
+    client.push(Set::VerifyAndCommit, Some(other)).await.unwrap();
+    assert_eq!(codes(&client.write(Insert, l2(1, 1)).await.unwrap_err()).len(), 1);
+    client.push(Set::VerifyAndCommit, Some(config())).await.unwrap();
+    client.write(Insert, l2(1, 1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_saved_pipeline_takes_writes_and_runs_when_committed() {
+    let (bed, mut client) = Bed::ready().await;
+    client.write(Insert, l2(1, 1)).await.unwrap();
+    client.push(Set::VerifyAndSave, Some(config())).await.unwrap();
+    // From now on writes and reads are of the new one...
+    client.write(Insert, l2(2, 2)).await.unwrap();
+    assert_eq!(client.l2().await, [(2, 2)].into());
+    // ... while the old one runs.
+    let running = || {
+        let count = |switch: &mut weir_switch::Switch, _| {
+            let table = switch.pipeline().table_by_name("l2").unwrap();
+            switch.pipeline().table_entries(table).into_iter().map(|entry| entry.key).collect::<Vec<_>>()
+        };
+        format!("{:?}", bed.dataplane.handle().with(count).unwrap())
+    };
+    assert!(running().contains("0, 1]"), "{}", running());
+    client.push(Set::Commit, None).await.unwrap();
+    assert!(running().contains("0, 2]"), "{}", running());
+    assert_eq!(client.l2().await, [(2, 2)].into());
+    assert_eq!(client.push(Set::Commit, None).await.unwrap_err().code(), Grpc::NotFound, "once");
+}
+
+#[tokio::test]
+async fn reconciling_keeps_what_the_new_program_has_a_place_for() {
+    let (_bed, mut client) = Bed::ready().await;
+    let register = |value: u64| {
+        let data =
+            Some(P4Data { data: Some(p4_data::Data::Bitstring(p4runtime::value::from_uint(value.into()))) });
+        let register_id = INFO.registers.named("last_source").unwrap().preamble().id;
+        Kind::RegisterEntry(RegisterEntry { register_id, index: Some(Index { index: 3 }), data })
+    };
+    let default = Kind::TableEntry(TableEntry {
+        table_id: table("l2").preamble().id,
+        is_default_action: true,
+        action: call("punt", &[]),
+        ..TableEntry::default()
+    });
+    let counted = TableEntry {
+        counter_data: Some(CounterData { packet_count: 5, byte_count: 500 }),
+        ..entry("l2", 1, call("forward", &[1]))
+    };
+    let profile = INFO.action_profiles.named("next_hops").unwrap().preamble().id;
+    let member = ActionProfileMember {
+        action_profile_id: profile,
+        member_id: 4,
+        action: Some(action("via", &[1, 2])),
+    };
+    let linked = TableEntry {
+        action: Some(TableAction { r#type: Some(table_action::Type::ActionProfileMemberId(4)) }),
+        ..entry("groups", 0x800, None)
+    };
+    client.write(Insert, Kind::TableEntry(counted.clone())).await.unwrap();
+    client.write(Insert, Kind::ActionProfileMember(member)).await.unwrap();
+    client.write(Insert, Kind::TableEntry(linked.clone())).await.unwrap();
+    client.write(Modify, default.clone()).await.unwrap();
+    client.write(Modify, register(0xabcdef)).await.unwrap();
+    // The same program with a larger table is a program with a place for all of it.
+    let larger = PROGRAM.replace("\"max_size\" : 1024", "\"max_size\" : 2048");
+    assert_ne!(larger, PROGRAM);
+    let larger = ForwardingPipelineConfig { p4_device_config: larger.into(), ..config() };
+    client.push(Set::ReconcileAndCommit, Some(larger)).await.unwrap();
+    let asked = TableEntry { action: None, ..counted.clone() };
+    assert_eq!(client.read(Kind::TableEntry(asked)).await.unwrap(), [Kind::TableEntry(counted)]);
+    let asked = TableEntry { action: None, ..linked.clone() };
+    assert_eq!(client.read(Kind::TableEntry(asked)).await.unwrap(), [Kind::TableEntry(linked)]);
+    assert_eq!(client.read(register(0)).await.unwrap(), [register(0xabcdef)]);
+    assert_eq!(client.read(default.clone()).await.unwrap(), [default]);
+    // A program without the table has none.
+    let other = ForwardingPipelineConfig {
+        p4info: Some(p4info::parse(OTHER_INFO).unwrap()),
+        p4_device_config: OTHER.into(),
+        cookie: None,
+    };
+    let refused = client.push(Set::ReconcileAndCommit, Some(other)).await.unwrap_err();
+    assert_eq!(refused.code(), Grpc::InvalidArgument);
+    assert!(refused.message().contains("what the switch holds cannot be kept"), "{refused:?}");
+    assert_eq!(client.l2().await, [(1, 1)].into());
+}
+
+#[tokio::test]
+async fn pi_s_packed_form_is_taken_and_nothing_means_what_runs() {
+    let bed = Bed::new().await;
+    let mut client = bed.primary(1).await;
+    // field 3 of p4.tmp.P4DeviceConfig, behind `reassign: true`
+    let mut packed = vec![0x08, 1, 0x1a];
+    let mut length = PROGRAM.len();
+    while length > 0x7f {
+        packed.push(length as u8 & 0x7f | 0x80);
+        length >>= 7;
+    }
+    packed.push(length as u8);
+    packed.extend_from_slice(PROGRAM.as_bytes());
+    let nothing = ForwardingPipelineConfig { p4_device_config: Vec::new(), ..config() };
+    let refused = client.push(Set::VerifyAndCommit, Some(nothing.clone())).await.unwrap_err();
+    assert!(refused.message().contains("no program runs"), "{refused:?}");
+    let packed = ForwardingPipelineConfig { p4_device_config: packed, ..config() };
+    client.push(Set::VerifyAndCommit, Some(packed)).await.unwrap();
+    client.write(Insert, l2(1, 1)).await.unwrap();
+    client.push(Set::VerifyAndCommit, Some(nothing)).await.unwrap();
+    client.write(Insert, l2(1, 1)).await.unwrap();
+}

@@ -1,0 +1,62 @@
+//! Ctrl-C: whether the process was asked to end, and what it leaves.
+
+use crate::console::Failure;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Ctrl-C belongs to a child that has the terminal.
+static LENT: AtomicBool = AtomicBool::new(false);
+
+/// Signals that follow the first within this time are the same request: `timeout` sends one to its child and then one to
+/// the child's process group, terminals and service managers do the like.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
+
+/// When the first signal came.
+static FIRST: OnceLock<Instant> = OnceLock::new();
+
+/// Where the results up to now are found if the process ends at once.
+static KEPT_IN: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Lets Ctrl-C, SIGTERM and SIGHUP break a run off at its next step. A second request ends the process at once.
+///
+/// # Errors
+///
+/// If the signals cannot be caught.
+pub fn catch_ctrl_c() -> Result<(), Failure> {
+    let handler = || {
+        if LENT.load(Ordering::SeqCst) {
+            return;
+        }
+        INTERRUPTED.store(true, Ordering::SeqCst);
+        if FIRST.get_or_init(Instant::now).elapsed() >= SAME_REQUEST {
+            if let Some(dir) = KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
+                let _ = writeln!(io::stderr(), "interrupted twice: {} has what was kept", dir.display());
+            }
+            process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
+}
+
+/// Notes that `dir` has the results up to now, for the message of a process that ends at once.
+pub fn results_are_in(dir: &Path) {
+    *KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
+}
+
+/// Returns whether the process was asked to end.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Does something during which Ctrl-C is a child's.
+pub fn while_ctrl_c_is_the_childs<R>(action: impl FnOnce() -> R) -> R {
+    LENT.store(true, Ordering::SeqCst);
+    let result = action();
+    LENT.store(false, Ordering::SeqCst);
+    result
+}
