@@ -2,7 +2,7 @@
 //!
 //! A crate with a scheme of its own runs the [`mod@conformance`] tests with one line:
 //!
-//! ```ignore
+//! ```text
 //! weir_testkit::conformance!(mine: Mine, Expectations {
 //!     fair_within: Time::from_ms(2),
 //!     recovers_within: Time::from_ms(1),

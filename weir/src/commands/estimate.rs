@@ -13,7 +13,7 @@ use weir_sim::{Observer, Progress};
 use weir_units::{Bytes, Time};
 
 /// The first scheme runs this long, to see how fast this machine is.
-const TRIAL: Duration = Duration::from_millis(200);
+const TRIAL: Duration = Duration::from_millis(50);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
 const HEADERS: u64 = 90;
 /// What a finished flow leaves in the results, and a sample of a port or a flow, in bytes.
