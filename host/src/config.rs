@@ -1,11 +1,11 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
-use crate::abilities::Abilities;
+use crate::abilities::{Missing, Offer};
 use crate::lane::Lane;
+use crate::own_record::RecordLayout;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
-use crate::scheme::{FlowParams, MAX_SUBFLOWS, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
+use crate::scheme::{FlowParams, MAX_SUBFLOWS, Needs, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::schemes::Registry;
-use crate::telemetry::Clock;
 use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
@@ -27,15 +27,15 @@ pub struct HostConfig {
     pub mtu: Bytes,
     /// `T`: one base round-trip time for the whole fabric, slightly above the largest.
     pub base_rtt: Time,
-    /// Unit of the timestamps in telemetry.
-    pub telemetry_clock: Clock,
+    /// A tick of the switches' clock: 1 ns, with BMv2 1 us.
+    pub tick: Time,
     /// The congestion control of all its flows.
     pub scheme: Arc<dyn SchemeConfig>,
     /// The schemes that a policy can name. Default: [`Registry::builtin`].
     pub registry: Registry,
     /// What the switches' program offers, if it is not the scheme's own program. Policies may then change to every
     /// scheme that needs no more.
-    pub switches: Option<Abilities>,
+    pub switches: Option<Offer>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
     pub ack_every: u32,
     /// Priority class of ACK, NACK and what else controls.
@@ -69,7 +69,7 @@ impl HostConfig {
             nic_rate,
             mtu: DEFAULT_MTU,
             base_rtt,
-            telemetry_clock: Clock::Ns,
+            tick: Time::from_ns(1),
             scheme,
             registry: Registry::builtin(),
             switches: None,
@@ -82,15 +82,29 @@ impl HostConfig {
         }
     }
 
-    /// What the switches' program offers.
-    pub(crate) fn abilities(&self) -> Abilities {
-        self.switches.unwrap_or(self.scheme.needs().program.abilities())
+    /// Returns what of `needs` the switches' program lacks.
+    pub(crate) fn lacks(&self, needs: &Needs) -> Option<Missing> {
+        match &self.switches {
+            Some(offer) => offer.lacks(needs),
+            None => Offer::from(self.scheme.needs().program.abilities()).lacks(needs),
+        }
+    }
+
+    /// The layout of the program's own telemetry records, and which of its fields the scheme reads.
+    fn own_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
+        self.switches.as_ref()?.record.as_ref().zip(self.scheme.needs().own_record)
+    }
+
+    /// Returns what the scheme wants, with the records that the switches' program has for it.
+    pub(crate) fn needs(&self) -> Needs {
+        let needs = self.scheme.needs();
+        Needs { records: self.own_record().map_or(needs.records, |(layout, _)| layout.format()), ..needs }
     }
 
     /// Payload of a full packet: the MTU less the headers, and less room for all the records that
     /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
     pub fn payload(&self) -> Option<Bytes> {
-        let needs = self.scheme.needs();
+        let needs = self.needs();
         let reserve = match needs.telemetry {
             TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * needs.records.record_len(),
             TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks | TelemetryOn::Notices => 0,
@@ -101,11 +115,13 @@ impl HostConfig {
 
     /// What the host's scheme is told of it.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
+        let ticks = self.switches.as_ref().map_or(1, |offer| offer.ticks);
         FlowParams {
             nic_rate: self.nic_rate,
             base_rtt: self.base_rtt,
             payload: Bytes::new(u64::from(payload)),
-            clock: self.telemetry_clock,
+            tick: self.tick * u64::from(ticks),
+            record: self.own_record().map(|(layout, names)| layout.fields(names)).unwrap_or_default(),
         }
     }
 
@@ -167,8 +183,8 @@ impl HostConfig {
             return Err(ConfigError::NoInbound);
         }
         let (needs, carriage) = (self.scheme.needs(), self.scheme.needs().transport);
-        let (scheme, missing) = (self.scheme.name(), self.abilities().missing(needs.abilities()));
-        if missing != Abilities::NONE {
+        let scheme = self.scheme.name();
+        if let Some(missing) = self.lacks(&needs) {
             return Err(ConfigError::Program { scheme, missing });
         }
         match resolved.recovery {
@@ -339,7 +355,7 @@ pub enum ConfigError {
         /// Which scheme.
         scheme: &'static str,
         /// What it lacks.
-        missing: Abilities,
+        missing: Missing,
     },
     /// Subflows need the other transport.
     #[error(

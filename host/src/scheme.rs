@@ -6,8 +6,9 @@
 
 use crate::abilities::{Abilities, Ability};
 use crate::law::PortLaw;
+use crate::own_record::RecordFields;
 use crate::parameter::{Parameter, ParameterError, ParameterOf, ParameterValue};
-use crate::telemetry::{Clock, Telemetry, TelemetryChecks};
+use crate::telemetry::{Telemetry, TelemetryChecks};
 use crate::wire::RecordFormat;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -336,6 +337,10 @@ pub struct Needs {
     pub telemetry: TelemetryOn,
     /// What the records are made of, if there are any.
     pub records: RecordFormat,
+    /// The fields that the scheme reads in the records, if they are a program's own
+    /// ([`own_record`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `None`: the records
+    /// are Weir's.
+    pub own_record: Option<&'static [&'static str]>,
     /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
     /// say otherwise; `None` if the scheme does not look at marks.
     pub ecn: Option<Marking>,
@@ -359,6 +364,7 @@ impl Needs {
             program,
             telemetry: TelemetryOn::Nothing,
             records: RecordFormat::ENTRY,
+            own_record: None,
             ecn: None,
             grant: false,
             deflection: None,
@@ -486,7 +492,9 @@ pub struct FlowParams {
     /// Payload of a full packet.
     pub payload: Bytes,
     /// Unit of the telemetry's timestamps.
-    pub clock: Clock,
+    pub tick: Time,
+    /// Where the fields of [`Needs::own_record`] are in a record.
+    pub record: RecordFields,
 }
 
 /// An ACK (or a NACK, which acknowledges what came before the gap) as the scheme sees it; or the reply to
@@ -515,7 +523,7 @@ pub struct AckEvent<'a> {
     /// telemetry and come back another way.
     pub data_path: u16,
     /// What the switches reported, first hop after the sender first.
-    pub telemetry: &'a Telemetry,
+    pub telemetry: &'a Telemetry<'a>,
 }
 
 /// A RATE packet as the scheme sees it: a switch says how fast the flow may be.
@@ -716,7 +724,7 @@ pub struct DataEvent<'a> {
     /// XOR of switch ids on its way.
     pub path_id: u16,
     /// What the switches reported in it, first hop after the sender first.
-    pub telemetry: &'a Telemetry,
+    pub telemetry: &'a Telemetry<'a>,
 }
 
 /// What the receiver half adds to an ACK.

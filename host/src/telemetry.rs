@@ -1,27 +1,7 @@
 //! What switches reported about one path, in data-path order and plain units.
 
 use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, RecordFormat};
-use weir_units::{Bandwidth, Bytes, Time};
-
-/// Unit of the 24-bit timestamps that switches write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// Nanoseconds: virtual time and the embedded switch.
-    #[default]
-    Ns,
-    /// Microseconds: BMv2.
-    Us,
-}
-
-impl Clock {
-    /// One tick.
-    pub const fn tick(self) -> Time {
-        match self {
-            Clock::Ns => Time::from_ns(1),
-            Clock::Us => Time::from_us(1),
-        }
-    }
-}
+use weir_units::{Bandwidth, Bytes};
 
 /// One hop of a path at the moment its record was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,22 +52,27 @@ impl Hop {
 
 /// Records of all hops of a path. `hops()[0]` is the first hop after the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Telemetry {
+pub struct Telemetry<'a> {
     hops: [Hop; MAX_HOPS],
     len: u8,
     format: RecordFormat,
+    /// Records of a program's own, as they lie on the wire.
+    own: &'a [u8],
+    gathered_by_data: bool,
 }
 
-impl Telemetry {
+impl<'a> Telemetry<'a> {
     /// No records.
-    pub const EMPTY: Telemetry = Telemetry {
+    pub const EMPTY: Telemetry<'static> = Telemetry {
         hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0, link: 0 }; MAX_HOPS],
         len: 0,
         format: RecordFormat::ENTRY,
+        own: &[],
+        gathered_by_data: false,
     };
 
     /// From hops in data-path order; those beyond the eighth are left out.
-    pub fn new(hops: &[Hop], format: RecordFormat) -> Telemetry {
+    pub fn new(hops: &[Hop], format: RecordFormat) -> Telemetry<'a> {
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         for (slot, hop) in telemetry.hops.iter_mut().zip(hops) {
             *slot = *hop;
@@ -101,7 +86,10 @@ impl Telemetry {
     /// What DATA gathered has its last hop first and is turned round. What an ACK gathered on its
     /// way back has the sender's own switch first, which is data-path order already (FNCC's
     /// `ack.L[0]` in the paper's order is thereby the last element here).
-    pub fn from_wire(records: &[u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry {
+    pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
+        if format.is_own() {
+            return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
+        }
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         let record_len = format.record_len();
         let count = (records.len() / record_len).min(MAX_HOPS);
@@ -121,9 +109,20 @@ impl Telemetry {
         self.format
     }
 
-    /// The hops, first one after the sender first.
+    /// The hops, first one after the sender first; none if the records are a program's own.
     pub fn hops(&self) -> &[Hop] {
         &self.hops[..usize::from(self.len)]
+    }
+
+    /// Returns the records of a program's own, that of the first hop after the sender first;
+    /// [`RecordField::read`](crate::own_record::RecordField::read) reads their fields. None if the records are Weir's.
+    pub fn records(&self) -> impl Iterator<Item = &'a [u8]> {
+        let newest_first = self.own.chunks_exact(self.format.record_len());
+        let (last_hop_first, first_hop_first) = match self.gathered_by_data {
+            true => (Some(newest_first), None),
+            false => (None, Some(newest_first)),
+        };
+        last_hop_first.into_iter().flat_map(Iterator::rev).chain(first_hop_first.into_iter().flatten())
     }
 }
 

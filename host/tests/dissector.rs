@@ -296,6 +296,10 @@ fn records_are_read_by_their_format() {
     assert_eq!(seen[0], ["258,258", "772,772", "99,99", "320,320", "", "0"]);
     assert_eq!((seen[1][0].as_str(), seen[1][5].as_str()), ("", "8"));
     assert_eq!(seen[2], ["258,258", "772,772", "99,99", "", "16,16", "0"]);
+    // Records of 12 bytes that a program defines by itself.
+    let seen = tshark(&[with(0x82)], &[], &["weir.int.own", "weir.int.queue_bytes", "weir.payload_len"]);
+    let own = format!("01020304{:016x}", entry.pack());
+    assert_eq!(seen[0], [format!("{own},{own}"), String::new(), "0".to_owned()]);
 }
 
 fn malformed_packets_are_named() {

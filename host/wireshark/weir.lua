@@ -54,7 +54,9 @@ local f = {
     int_format = ProtoField.uint8("weir.int_format", "Record format", base.HEX),
     format_link = ProtoField.bool("weir.int_format.link", "LINK ids in front of records", 8, nil, 0x01),
     format_sojourn = ProtoField.bool("weir.int_format.sojourn", "SOJOURN time instead of queue", 8, nil, 0x02),
-    format_unused = ProtoField.uint8("weir.int_format.unused", "Unused", base.HEX, nil, 0xfc),
+    format_unused = ProtoField.uint8("weir.int_format.unused", "Unused", base.HEX, nil, 0x7c),
+    format_own = ProtoField.bool("weir.int_format.own", "OWN records of the program", 8, nil, 0x80),
+    own_record = ProtoField.bytes("weir.int.own", "Record of the program"),
     concurrency = ProtoField.uint16("weir.concurrency", "Concurrency (N)", base.DEC),
     int_hops = ProtoField.uint16("weir.int_hops", "Hops recorded", base.DEC, nil, 0xf000),
     path_id = ProtoField.uint16("weir.path_id", "Path id", base.HEX, nil, 0x0fff),
@@ -137,8 +139,18 @@ local function dissect_flags(range, tree)
     return flags
 end
 
+-- Length of a program's own records: the low four bits of the format are words of 4 bytes, less one.
+local function own_record_len(format)
+    return (format:bitfield(4, 4) + 1) * 4
+end
+
 local function dissect_format(range, tree)
     local format = tree:add(f.int_format, range)
+    if range:bitfield(0, 1) == 1 then
+        format:add(f.format_own, range)
+        format:append_text(string.format(": %d B a record", own_record_len(range)))
+        return format
+    end
     for _, field in ipairs({ f.format_link, f.format_sojourn, f.format_unused }) do
         format:add(field, range)
     end
@@ -181,13 +193,19 @@ end
 local function dissect_records(tvb, tree, hops, gathered_by_ack)
     local format = tvb(3, 1)
     local sojourn = format:bitfield(6, 1) == 1
-    local each = RECORD_LEN + format:bitfield(7, 1) * LINK_ID_LEN
+    local own = format:bitfield(0, 1) == 1
+    local each = own and own_record_len(format) or RECORD_LEN + format:bitfield(7, 1) * LINK_ID_LEN
     if HEADER_LEN + hops * each > tvb:len() then
         return nil
     end
     for i = 1, hops do
         local hop = gathered_by_ack and i or hops + 1 - i
-        dissect_record(tvb(HEADER_LEN + (i - 1) * each, each), tree, hop, sojourn)
+        local range = tvb(HEADER_LEN + (i - 1) * each, each)
+        if own then
+            tree:add(f.own_record, range):prepend_text(string.format("Hop %d: ", hop))
+        else
+            dissect_record(range, tree, hop, sojourn)
+        end
     end
     return hops * each
 end

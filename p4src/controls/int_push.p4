@@ -10,6 +10,8 @@
 #ifndef WEIR_INT_PUSH_P4
 #define WEIR_INT_PUSH_P4
 
+#include "record_count.p4"
+
 // Whole units of 80 bytes, at most 65535: min(bytes, 65536 * 80 - 1) / 80.
 // The minimum is a saturating addition, undone. x / 80 is (x / 16) / 5, and n / 5 is
 // n * 214748365 >> 30: 5 * 214748365 = 2^30 + 1, so the error n / (5 * 2^30) stays below 1/5 for any
@@ -23,6 +25,8 @@ const bit<32> ABOVE_QUEUE_RANGE = 32w0xFFFF_FFFF - (65536 * 80 - 1);
 #define TX_UNITS(bytes) ((bytes)[26:7])
 
 control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in bit<20> tx, in bit<32> queue) {
+    RecordCount() record_count;
+
     apply {
         if (hdr.weir.int_hops < MAX_HOPS) {
             hdr.record.setValid();
@@ -30,10 +34,7 @@ control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in 
             hdr.record.timestamp = time;
             hdr.record.tx_bytes = tx;
             hdr.record.queue = QUEUE_UNITS(queue);
-            hdr.weir.int_hops = hdr.weir.int_hops + 1;
-            hdr.ipv4.total_len = hdr.ipv4.total_len + RECORD_BYTES;
-            hdr.udp.length = hdr.udp.length + RECORD_BYTES;
-            meta.tx_bytes = meta.tx_bytes + (bit<32>)RECORD_BYTES;
+            record_count.apply(hdr, meta, RECORD_BYTES);
         } else {
             events.count(EVENT_INT_FULL);
         }

@@ -96,7 +96,11 @@ struct headers_t {
 #ifdef WITH_LINK_IDS
     link_t       link;
 #endif
+#ifdef PROGRAM_RECORD
+    PROGRAM_RECORD record;           // a program's own
+#else
     record_t     record;
+#endif
 }
 
 // What travels with a packet from ingress to egress. Zero when a packet arrives (v1model).

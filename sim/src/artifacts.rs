@@ -5,7 +5,8 @@ use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_host::abilities::{Abilities, Ability, Declaration, TELEMETRY_ANNOTATION};
+use weir_host::abilities::{Ability, Declaration, Offer, TELEMETRY_ANNOTATION};
+use weir_host::own_record::{RECORD_HEADER, RecordLayout};
 use weir_host::scheme::SwitchProgram;
 use weir_switch::program::Program;
 
@@ -109,13 +110,32 @@ pub fn p4info_beside(program: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// Returns what a program declares in its P4Info.
-pub fn abilities(p4info: &Index) -> Abilities {
+/// Returns what a program offers to schemes, as it declares it in its P4Info.
+///
+/// # Errors
+///
+/// If its telemetry records have a length or a field that cannot be, or `ticks` in `@weir_telemetry` is no number. The
+/// text names the object.
+pub fn offer(p4info: &Index) -> Result<Offer, String> {
     let declares = |ability: &Ability| match ability.declaration() {
         Declaration::Table(table) => p4info.tables.named(table).is_ok(),
         Declaration::Telemetry(word) => telemetry_words(p4info).any(|it| it == word),
     };
-    Ability::ALL.into_iter().filter(declares).collect()
+    let record = p4info.controller_headers.named(RECORD_HEADER).ok().map(|header| {
+        let fields = header.metadata.iter();
+        RecordLayout::new(fields.map(|it| (it.name.as_str(), u32::try_from(it.bitwidth).unwrap_or(0))))
+    });
+    let ticks = telemetry_words(p4info).find_map(|word| word.strip_prefix("ticks=")).map(|number| {
+        let ticks = number.parse().ok().filter(|ticks| (1..=1_000_000).contains(ticks));
+        ticks.ok_or_else(|| {
+            format!("@{TELEMETRY_ANNOTATION}: ticks={number}: write a number from 1 to 1000000")
+        })
+    });
+    Ok(Offer {
+        abilities: Ability::ALL.into_iter().filter(declares).collect(),
+        record: record.transpose().map_err(|error| error.to_string())?,
+        ticks: ticks.transpose()?.unwrap_or(1),
+    })
 }
 
 /// The words of `@weir_telemetry("data, acks")`.
@@ -141,7 +161,7 @@ mod tests {
             let artifact = Artifact::of(program);
             assert_eq!(artifact.name, program.name());
             let (_, p4info) = artifact.load().unwrap();
-            assert_eq!(abilities(&p4info), program.abilities(), "{program}");
+            assert_eq!(offer(&p4info), Ok(program.abilities().into()), "{program}");
         }
     }
 }

@@ -16,7 +16,7 @@ use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, First, PlanOptions,
 use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::scheme::TelemetryOn;
-use weir_host::{Host, HostConfig, telemetry};
+use weir_host::{Host, HostConfig};
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::Program;
@@ -82,11 +82,8 @@ fn plan_options(
 const LONGEST_IN_NS: Time = Time::from_us(500);
 
 /// The unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
-fn clocks(base_rtt: Time) -> (Clock, telemetry::Clock) {
-    match base_rtt <= LONGEST_IN_NS {
-        true => (Clock::Ns, telemetry::Clock::Ns),
-        false => (Clock::Us, telemetry::Clock::Us),
-    }
+fn clock(base_rtt: Time) -> Clock {
+    if base_rtt <= LONGEST_IN_NS { Clock::Ns } else { Clock::Us }
 }
 
 /// Two directions per link: `2i` from `a` to `b`, `2i + 1` back.
@@ -141,7 +138,7 @@ fn bare_switch(
     ix: SwitchIx,
 ) -> Result<Switch, RunError> {
     let name = &experiment.topology.switch(ix).name;
-    let config = SwitchConfig { clock: clocks(base_rtt).0, ..switch_config(experiment, scheme, ix) };
+    let config = SwitchConfig { clock: clock(base_rtt), ..switch_config(experiment, scheme, ix) };
     Switch::new(Arc::clone(program), config, stream_seed(experiment.spec.seed, name))
         .map_err(|e| RunError::Switch { name: name.clone(), why: e.to_string() })
 }
@@ -173,7 +170,7 @@ pub fn refill(
     switch: &mut Switch,
 ) -> Result<(), RunError> {
     let (_, p4info) = experiment.artifact_of(scheme).load().map_err(RunError::Artifact)?;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, clocks(base_rtt).1.tick(), &p4info)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), &p4info)?;
     let name = &experiment.topology.switch(ix).name;
     fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
 }
@@ -187,7 +184,7 @@ fn rack_switches(
     base_rtt: Time,
 ) -> Result<Vec<Chassis>, RunError> {
     let topology = &experiment.topology;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, clocks(base_rtt).1.tick(), p4info)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), p4info)?;
     let mut racked = Vec::with_capacity(topology.switches.len());
     for ix in topology.switch_ixs() {
         let name = &topology.switch(ix).name;
@@ -241,11 +238,11 @@ fn build_host(
     let nic_rate = topology.link(host.link).rate;
     let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
     config.registry = experiment.catalogue.schemes.clone();
-    config.switches = experiment.abilities();
+    config.switches = experiment.offer();
     config.policy = experiment.policy_of(ix, base_rtt);
     config.mac = host.mac;
     config.mtu = spec.mtu;
-    config.telemetry_clock = clocks(base_rtt).1;
+    config.tick = clock(base_rtt).time(1);
     config.ack_every = spec.transport.ack_every;
     config.transport.recovery = Some(experiment.recovery(scheme));
     config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);

@@ -6,7 +6,7 @@ use std::fmt;
 /// Free bytes kept in front of a frame, so that headers can grow without moving the payload.
 const HEADROOM: usize = 128;
 /// What [`Packet::write_head`] offers its writer.
-const HEAD_ROOM_TO_WRITE: usize = 256;
+const HEAD_ROOM_TO_WRITE: usize = 640;
 /// What a prefetch brings, in bytes.
 const CACHE_LINE: usize = 64;
 /// Headers of one packet take this many lines.
@@ -71,7 +71,7 @@ impl Packet {
     }
 
     /// Becomes a new packet: `write` fills in the head and returns its length; `virtual_len` bytes follow it that
-    /// are not kept. The writer gets 256 bytes that hold anything: it writes all that it counts.
+    /// are not kept. The writer gets 640 bytes that hold anything: it writes all that it counts.
     pub fn write_head(&mut self, virtual_len: u32, write: impl FnOnce(&mut [u8]) -> usize) {
         self.reset(HEAD_ROOM_TO_WRITE, virtual_len);
         let room = &mut self.buffer[HEADROOM..HEADROOM + HEAD_ROOM_TO_WRITE];

@@ -418,7 +418,7 @@ impl Net {
 
     fn push_record(&self, port: usize, frame: Frame) -> Frame {
         let view = frame.view();
-        if usize::from(view.weir.int_hops()) == MAX_HOPS {
+        if usize::from(view.weir.int_hops()) == MAX_HOPS || view.weir.format().is_own() {
             return frame;
         }
         let Port { queued, sent, .. } = self.ports[port];

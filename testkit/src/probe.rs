@@ -1,7 +1,8 @@
 //! One sender half, fed by hand.
 
+use weir_host::own_record::RecordFields;
 use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
-use weir_host::telemetry::{Clock, Hop, Telemetry, TelemetryChecks};
+use weir_host::telemetry::{Hop, Telemetry, TelemetryChecks};
 use weir_host::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -21,7 +22,8 @@ pub struct Probe {
 }
 
 pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
-    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), clock: Clock::Ns }
+    let (tick, record) = (Time::from_ns(1), RecordFields::default());
+    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record }
 }
 
 /// A record of a port at `gbps`.

@@ -6,7 +6,7 @@ use crate::policy::PolicyRefusal;
 /// Checks that a host that is configured as `present`, as its switches are, may become as `wanted`.
 pub(super) fn fits(present: &HostConfig, wanted: &HostConfig) -> Result<(), PolicyRefusal> {
     let (here, there) = (present.scheme.needs(), wanted.scheme.needs());
-    if !present.abilities().contains(there.abilities()) {
+    if present.lacks(&there).is_some() {
         return Err(PolicyRefusal::SwitchProgram);
     }
     let deflects =

@@ -3,9 +3,10 @@ use crate::stats::{DropReason, HostStats};
 use crate::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HOPS, MAX_RECORD_LEN, RecordFormat, WeirRepr};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// An ACK, NACK, CNP or reply to a probe that waits for the NIC.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub kind: Kind,
     pub flags: Flags,
@@ -21,28 +22,34 @@ pub(crate) struct Control {
 }
 
 /// Telemetry records as they lie on the wire.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Records {
     bytes: [u8; MAX_HOPS * MAX_RECORD_LEN],
     len: u8,
     format: RecordFormat,
+    /// In place of `bytes`, which are sized for Weir's, a program's own.
+    own: Option<Arc<[u8]>>,
 }
 
 impl Records {
     /// None.
     pub const NONE: Records =
-        Records { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::ENTRY };
+        Records { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::ENTRY, own: None };
 
     /// A copy of at most eight records.
     pub fn copy(records: &[u8], format: RecordFormat) -> Records {
         let mut copy = Records { format, ..Records::NONE };
+        if format.is_own() {
+            copy.own = Some(records.into());
+            return copy;
+        }
         let len = records.len().min(copy.bytes.len());
         copy.bytes[..len].copy_from_slice(&records[..len]);
         copy.len = len as u8;
         copy
     }
     fn get(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        self.own.as_deref().unwrap_or(&self.bytes[..usize::from(self.len)])
     }
 }
 

@@ -164,7 +164,8 @@ impl Inbound {
         let feedback = self.ask_scheme(now, frame, place, stats);
         let mut reply = self.reply(frame, &feedback);
         if feedback.cnp {
-            let cnp = Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply };
+            let cnp =
+                Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply.clone() };
             control.push(cnp, stats);
         }
         let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
@@ -201,7 +202,7 @@ impl Inbound {
         // Where few packets carry records, each of them is answered.
         let told = self.telemetry == TelemetryOn::DataOncePerRtt && !frame.records().is_empty();
         if flow.unacked >= self.ack_every || ended || marked || told || feedback.ack_now {
-            if marked && let Some(held) = flow.held {
+            if marked && let Some(held) = flow.held.take() {
                 // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
                 control.push(held, stats);
             }
@@ -293,7 +294,7 @@ impl Inbound {
         self.book.touch(now, slot);
         let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
-        let last = flow.credit.map_or(0, |last| last.seq);
+        let last = flow.credit.as_ref().map_or(0, |last| last.seq);
         let begins = flow.credit.replace(Control { seq: last, ..credit }).is_none()
             || self.credits.get(slot).is_none();
         if begins {
@@ -325,7 +326,7 @@ impl Inbound {
         self.credits.set(slot, next);
         if let Some(seq) = number {
             credit.seq = seq;
-            control.push(*credit, stats);
+            control.push(credit.clone(), stats);
         }
     }
 
@@ -396,7 +397,7 @@ impl Inbound {
             self.delayed.pop_front();
             if let Some(flow) = self.book.get_mut(key)
                 && flow.ack_due == Some(due)
-                && let Some(reply) = flow.held
+                && let Some(reply) = flow.held.take()
             {
                 flow.ack_sent();
                 control.push(reply, stats);

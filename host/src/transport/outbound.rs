@@ -52,7 +52,7 @@ impl Outbound {
             ready: Lanes::new(),
             paced: Deadlines::default(),
             timers: Deadlines::default(),
-            needs: config.scheme.needs(),
+            needs: config.needs(),
             deflection: config.scheme.needs().deflection,
             credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
             params: config.flow_params(resolved.payload),
@@ -87,7 +87,7 @@ impl Outbound {
 
     /// The scheme changes, and messages go on: each at the pace that it had with the base round-trip time so far.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
-        self.needs = config.scheme.needs();
+        self.needs = config.needs();
         self.deflection = config.scheme.needs().deflection;
         self.params = config.flow_params(resolved.payload);
         self.rto = resolved.rto;

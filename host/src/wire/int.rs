@@ -5,8 +5,14 @@ use weir_units::Bytes;
 pub const INT_RECORD_LEN: usize = 8;
 /// Length of the switch and port ids in front of a record, 16 bits each.
 const LINK_LEN: usize = 4;
-/// Length of the longest record.
+/// Length of the longest of Weir's records.
 pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
+/// Own records are counted in words of so many bytes.
+const WORD: usize = 4;
+/// Words of the longest own record.
+const MAX_WORDS: usize = 16;
+/// Length of the longest record of a program's own.
+pub const MAX_OWN_RECORD_LEN: usize = MAX_WORDS * WORD;
 
 /// What the telemetry records of a packet are made of: bits that the sender of DATA sets and every switch and the
 /// receiver keep to. Bits that are not known mean nothing.
@@ -20,10 +26,26 @@ impl RecordFormat {
     pub const LINK: RecordFormat = RecordFormat(0x01);
     /// Instead of the queue's length the time that the packet was queued (HPCC++ draft §9.4).
     pub const SOJOURN: RecordFormat = RecordFormat(0x02);
+    /// The program's own records ([`own_record`](crate::own_record)); the low four bits are their words less one.
+    const OWN: u8 = 0x80;
 
     /// From the wire.
     pub const fn from_bits(bits: u8) -> RecordFormat {
-        RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0))
+        match bits & Self::OWN {
+            0 => RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0)),
+            own => RecordFormat(own | bits & (MAX_WORDS as u8 - 1)),
+        }
+    }
+    /// Returns the format of a program's own records of `len` bytes: 4, 8, ... 64.
+    pub const fn own(len: usize) -> Option<RecordFormat> {
+        if len == 0 || !len.is_multiple_of(WORD) || len > MAX_OWN_RECORD_LEN {
+            return None;
+        }
+        Some(RecordFormat(Self::OWN | (len / WORD - 1) as u8))
+    }
+    /// Returns whether the records are a program's own.
+    pub const fn is_own(self) -> bool {
+        self.0 & Self::OWN != 0
     }
     /// As it stands on the wire.
     pub const fn bits(self) -> u8 {
@@ -33,13 +55,19 @@ impl RecordFormat {
     pub const fn and(self, other: RecordFormat) -> RecordFormat {
         RecordFormat(self.0 | other.0)
     }
-    /// Whether all of `other` is set.
+    /// Whether the records are Weir's and all of `other` is set.
     pub const fn has(self, other: RecordFormat) -> bool {
-        self.0 & other.0 == other.0
+        !self.is_own() && self.0 & other.0 == other.0
     }
-    /// Length of a record.
+    /// Length of a record in bytes.
     pub const fn record_len(self) -> usize {
-        if self.has(Self::LINK) { MAX_RECORD_LEN } else { INT_RECORD_LEN }
+        if self.is_own() {
+            WORD * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
+        } else if self.has(Self::LINK) {
+            MAX_RECORD_LEN
+        } else {
+            INT_RECORD_LEN
+        }
     }
 }
 
@@ -148,6 +176,18 @@ mod tests {
         let rate = RateCode::from_bits(12);
         let record = IntRecord::from_plain(rate, 1 << 24, Bytes::new(1 << 27), Bytes::new(1 << 40));
         assert_eq!((record.timestamp, record.tx_units, record.queue_units), (0, 0, u16::MAX));
+    }
+
+    #[test]
+    fn own_records_say_their_length() {
+        let lengths: Vec<usize> =
+            (0..80).filter_map(|len| Some(RecordFormat::own(len)?.record_len())).collect();
+        assert_eq!(lengths, (1..=16).map(|words| 4 * words).collect::<Vec<_>>());
+        for bits in 0..=u8::MAX {
+            let format = RecordFormat::from_bits(bits);
+            assert_eq!(RecordFormat::from_bits(format.bits()), format);
+            assert!(format.record_len() >= 4 && !(format.is_own() && format.has(RecordFormat::LINK)));
+        }
     }
 
     proptest! {

@@ -17,7 +17,7 @@ pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub use frame::{Direction, FrameRepr, FrameView};
 pub(crate) use frame::{patch_data, patch_grant};
-pub use int::{INT_RECORD_LEN, IntRecord, MAX_RECORD_LEN, RecordFormat};
+pub use int::{INT_RECORD_LEN, IntRecord, MAX_OWN_RECORD_LEN, MAX_RECORD_LEN, RecordFormat};
 pub use ipv4::{Ecn, INITIAL_TTL, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
 pub use rate::RateCode;
 pub use udp::{UdpRepr, UdpView};
@@ -46,6 +46,6 @@ pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
 /// Most telemetry records in a packet.
 pub const MAX_HOPS: usize = 8;
 /// Longest head a host writes: all headers and all records.
-pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * MAX_RECORD_LEN;
+pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * MAX_OWN_RECORD_LEN;
 /// Senders that a packet may announce, at most: the list fits where records would be.
 pub const MAX_ANNOUNCED: usize = (MAX_HOPS * INT_RECORD_LEN - 2) / 2;

@@ -4,7 +4,7 @@ use crate::ways::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
-use weir_host::telemetry::{Clock, Hop, Telemetry};
+use weir_host::telemetry::{Hop, Telemetry};
 use weir_host::wire::{IntRecord, Kind, RateCode, RecordFormat};
 use weir_testkit::frames::{drain, from_peer, give, host, open};
 use weir_testkit::net::{BASE_RTT, RATE};
@@ -241,8 +241,9 @@ fn trap_4_hops_are_in_data_path_order() {
         order.iter().flat_map(|&gbps| word(gbps).to_be_bytes()).collect()
     };
     // First hop 10G, middle 25G, last 40G.
-    let by_data = Telemetry::from_wire(&wire([40, 25, 10]), RecordFormat::ENTRY, true);
-    let by_ack = Telemetry::from_wire(&wire([10, 25, 40]), RecordFormat::ENTRY, false);
+    let (last_first, first_first) = (wire([40, 25, 10]), wire([10, 25, 40]));
+    let by_data = Telemetry::from_wire(&last_first, RecordFormat::ENTRY, true);
+    let by_ack = Telemetry::from_wire(&first_first, RecordFormat::ENTRY, false);
     assert_eq!(by_data, by_ack);
     let rates: Vec<_> = by_ack.hops().iter().map(|hop| hop.rate.to_string()).collect();
     assert_eq!(rates, ["10Gbps", "25Gbps", "40Gbps"]);
@@ -278,11 +279,11 @@ fn trap_4_lhcs_looks_at_the_receivers_switch() {
 /// slow NIC too.
 #[test]
 fn trap_6_the_minimum_rate_follows_the_nic() {
-    for (nic, t, clock, least) in [
-        (gbps(100), T, Clock::Ns, Bandwidth::from_mbps(100)),
-        (Bandwidth::from_mbps(10), Time::from_ms(10), Clock::Us, Bandwidth::from_bps(10_000)),
+    for (nic, t, tick, least) in [
+        (gbps(100), T, Time::from_ns(1), Bandwidth::from_mbps(100)),
+        (Bandwidth::from_mbps(10), Time::from_ms(10), Time::from_us(1), Bandwidth::from_bps(10_000)),
     ] {
-        let params = FlowParams { clock, ..params(nic, t) };
+        let params = FlowParams { tick, ..params(nic, t) };
         let mut probe = Probe::new(&*scheme("hpcc", &[("w_ai", "0B")]), &params);
         let at = |at, tx| Hop { rate: nic, ..hop(0, at, tx, u32::MAX) };
         probe.commit(&[at(0, 0)]);

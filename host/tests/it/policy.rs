@@ -312,7 +312,7 @@ fn what_the_switches_do_not_do_is_refused() {
 #[test]
 fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme("dcqcn"));
-    config.switches = Some(SwitchProgram::Weir.abilities());
+    config.switches = Some(SwitchProgram::Weir.abilities().into());
     with_policy(&mut config);
     let mut host = Host::new(config.clone()).unwrap();
     let mut set = |name| host.set_policy(Time::ZERO, &[("scheme", name)]).map(|_| ());
@@ -325,7 +325,7 @@ fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     // It deflects, but its ports have no thresholds.
     assert_eq!(set("dart"), Err(PolicyError::Refused(PolicyRefusal::SwitchTables)));
     // And a host whose switches do less than its scheme needs is none.
-    config.switches = Some(Abilities::NONE);
+    config.switches = Some(Abilities::NONE.into());
     let error = Host::new(config).unwrap_err().to_string();
     assert_eq!(
         error,

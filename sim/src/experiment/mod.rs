@@ -39,7 +39,7 @@ use weir_controller::plan::{
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{Goal, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
-use weir_host::abilities::Abilities;
+use weir_host::abilities::Offer;
 use weir_host::nearest::did_you_mean;
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
@@ -149,7 +149,7 @@ pub struct Scheme {
 #[derive(Clone)]
 struct Program {
     artifact: Artifact,
-    abilities: Abilities,
+    offer: Offer,
 }
 
 /// A checked experiment.
@@ -322,8 +322,8 @@ impl Experiment {
     }
 
     /// Returns what the switches' program offers, if the file names one.
-    pub fn abilities(&self) -> Option<Abilities> {
-        self.program.as_ref().map(|program| program.abilities)
+    pub fn offer(&self) -> Option<Offer> {
+        self.program.as_ref().map(|program| program.offer.clone())
     }
 
     /// Returns the updates that the file's `entries` are to a switch, beyond the controller's plan.

@@ -19,7 +19,6 @@ use weir_controller::import::import;
 use weir_controller::plan::FORWARD;
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
-use weir_host::abilities::Abilities;
 use weir_host::nearest::did_you_mean;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::Registry;
@@ -177,8 +176,8 @@ fn resolve_program(
         let why = format!("{}: {error} for routes; give its own routes by `entries`", artifact.title());
         return Err(wrong(why));
     }
-    let abilities = artifacts::abilities(&p4info);
-    Ok(Some(Program { artifact, abilities }))
+    let offer = artifacts::offer(&p4info).map_err(|error| wrong(format!("{}: {error}", artifact.title())))?;
+    Ok(Some(Program { artifact, offer }))
 }
 
 /// Every switch is tried with every program, so that a wrong name is found before anything runs.
@@ -229,8 +228,7 @@ fn resolve_schemes(
             return Err(wrong(&place, why));
         }
         if let Some(program) = program {
-            let missing = program.abilities.missing(config.needs().abilities());
-            if missing != Abilities::NONE {
+            if let Some(missing) = program.offer.lacks(&config.needs()) {
                 let why =
                     format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
                 return Err(wrong(&place, why));

@@ -20,6 +20,7 @@ Examples:
   weir new p4 sojourn        a P4 program with one control of its own
   weir new scheme mine       a congestion control scheme and its weir
   weir new experiment mine   a workload, a topology and a chart, and their weir
+  weir new telemetry mine    telemetry records in P4, and a scheme that reads them
 
 The project is a directory of that name; its README.md says what to do with it.";
 
@@ -51,6 +52,16 @@ enum What {
         #[arg(long, value_name = "DIR")]
         weir: Option<PathBuf>,
     },
+    /// Telemetry records: a P4 program that writes them, and a crate with a scheme that reads them
+    Telemetry {
+        /// Name of the program and the crate, and of the directory
+        #[arg(value_parser = name)]
+        name: String,
+
+        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        #[arg(long, value_name = "DIR")]
+        weir: Option<PathBuf>,
+    },
 }
 
 static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/own-p4");
@@ -71,6 +82,12 @@ const EXPERIMENT_EXAMPLE: &[(&str, &str)] = example!(
     "src/main.rs", "src/shift.rs", "src/ring.rs", "src/finished.rs"
 );
 
+const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
+    "own-telemetry": "Cargo.toml", "Makefile", "README.md", "own_telemetry.p4", "waits.yaml",
+    "src/main.rs", "src/wait.rs", "tests/record.stf",
+    "build/own_telemetry.json", "build/own_telemetry.p4info.txtpb"
+);
+
 /// Names that are good for a directory, a crate, a scheme and a P4 program.
 fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -86,6 +103,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         What::P4 { name } => (name, p4(name)?),
         What::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
         What::Experiment { name, weir } => (name, experiment(name, &source_tree(weir.as_deref())?)),
+        What::Telemetry { name, weir } => (name, telemetry(name, &source_tree(weir.as_deref())?)?),
     };
     let folder = Path::new(name);
     fs::create_dir(folder).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
@@ -111,16 +129,27 @@ fn write(folder: &Path, files: &[File]) -> Result<(), Failure> {
 fn p4(name: &str) -> Result<Vec<File>, Failure> {
     let rename = |text: &str| text.replace("own_p4", name);
     let mut files = Vec::new();
-    for (directory, into) in
-        [(&P4_EXAMPLE, ""), (&P4_INCLUDE, "weir/include/"), (&P4_CONTROLS, "weir/controls/")]
-    {
-        collect(directory, into, &mut files)?;
-    }
-    let own = |(path, text): File| match path.starts_with("weir/") {
-        true => (path, text),
-        false => (rename(&path), rename(&text).replace("../../p4src", "weir")),
+    collect(&P4_EXAMPLE, "", &mut files)?;
+    let own = |(path, text): File| (rename(&path), rename(&text).replace("../../p4src", "weir"));
+    files = files.into_iter().map(own).collect();
+    collect_headers(&mut files)?;
+    Ok(files)
+}
+
+/// Adds Weir's headers and controls, where the project's Makefile expects them.
+fn collect_headers(files: &mut Vec<File>) -> Result<(), Failure> {
+    collect(&P4_INCLUDE, "weir/include/", files)?;
+    collect(&P4_CONTROLS, "weir/controls/", files)
+}
+
+fn telemetry(name: &str, weir: &Path) -> Result<Vec<File>, Failure> {
+    let rename = |text: &str| text.replace("own_telemetry", name).replace("own-telemetry", name);
+    let own = |text: &str| {
+        rename(text).replace("../../p4src", "weir").replace("../..", &weir.display().to_string())
     };
-    Ok(files.into_iter().map(own).collect())
+    let mut files = TELEMETRY_EXAMPLE.iter().map(|(path, text)| (rename(path), own(text))).collect();
+    collect_headers(&mut files)?;
+    Ok(files)
 }
 
 fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(), Failure> {

@@ -219,6 +219,29 @@ fn a_new_p4_project_is_tested_and_runs_as_it_is() {
     assert!(String::from_utf8(again.stderr).unwrap().contains("sojourn: File exists"));
 }
 
+/// As above, with a header of its own; the crate beside it is built by `.ci/test`.
+#[test]
+fn a_new_telemetry_project_passes_its_packet_test() {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = repository().display().to_string();
+    weir().current_dir(&dir).args(["new", "telemetry", "mine", "--weir", &repository]).assert().success();
+    let project = dir.path().join("mine");
+    let packets = ["stf", "build/mine.json", "tests/record.stf"];
+    let output = weir().current_dir(&project).args(packets).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("1 passed, 0 failed"));
+    for file in ["mine.p4", "Makefile", "Cargo.toml", "src/main.rs", "weir/controls/record_count.p4"] {
+        let text = fs::read_to_string(project.join(file)).unwrap();
+        assert!(!text.contains("own_telemetry") && !text.contains("../.."), "{file}");
+    }
+    // The program's records are not HPCC's, and HPCC says so.
+    let hpcc = ["run", "waits.yaml", "--set", "schemes=[hpcc]", "--check"];
+    let output = weir().current_dir(&project).args(hpcc).assert().code(2).get_output().clone();
+    let message = String::from_utf8(output.stderr).unwrap();
+    let lacks = "hpcc needs Weir's telemetry records, and not the program's own \
+        (@controller_header(\"weir_record\")), which build/mine.json lacks";
+    assert!(message.contains(lacks), "{message}");
+}
+
 #[test]
 fn a_failed_packet_test_says_where_to_look() {
     let dir = tempfile::tempdir().unwrap();

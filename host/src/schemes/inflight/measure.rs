@@ -1,5 +1,5 @@
 use crate::scheme::AckEvent;
-use crate::telemetry::{Clock, Hop, TX_WRAP, TelemetryChecks};
+use crate::telemetry::{Hop, TX_WRAP, TelemetryChecks};
 use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
@@ -83,8 +83,8 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub fn new(base_rtt: Time, averages_in_t: f64, clock: Clock) -> Path {
-        let t_ticks = base_rtt.as_ps() as f64 / clock.tick().as_ps() as f64;
+    pub fn new(base_rtt: Time, averages_in_t: f64, tick: Time) -> Path {
+        let t_ticks = base_rtt.as_ps() as f64 / tick.as_ps() as f64;
         Path {
             hops: Default::default(),
             len: 0,
@@ -93,7 +93,7 @@ impl Path {
             t_ticks,
             per_t_ticks: 1.0 / t_ticks,
             averages_in_t,
-            half_wrap: clock.tick() * u64::from(Hop::TICKS / 2),
+            half_wrap: tick * u64::from(Hop::TICKS / 2),
         }
     }
 

@@ -120,7 +120,7 @@ impl Inflight {
         let reference = Reference::starting_at(law.w_init);
         Inflight {
             law,
-            path: Path::new(config.base_rtt(flow), config.averages_in_t(), flow.clock),
+            path: Path::new(config.base_rtt(flow), config.averages_in_t(), flow.tick),
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,

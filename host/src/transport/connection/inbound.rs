@@ -177,7 +177,7 @@ impl Inbound {
         let feedback = self.ask_scheme(now, frame, (Some(slot), first, is_whole), stats);
         let reply = Control { seq: reached as u32, ..reply(frame, &feedback) };
         if feedback.cnp {
-            control.push(Control { kind: Kind::Cnp, flags: Flags::NONE, ..reply }, stats);
+            control.push(Control { kind: Kind::Cnp, flags: Flags::NONE, ..reply.clone() }, stats);
         }
         let key = self.book.key(slot);
         let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
@@ -186,7 +186,7 @@ impl Inbound {
         // What is not in order is acknowledged at once (RFC 5681 §4.2).
         let at_once = !in_order || new == 0 || is_whole || marked || feedback.ack_now;
         if at_once || arrival.unacked >= self.ack_every {
-            if marked && let Some(held) = arrival.held {
+            if marked && let Some(held) = arrival.held.take() {
                 // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
                 control.push(held, stats);
             }
@@ -282,7 +282,7 @@ impl Inbound {
             if let Some(message) = self.book.get_mut(key)
                 && let Some(arrival) = message.subflows.get_mut(usize::from(index))
                 && arrival.ack_due == Some(due)
-                && let Some(reply) = arrival.held
+                && let Some(reply) = arrival.held.take()
             {
                 arrival.ack_sent();
                 control.push(reply, stats);

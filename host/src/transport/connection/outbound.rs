@@ -50,7 +50,7 @@ impl Outbound {
             ready: Lanes::new(),
             paced: Deadlines::default(),
             timers: Deadlines::default(),
-            needs: config.scheme.needs(),
+            needs: config.needs(),
             params: config.flow_params(resolved.payload),
             subflows: config.scheme.needs().transport.subflows,
         }
@@ -76,7 +76,7 @@ impl Outbound {
     /// The scheme changes, and messages go on: each subflow at the pace that it had with the base round-trip time so far.
     /// A message keeps as many subflows as it began with, and its law if the new one wants another number of them.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
-        self.needs = config.scheme.needs();
+        self.needs = config.needs();
         self.params = config.flow_params(resolved.payload);
         self.subflows = config.scheme.needs().transport.subflows;
         for slot in self.connections.slots() {

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, Interface, SPIN, StartAt};
-use weir_host::abilities::Abilities;
+use weir_host::abilities::Offer;
 use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::schemes::Registry;
-use weir_host::telemetry::Clock;
 use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
-use weir_sim::artifacts::abilities;
+use weir_sim::artifacts::offer;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// What the host is.
@@ -39,7 +38,7 @@ pub struct HostOptions {
     ///
     /// A policy may then change to every scheme that needs no more than the program offers.
     #[arg(long, value_name = "NAME|P4INFO", value_parser = program)]
-    program: Option<Abilities>,
+    program: Option<Offer>,
 
     /// Rate of the NIC: flows start at it, and together never exceed it
     #[arg(long, default_value_t = DEFAULT_RATE)]
@@ -55,7 +54,7 @@ pub struct HostOptions {
 
     /// Unit of the switches' timestamps: us for BMv2, ns for the embedded switch
     #[arg(long, default_value = "us", value_parser = telemetry_clock)]
-    telemetry_clock: Clock,
+    telemetry_clock: Time,
 
     /// Acknowledge every so many packets
     #[arg(long, default_value_t = 1, value_name = "M")]
@@ -168,20 +167,20 @@ impl FromStr for Mac {
     }
 }
 
-fn telemetry_clock(text: &str) -> Result<Clock, String> {
+fn telemetry_clock(text: &str) -> Result<Time, String> {
     match text {
-        "us" => Ok(Clock::Us),
-        "ns" => Ok(Clock::Ns),
+        "us" => Ok(Time::from_us(1)),
+        "ns" => Ok(Time::from_ns(1)),
         _ => Err(format!("\"{text}\" is neither us nor ns")),
     }
 }
 
-fn program(text: &str) -> Result<Abilities, String> {
+fn program(text: &str) -> Result<Offer, String> {
     if !Path::new(text).is_file() {
-        return text.parse().map(SwitchProgram::abilities);
+        return text.parse().map(|program: SwitchProgram| program.abilities().into());
     }
     let words = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
-    Index::from_text(&words).map(|p4info| abilities(&p4info)).map_err(|e| e.to_string())
+    offer(&Index::from_text(&words).map_err(|e| e.to_string())?)
 }
 
 fn recovery(text: &str) -> Result<Recovery, String> {
@@ -208,9 +207,9 @@ impl HostOptions {
         let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
         let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
         config.registry = registry.clone();
-        config.switches = self.program;
+        config.switches = self.program.clone();
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
-        config.telemetry_clock = self.telemetry_clock;
+        config.tick = self.telemetry_clock;
         config.ack_every = self.ack_every;
         config.transport.recovery = self.recovery;
         config.transport.min_rto = self.min_rto;

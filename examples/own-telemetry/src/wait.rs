@@ -1,0 +1,115 @@
+//! AIMD on the time that packets waited in switches, which the records of `own_telemetry.p4` carry.
+
+use weir_host::own_record::RecordField;
+use weir_host::parameter::{ParameterInfo, ParameterOf, part};
+use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram, TelemetryOn};
+use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
+use weir_host::telemetry::TelemetryChecks;
+use weir_units::Time;
+
+/// The scheme's parameters.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    target: Time,
+    beta: f64,
+    pacing: PacingConfig,
+}
+
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait { target: Time::from_us(1), beta: 0.5, pacing: PacingConfig::new(Window::Varying) }
+    }
+}
+
+impl Scheme for Wait {
+    const NAME: &'static str = "wait";
+    const ABOUT: &'static str = "Wait: AIMD on the longest time that a packet waited in a switch";
+
+    fn parameters() -> Vec<ParameterOf<Self>> {
+        let target = ParameterInfo {
+            name: "target",
+            unit: "s",
+            range: "0s and up",
+            symbol: "-",
+            source: "this example",
+            help: "Longest wait at which the rate still grows.",
+        };
+        let beta = ParameterInfo {
+            name: "beta",
+            unit: "-",
+            range: "0.01 to 0.9",
+            symbol: "beta",
+            source: "this example",
+            help: "Largest decrease of the rate in a round trip.",
+        };
+        let own = [
+            ParameterOf::new(target, |wait: &mut Wait| &mut wait.target),
+            ParameterOf::number(beta, 0.01..=0.9, |wait| &mut wait.beta),
+        ];
+        let pacing = PacingConfig::parameters("this example: the window follows the rate");
+        own.into_iter().chain(part(pacing, |wait: &mut Wait| &mut wait.pacing)).collect()
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            telemetry: TelemetryOn::Data,
+            own_record: Some(&["wait"]),
+            ..Needs::of(SwitchProgram::Hpcc)
+        }
+    }
+
+    fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
+        let pacing = Pacing::new(&self.pacing, flow);
+        Box::new(WaitSender {
+            target: self.target.as_secs_f64() / flow.tick.as_secs_f64(),
+            beta: self.beta,
+            packet_per_rtt: flow.payload.as_f64() * 8.0 / flow.base_rtt.as_secs_f64(),
+            wait: flow.record.get(0),
+            rate: pacing.line(),
+            longest: 0,
+            round_ends: 0,
+            pacing,
+        })
+    }
+}
+
+/// One flow.
+#[derive(Debug)]
+struct WaitSender {
+    pacing: Pacing,
+    /// In ticks.
+    target: f64,
+    beta: f64,
+    /// Rate of one packet per base round trip, in bit/s.
+    packet_per_rtt: f64,
+    /// The field of the record.
+    wait: RecordField,
+    /// Sending rate in bit/s.
+    rate: f64,
+    /// Longest wait that this round trip's ACKs report, in ticks.
+    longest: u64,
+    /// The round trip ends when this byte is acknowledged.
+    round_ends: u64,
+}
+
+impl Sender for WaitSender {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+        let here = ack.telemetry.records().map(|record| self.wait.read(record)).max();
+        self.longest = self.longest.max(here.unwrap_or(0));
+        if ack.seq > self.round_ends {
+            let excess = 1.0 - self.target / (self.longest as f64).max(1.0);
+            let next = match excess > 0.0 {
+                true => self.rate * (1.0 - self.beta * excess),
+                false => self.rate + self.packet_per_rtt,
+            };
+            self.rate = self.pacing.clamp(next);
+            self.longest = 0;
+            self.round_ends = ack.snd_nxt;
+        }
+        self.decision()
+    }
+
+    fn decision(&self) -> Decision {
+        self.pacing.decide(self.rate, None)
+    }
+}
