@@ -1,6 +1,7 @@
 //! What kind of port: its rate code, when it marks, when it deflects.
 
 use crate::topology::AsText;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use thiserror::Error;
@@ -13,7 +14,7 @@ use weir_units::{Bandwidth, Bytes, Ratio};
 /// DCQCN `kmin: 100KB, kmax: 400KB, per: 25Gbps` and DCTCP `kmin: 30KB, kmax: 30KB, per: 10Gbps`.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EcnConfig {
     /// Never mark up to here.
@@ -103,7 +104,7 @@ fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
 /// When a port is crowded, so that switches deflect from it (Dart's IOFD): 15 KB, below the 22.5 KB at which it marks.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeflectionConfig {
     /// With more in its queue.

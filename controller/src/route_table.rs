@@ -1,12 +1,13 @@
 //! Routes, as the tables of switches hold them.
 
 use crate::topology::{Prefix, SwitchIx};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// How to make paths symmetric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// ECMP where it can be proved symmetric, else trees.

@@ -38,6 +38,7 @@ pub mod results;
 pub mod rng;
 pub mod run;
 mod scalar;
+mod schema;
 pub mod tally;
 pub mod topologies;
 pub mod workload;
@@ -46,3 +47,5 @@ pub mod yaml;
 pub use catalogue::Catalogue;
 pub use observe::{Observer, Progress, RunError};
 pub use run::{run, run_on};
+/// For the schemas of the keys of own workloads and topologies.
+pub use schemars;

@@ -1,9 +1,11 @@
 //! Values that may be written short or long. Hand-written, because serde's untagged enums answer
 //! a mistake with "did not match any variant" where a user needs to know which key is wrong.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::{fmt, marker::PhantomData};
 
@@ -68,8 +70,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
     }
 }
 
+impl<T: JsonSchema> JsonSchema for OffOr<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("OffOr{}", T::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let on = generator.subschema_for::<T>();
+        json_schema!({"anyOf": [{"enum": ["off", false]}, on]})
+    }
+}
+
 /// `fncc`, or `{scheme: fncc, label: ..., set: {lhcs: off}}`.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SchemeMap {
     scheme: String,
@@ -124,6 +136,16 @@ impl<'de> Deserialize<'de> for SchemeEntry {
     }
 }
 
+impl JsonSchema for SchemeEntry {
+    fn schema_name() -> Cow<'static, str> {
+        "SchemeEntry".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let map = generator.subschema_for::<SchemeMap>();
+        json_schema!({"anyOf": [{"type": "string"}, map]})
+    }
+}
+
 /// A parameter's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
 #[derive(Clone, Debug)]
 pub struct Scalar(String);
@@ -136,6 +158,16 @@ impl Scalar {
     /// Another value.
     pub(crate) fn replace(&mut self, text: String) {
         self.0 = text;
+    }
+}
+
+impl JsonSchema for Scalar {
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let _ = generator;
+        json_schema!({"type": ["string", "number", "boolean"]})
     }
 }
 

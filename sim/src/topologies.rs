@@ -1,6 +1,8 @@
 //! Kinds of topologies of a crate of one's own.
 
+use crate::workload::of_kind;
 use crate::yaml;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_yaml::Value;
 use std::collections::BTreeMap;
@@ -8,7 +10,7 @@ use std::fmt;
 use weir_controller::topology::{Custom, TopologySpec};
 
 /// A shape of fabrics. Its fields are the keys of `topology` in an experiment file.
-pub trait TopologyKind: DeserializeOwned + 'static {
+pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
     /// What it is, in one line.
@@ -25,10 +27,18 @@ pub trait TopologyKind: DeserializeOwned + 'static {
 /// Reads the keys of a kind and returns the fabric; an error has the path of the key, empty for the whole.
 type Read = fn(Value) -> Result<Custom, (String, String)>;
 
+/// A kind that is registered.
+#[derive(Clone, Copy)]
+struct Entry {
+    about: &'static str,
+    read: Read,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
 /// Kinds of topologies, beside those that come with Weir.
 #[derive(Clone, Default)]
 pub struct Topologies {
-    kinds: BTreeMap<&'static str, (&'static str, Read)>,
+    kinds: BTreeMap<&'static str, Entry>,
 }
 
 impl Topologies {
@@ -43,14 +53,20 @@ impl Topologies {
             let kind: T = yaml::read_keys(keys)?;
             kind.fabric().map_err(|why| (String::new(), why))
         };
-        let known = self.kinds.insert(T::KIND, (T::ABOUT, read));
+        let entry = Entry { about: T::ABOUT, read, schema: T::json_schema };
+        let known = self.kinds.insert(T::KIND, entry);
         assert!(known.is_none(), "{} is the kind of two topologies", T::KIND);
         self
     }
 
     /// Returns the name of every kind and one line about it, in alphabetical order.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.kinds.iter().map(|(kind, (about, _))| (*kind, *about))
+        self.kinds.iter().map(|(kind, entry)| (*kind, entry.about))
+    }
+
+    /// Returns the schema of every kind's keys, in alphabetical order.
+    pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
+        self.kinds.iter().map(|(kind, it)| of_kind(kind, it.about, (it.schema)(generator))).collect()
     }
 
     /// Returns whether there is no kind.
@@ -66,12 +82,12 @@ impl Topologies {
     /// If its keys are wrong: the path of the key, empty for the whole, and why.
     pub fn expand(&self, topology: &mut Value) -> Result<bool, (String, String)> {
         let kind = topology.get("kind").and_then(Value::as_str);
-        let Some((_, read)) = kind.and_then(|kind| self.kinds.get(kind)) else { return Ok(false) };
+        let Some(entry) = kind.and_then(|kind| self.kinds.get(kind)) else { return Ok(false) };
         let mut keys = topology.clone();
         if let Value::Mapping(keys) = &mut keys {
             keys.shift_remove("kind");
         }
-        let fabric = TopologySpec::Custom(read(keys)?);
+        let fabric = TopologySpec::Custom((entry.read)(keys)?);
         *topology = serde_yaml::to_value(fabric).map_err(|error| (String::new(), error.to_string()))?;
         Ok(true)
     }

@@ -93,7 +93,15 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: &[(&str, u64)] =
             &[("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)];
-        print(f, self.0, UNITS)
+        const BINARY: &[(&str, u64)] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        // Whole in a binary unit and in no decimal one: it was written in the binary one.
+        let is_binary = self.0 > 0 && self.0.is_multiple_of(1 << 10) && !self.0.is_multiple_of(1_000);
+        let is_short = self.0 < 10_000 && !self.0.is_multiple_of(100);
+        match (is_binary, is_short) {
+            (true, _) => print(f, self.0, BINARY),
+            (_, true) => f.pad(&format!("{}B", self.0)),
+            _ => print(f, self.0, UNITS),
+        }
     }
 }
 
@@ -123,6 +131,8 @@ mod tests {
         for n in [0, 1, 999, 1_000, 1_024, 15_180, 500_000, 1 << 30, u64::MAX] {
             assert_eq!(Bytes::new(n).to_string().parse(), Ok(Bytes::new(n)));
         }
-        assert_eq!(Bytes::new(22_500).to_string(), "22.5KB");
+        for (bytes, text) in [(22_500, "22.5KB"), (1518, "1518B"), (32 << 20, "32MiB"), (1_500, "1.5KB")] {
+            assert_eq!(Bytes::new(bytes).to_string(), text);
+        }
     }
 }

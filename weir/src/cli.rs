@@ -4,7 +4,7 @@ use crate::commands::CommandLine;
 use crate::console::Console;
 use crate::kit::Kit;
 use crate::report::MakeSection;
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use std::process::ExitCode;
 use weir_host::scheme::Scheme;
 use weir_sim::topologies::TopologyKind;
@@ -94,7 +94,8 @@ impl Cli {
     /// Runs the command that the process was started with, and returns its exit status.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let line = CommandLine::parse();
+        let matches = CommandLine::describe(&self.kit.catalogue).get_matches();
+        let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
         console.close(outcome)

@@ -11,6 +11,7 @@ pub mod interrupt;
 pub mod kit;
 pub mod mininet;
 pub mod privilege;
+mod reference;
 pub mod report;
 pub mod results;
 pub mod sweep;

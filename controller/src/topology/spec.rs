@@ -1,7 +1,9 @@
 use super::{AsText, Mac};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -19,7 +21,7 @@ use weir_units::{Bandwidth, Time};
 /// assert_eq!(build(&spec)?.switches.len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TopologySpec {
     /// Switches in a row.
@@ -96,7 +98,7 @@ fn one() -> u64 {
 /// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dumbbell {
     /// Length of the row.
@@ -121,7 +123,7 @@ pub struct Dumbbell {
 
 /// Hosts on one switch.
 #[serde_as]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Star {
     /// How many.
@@ -139,7 +141,7 @@ pub struct Star {
 /// Two tiers: leaves `s1..`, then spines.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeafSpine {
     /// Switches with hosts.
@@ -171,7 +173,7 @@ pub struct LeafSpine {
 /// uplinks it is oversubscribed; with more pods than k the cores have more ports.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FatTree {
     /// Ports of a switch; even.
@@ -199,7 +201,7 @@ pub struct FatTree {
 /// Switches in a row with hosts on each: flows from all of them to the last meet one after the other.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParkingLot {
     /// Length of the row.
@@ -224,7 +226,7 @@ pub struct ParkingLot {
 /// Switches linked at random, each to `degree` others (Singla et al., NSDI 2012).
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Jellyfish {
     /// How many.
@@ -254,7 +256,7 @@ pub struct Jellyfish {
 /// Groups of routers (Kim et al., ISCA 2008): all of a group are linked, and every group to every other by one link.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {
     /// Routers of a group.
@@ -291,7 +293,7 @@ pub struct Dragonfly {
 /// A k-ary n-fly: hosts `h1` to `h(k^n)` on the first column of switches, as many more on the last.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Butterfly {
     /// Links of a switch to the next column.
@@ -313,7 +315,7 @@ pub struct Butterfly {
 }
 
 /// A file that describes the fabric.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyFile {
     /// Where it is, from the directory of the file that says so.
@@ -322,7 +324,7 @@ pub struct TopologyFile {
 
 /// Every node and link listed; parallel links are allowed.
 #[serde_as]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Custom {
     /// Names.
@@ -347,7 +349,7 @@ pub struct Custom {
 /// Where a host is: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSpec {
     /// Its IPv4 address.
@@ -388,7 +390,7 @@ impl LinkSpec {
 
 /// The long form of a link.
 #[serde_as]
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkFields {
     a: String,
@@ -403,6 +405,17 @@ struct LinkFields {
     a_port: Option<u16>,
     #[serde(default)]
     b_port: Option<u16>,
+}
+
+impl JsonSchema for LinkSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "LinkSpec".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let map = generator.subschema_for::<LinkFields>();
+        let pair = json_schema!({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2});
+        json_schema!({"anyOf": [pair, map]})
+    }
 }
 
 impl<'de> Deserialize<'de> for LinkSpec {

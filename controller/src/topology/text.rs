@@ -1,6 +1,9 @@
+use schemars::{Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
+use serde_with::schemars_1::JsonSchemaAs;
 use serde_with::{DeserializeAs, SerializeAs};
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -40,4 +43,28 @@ impl<'de, T: FromStr<Err: Display>> DeserializeAs<'de, T> for AsText {
         }
         deserializer.deserialize_any(Scalar(PhantomData))
     }
+}
+
+impl<T> JsonSchemaAs<T> for AsText {
+    fn schema_name() -> Cow<'static, str> {
+        let name = std::any::type_name::<T>();
+        name.rsplit_once("::").map_or(name, |(_, name)| name).into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        match <AsText as JsonSchemaAs<T>>::schema_name().as_ref() {
+            "Time" => quantity("a time: 1.5us, 20ms"),
+            "Bytes" => quantity("bytes: 64KB, 1MiB"),
+            "Bandwidth" => quantity("a rate: 100Gbps"),
+            "Ratio" => schemars::json_schema!({"type": ["string", "number"], "format": "a share: 0.4, 40%"}),
+            _ => quantity("text"),
+        }
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+/// The schema of a number with a unit; `format` says what it is, for people.
+fn quantity(format: &str) -> Schema {
+    schemars::json_schema!({"type": "string", "format": format})
 }

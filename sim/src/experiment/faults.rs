@@ -1,6 +1,7 @@
 //! `faults:`: what goes wrong when. Everything that is random in it has its own stream of the seed.
 
 use super::{ExperimentError, ExperimentSpec, Scheme};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use weir_controller::topology::{AsText, HostIx, SwitchIx, Topology};
@@ -9,7 +10,7 @@ use weir_units::{Ratio, Time};
 
 /// A fault.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum FaultSpec {
     /// Frames on links are lost, each with the same probability, in both directions.
@@ -83,7 +84,7 @@ pub enum FaultSpec {
 }
 
 /// What an attacker sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
     /// A policy of a high version, signed with another key.

@@ -3,6 +3,7 @@
 use super::{ExperimentError, Scheme, faults};
 use crate::rng::stream_seed;
 use crate::scalar::Scalar;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use weir_units::Time;
 
 /// The section. Every host takes part.
 #[serde_as]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySpec {
     /// The shortest interval; absent: 16 base round trips.
@@ -40,7 +41,7 @@ pub struct PolicySpec {
 
 /// Parameters of some hosts.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TuneSpec {
     /// Which.
@@ -59,7 +60,7 @@ pub struct TuneSpec {
 
 /// A policy that is set: `{at: 1ms, via: h1, eta: 0.9}`.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SetSpec {
     /// When.
     #[serde_as(as = "AsText")]

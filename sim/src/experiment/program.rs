@@ -5,9 +5,11 @@ use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update, WriteRequest};
 use p4runtime::p4info::Index;
 use p4runtime::text;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use weir_controller::reconcile::{BASE, Goal};
@@ -26,7 +28,7 @@ pub enum ProgramSpec {
 }
 
 /// The files of a user's program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramFiles {
     /// BMv2 JSON.
@@ -104,8 +106,18 @@ impl<'de> Deserialize<'de> for ProgramSpec {
     }
 }
 
+impl JsonSchema for ProgramSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "ProgramSpec".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let files = generator.subschema_for::<ProgramFiles>();
+        json_schema!({"anyOf": [{"type": "string"}, files]})
+    }
+}
+
 /// Entries that switches get besides those of the controller's plan.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntriesSpec {
     /// A p4 tutorials runtime.json, or a P4Runtime WriteRequest in text format (`.txtpb`).

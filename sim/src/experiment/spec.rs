@@ -6,6 +6,7 @@ use super::program::{EntriesSpec, ProgramSpec};
 use crate::scalar::{OffOr, SchemeEntry};
 use crate::workload::{AnyWorkload, WorkloadSpec, Workloads};
 use crate::yaml::below;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use weir_controller::profile::EcnConfig;
@@ -16,7 +17,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// One experiment file.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentSpec {
     /// Names the run directory; the file's stem if absent.
@@ -101,7 +102,7 @@ pub struct ExperimentSpec {
 }
 
 /// A sweep over this experiment.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepSpec {
     /// Keys and their values, as `--over` takes them: `load=0.2,0.4`, `seed=1..5`.
@@ -172,7 +173,7 @@ impl ExperimentSpec {
 
 /// Priority flow control per ingress port (`schemes.md` §13).
 #[serde_as]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PfcSpec {
     /// Pause the neighbour when this much of its traffic is held; absent: the HPCC simulator's
@@ -188,7 +189,7 @@ pub struct PfcSpec {
 
 /// Transport parameters.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransportSpec {
     /// The receiver acknowledges every this many packets.
@@ -216,7 +217,7 @@ pub struct TransportSpec {
 }
 
 /// What makes up for losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoverySpec {
     /// `go-back-n`
@@ -253,7 +254,7 @@ impl Default for TransportSpec {
 
 /// One flow.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSpec {
     /// Sending host.
@@ -287,7 +288,7 @@ pub struct FlowSpec {
 
 /// What to record.
 #[serde_as]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSpec {
     /// Distance of samples.
@@ -328,7 +329,7 @@ impl Default for ObserveSpec {
 }
 
 /// A CSV file of the run directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CsvFile {
     /// `flows.csv`
@@ -344,7 +345,7 @@ pub enum CsvFile {
 }
 
 /// A number that the paper prints.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaperNote {
     /// What was measured.

@@ -4,6 +4,7 @@ use super::fabric::{Fabric, Wrong, not_empty, one};
 use super::kind::{Flows, Workload};
 use super::{Arrival, Ended, Source};
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use weir_units::{Bytes, Time};
 /// Every host sends a flow to every other, the next when one is done.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AllToAllSpec {
     /// Payload of each.

@@ -6,6 +6,7 @@ use super::sizes::{Sizes, SizesSpec};
 use super::{Arrival, Ended, Source};
 use crate::rng::Stream;
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use weir_units::Time;
 /// Every host always has a flow under way to a host drawn anew: when one is done the next starts (AMP §5.3).
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackToBackSpec {
     /// Payload of each.

@@ -4,13 +4,14 @@ use super::fabric::{Fabric, Wrong, one};
 use super::flow_file::{self, FileFlow};
 use super::kind::{Flows, Workload};
 use super::{Arrival, Source};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 use weir_units::Time;
 
 /// The flows of a file in the HPCC simulator's format.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowFile {
     /// Where it is, relative to the directory of the experiment file.

@@ -6,6 +6,7 @@ use super::sizes::{Sizes, SizesSpec};
 use super::{Arrival, Source};
 use crate::rng::Stream;
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use weir_units::{Ratio, Time};
 /// Many hosts send to one: once, the first hosts of the topology; or again and again, hosts drawn anew each time.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Incast {
     /// Receiving host; absent: drawn anew each time.

@@ -5,6 +5,7 @@ use super::kind::{Flows, Workload};
 use super::{Arrival, Ended, Source};
 use crate::rng::Stream;
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +17,7 @@ use weir_units::{Bytes, Time};
 /// next job begins with others.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobsSpec {
     /// Jobs at a time.

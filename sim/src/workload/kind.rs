@@ -5,9 +5,11 @@ use super::fabric::{Fabric, Streams, Wrong};
 use super::{Arrival, Source};
 use crate::scalar::SchemeEntry;
 use crate::yaml;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_yaml::{Mapping, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -19,7 +21,9 @@ use weir_units::{Bytes, Time};
 /// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
 ///
 /// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-workload.md` has a whole one.
-pub trait Workload: Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait Workload:
+    Clone + fmt::Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
     /// What it does, in one line.
@@ -158,6 +162,16 @@ pub struct WorkloadSpec {
     pub keys: Mapping,
 }
 
+impl JsonSchema for WorkloadSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "Workload".into()
+    }
+    /// Returns a schema of any keys; [`Catalogue::schema`](crate::Catalogue::schema) puts those of the kinds in its place.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}
+
 /// The path of a key of a workload, empty for the whole, and what is wrong with it.
 pub(crate) type KeyFault = (String, String);
 
@@ -166,6 +180,7 @@ pub(crate) type KeyFault = (String, String);
 struct Entry {
     about: &'static str,
     read: fn(Value) -> Result<Box<dyn AnyWorkload>, KeyFault>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// The kinds of workloads that experiment files can name.
@@ -183,7 +198,8 @@ impl Workloads {
     #[must_use]
     pub fn with<W: Workload>(mut self) -> Workloads {
         let read = |keys| Ok(Box::new(yaml::read_keys::<W>(keys)?) as Box<dyn AnyWorkload>);
-        let known = self.kinds.insert(W::KIND, Entry { about: W::ABOUT, read });
+        let entry = Entry { about: W::ABOUT, read, schema: W::json_schema };
+        let known = self.kinds.insert(W::KIND, entry);
         assert!(known.is_none(), "{} is the kind of two workloads", W::KIND);
         self
     }
@@ -191,6 +207,11 @@ impl Workloads {
     /// Returns the name of every kind and one line about it, in alphabetical order.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, entry)| (*kind, entry.about))
+    }
+
+    /// Returns the schema of every kind's keys, in alphabetical order.
+    pub(crate) fn schemas(&self, generator: &mut SchemaGenerator) -> Vec<Schema> {
+        self.kinds.iter().map(|(kind, it)| of_kind(kind, it.about, (it.schema)(generator))).collect()
     }
 
     /// Reads the keys of a workload as its kind demands.
@@ -216,6 +237,22 @@ impl Workloads {
         spec.keys = workload.keys();
         Ok(())
     }
+}
+
+/// Adds `kind` to the schema of a kind's keys.
+pub(crate) fn of_kind(kind: &str, about: &str, keys: Schema) -> Schema {
+    let mut schema = keys;
+    let object = schema.ensure_object();
+    object.insert("title".to_owned(), kind.into());
+    object.insert("description".to_owned(), about.into());
+    let properties = object.entry("properties").or_insert_with(|| Default::default());
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert("kind".to_owned(), serde_json::json!({"const": kind}));
+    }
+    if let Some(required) = object.entry("required").or_insert_with(|| serde_json::json!([])).as_array_mut() {
+        required.insert(0, "kind".into());
+    }
+    schema
 }
 
 impl fmt::Debug for Workloads {

@@ -3,6 +3,7 @@
 use super::fabric::{Fabric, Wrong};
 use super::kind::{Flows, ListedFlow, Workload};
 use crate::rng::{mix, stream_seed};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use weir_controller::topology::{AsText, HostIx};
@@ -12,7 +13,7 @@ use weir_units::{Bytes, Ratio, Time};
 /// number of arrivals is given.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Messages {
     /// Payload of each.

@@ -21,7 +21,7 @@ mod sizes;
 
 pub use fabric::{Fabric, Streams, Wrong};
 pub use flow_file::{HPCC_START, write as write_flow_file};
-pub(crate) use kind::AnyWorkload;
+pub(crate) use kind::{AnyWorkload, of_kind};
 pub use kind::{Flows, ListedFlow, MakeSource, Workload, WorkloadSpec, Workloads};
 pub use sizes::{SizeRule, SizesSpec};
 

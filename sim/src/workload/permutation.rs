@@ -4,6 +4,7 @@ use super::fabric::{Fabric, Wrong};
 use super::kind::{Flows, ListedFlow, Workload};
 use crate::rng::{mix, stream_seed};
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use weir_controller::topology::{AsText, HostIx};
@@ -12,7 +13,7 @@ use weir_units::{Bytes, Time};
 /// Every host sends to one other and receives from one other, drawn from the seed.
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Permutation {
     /// Payload per flow; absent: until the end of the run.

@@ -6,6 +6,7 @@ use super::sizes::{Sizes, SizesSpec};
 use super::{Arrival, Source};
 use crate::rng::Stream;
 use crate::scalar::SchemeEntry;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::{serde_as, skip_serializing_none};
 use std::cmp::Reverse;
@@ -18,7 +19,7 @@ use weir_units::{Ratio, Time};
 /// Every host sends flows to hosts drawn anew for each, as the HPCC simulator's traffic_gen.py (`schemes.md` §16).
 #[serde_as]
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PoissonSpec {
     /// Payload of each.

@@ -1,9 +1,11 @@
 //! How large flows are.
 
 use crate::rng::Stream;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use weir_controller::topology::AsText;
@@ -32,7 +34,7 @@ pub enum SizesSpec {
 
 /// Sizes by a rule.
 #[serde_with::serde_as]
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum SizeRule {
     /// One of these, each as likely.
@@ -108,6 +110,16 @@ impl<'de> Deserialize<'de> for SizesSpec {
             }
         }
         deserializer.deserialize_any(Form)
+    }
+}
+
+impl JsonSchema for SizesSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "SizesSpec".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let rule = generator.subschema_for::<SizeRule>();
+        json_schema!({"anyOf": [{"type": "string"}, rule]})
     }
 }
 

@@ -12,6 +12,7 @@ mod progress;
 mod report;
 mod results;
 mod run;
+mod schema;
 mod schemes;
 mod stf;
 mod sweep;
@@ -19,9 +20,11 @@ mod switch;
 mod trace;
 
 use crate::console::{Console, Failure};
-use clap::{Parser, Subcommand};
+use crate::reference;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::Path;
 use std::sync::Arc;
+use weir_sim::Catalogue;
 use weir_sim::yaml::in_file;
 use weir_switch::Program;
 
@@ -59,6 +62,7 @@ enum Command {
     Switch(switch::Args),
     Trace(trace::Args),
     Schemes(schemes::Args),
+    Schema(schema::Args),
     New(new::Args),
     Bench(bench::Args),
     Export(export::Args),
@@ -69,6 +73,12 @@ enum Command {
 }
 
 impl CommandLine {
+    /// Returns the command line of what a catalogue has: the help of `run` lists its keys.
+    pub fn describe(catalogue: &Catalogue) -> clap::Command {
+        let keys = reference::terminal(&catalogue.schema());
+        CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
+    }
+
     /// Does what was asked for.
     pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
         match &self.command {
@@ -80,6 +90,7 @@ impl CommandLine {
             Command::Switch(args) => switch::run(args, console),
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
+            Command::Schema(args) => schema::run(args, console),
             Command::New(args) => new::run(args, console),
             Command::Bench(args) => bench::run(args, console),
             Command::Export(args) => export::run(args, console),
@@ -129,16 +140,15 @@ fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
-        CommandLine::command().debug_assert();
+        CommandLine::describe(&Catalogue::builtin()).debug_assert();
     }
 
     #[test]
     fn help_reads_well() {
-        let mut cli = CommandLine::command().term_width(80);
+        let mut cli = CommandLine::describe(&Catalogue::builtin()).term_width(80);
         cli.build();
         insta::assert_snapshot!("help", cli.render_long_help());
         for command in cli.get_subcommands_mut().filter(|c| c.get_name() != "help") {

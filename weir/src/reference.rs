@@ -1,0 +1,245 @@
+//! The reference of experiment files, as text, from their JSON Schema.
+
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// One key: where it stands, what it takes, its default and its meaning.
+struct Key {
+    path: String,
+    takes: String,
+    default: String,
+    about: String,
+}
+
+/// Returns the reference as Markdown: the keys of a file, then a section for each kind of topology, workload and fault.
+pub fn markdown(schema: &Value) -> String {
+    let mut text = String::from(HEADING);
+    table(&mut text, &keys(schema, schema));
+    for (definition, heading) in SECTIONS {
+        let _ = write!(text, "\n## {heading}\n");
+        for kind in kinds(schema, definition) {
+            let (name, keys) = (kind_of(kind), keys(schema, kind));
+            let _ = write!(text, "\n### {name}\n\n{}\n\n", sentence(kind, schema));
+            table(&mut text, &keys);
+        }
+    }
+    text
+}
+
+/// Sections of the reference: the definition whose kinds they list, and their heading.
+const SECTIONS: [(&str, &str); 3] =
+    [("TopologySpec", "Topologies"), ("Workload", "Workloads"), ("FaultSpec", "Faults")];
+
+/// Returns the reference for a terminal of 80 columns: the keys of a file with their meaning, and the names of the keys
+/// of every kind.
+pub fn terminal(schema: &Value) -> String {
+    let mut text = String::new();
+    for key in keys(schema, schema) {
+        let default = match key.default.as_str() {
+            "" => String::new(),
+            "required" => " Required.".to_owned(),
+            default => format!(" Default: {default}."),
+        };
+        entry(&mut text, &key.path, 26, &format!("{}{default}", key.about));
+    }
+    for (definition, heading) in SECTIONS {
+        let _ = write!(text, "\n{heading}, each with its keys (* required):\n\n");
+        for kind in kinds(schema, definition) {
+            let names = keys(schema, kind).into_iter().filter(|key| !key.path.contains('.'));
+            let names: Vec<String> = names
+                .map(|key| if key.default == "required" { format!("{}*", key.path) } else { key.path })
+                .collect();
+            let about = sentence(kind, schema);
+            let about = about.trim_end_matches('.');
+            entry(&mut text, kind_of(kind), 15, &format!("{about}. Keys: {}", names.join(", ")));
+        }
+    }
+    text
+}
+
+/// Writes a name and what there is to say of it beside it, or below it if the name is too long.
+fn entry(text: &mut String, name: &str, column: usize, about: &str) {
+    let mut lines = wrap(about, 78 - column).into_iter();
+    match name.len() + 3 <= column {
+        true => {
+            let (width, first) = (column - 2, lines.next().unwrap_or_default());
+            let _ = writeln!(text, "  {name:width$}{first}");
+        }
+        false => {
+            let _ = writeln!(text, "  {name}");
+        }
+    }
+    for line in lines {
+        let _ = writeln!(text, "{:column$}{line}", "");
+    }
+}
+
+/// The schemas of the kinds of a definition.
+fn kinds<'a>(schema: &'a Value, definition: &str) -> impl Iterator<Item = &'a Value> {
+    schema["$defs"][definition]["oneOf"].as_array().into_iter().flatten()
+}
+
+const HEADING: &str = "\
+# Keys of an experiment file
+
+`weir schema --markdown` writes this page from the types that read the file, and `weir schema` the JSON Schema for editors:
+with `# yaml-language-server: $schema=weir.schema.json` in the first line, an editor completes and checks the keys.
+Unknown keys are errors. Quantities have units: `1.5us`, `500KB`, `100Gbps`.
+
+";
+
+fn table(text: &mut String, keys: &[Key]) {
+    let _ = write!(text, "| key | takes | default | meaning |\n|---|---|---|---|\n");
+    for Key { path, takes, default, about } in keys {
+        let default = if default.is_empty() { "-".to_owned() } else { format!("`{default}`") };
+        let default = if default == "`required`" { "required".to_owned() } else { default };
+        let _ = writeln!(text, "| `{path}` | {takes} | {default} | {} |", about.replace('|', "\\|"));
+    }
+}
+
+/// The name of a kind: the one value that its `kind` may have.
+fn kind_of(schema: &Value) -> &str {
+    schema["properties"]["kind"]["const"].as_str().unwrap_or_default()
+}
+
+/// What the schema, or the definition that it refers to, says of itself, in one line.
+fn sentence(schema: &Value, root: &Value) -> String {
+    let own = schema["description"].as_str();
+    let text = own.or_else(|| target(schema, root)["description"].as_str()).unwrap_or_default();
+    // Rust's documentation links and line breaks are not for readers of files.
+    let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    first.replace("[`", "`").replace("`]", "`")
+}
+
+/// The definition that a schema refers to, or the schema itself.
+fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
+        Some(path) => root.pointer(path).unwrap_or(schema),
+        None => schema,
+    }
+}
+
+/// All keys of an object and of the objects in it, in the order of their declaration.
+fn keys(root: &Value, object: &Value) -> Vec<Key> {
+    let mut keys = Vec::new();
+    collect(root, object, "", &mut keys);
+    keys
+}
+
+fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
+    let object = target(object, root);
+    let none = Map::new();
+    let required: Vec<&str> =
+        object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (name, schema) in object["properties"].as_object().unwrap_or(&none) {
+        if name == "kind" {
+            continue;
+        }
+        let path = format!("{under}{name}");
+        keys.push(Key {
+            takes: takes(root, schema),
+            default: match required.contains(&name.as_str()) {
+                true => "required".to_owned(),
+                false => default(&schema["default"]),
+            },
+            about: sentence(schema, root),
+            path: path.clone(),
+        });
+        if let Some(inner) = inner(root, schema) {
+            let dot = if takes(root, schema).starts_with("list") { "[]." } else { "." };
+            collect(root, inner, &format!("{path}{dot}"), keys);
+        }
+    }
+}
+
+/// The object whose keys are listed below a key: its value, one of its forms, or an entry of its list.
+fn inner<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+    let schema = target(schema, root);
+    let is_object = |it: &&Value| target(it, root)["properties"].is_object();
+    // What has kinds has sections of its own; a scheme's parameters are in `weir schemes`.
+    let forms = schema["anyOf"].as_array().into_iter().flatten();
+    let itself = Some(schema).filter(is_object);
+    itself
+        .or_else(|| forms.into_iter().find_map(|form| inner(root, form)))
+        .or_else(|| schema.get("items").and_then(|items| inner(root, items)))
+}
+
+/// What a key takes, in a few words.
+fn takes(root: &Value, schema: &Value) -> String {
+    let resolved = target(schema, root);
+    if let Some(format) = resolved["format"].as_str().filter(|format| format.contains(' ')) {
+        return format.to_owned();
+    }
+    if let Some(constant) = resolved.get("const") {
+        return format!("`{}`", plain(constant));
+    }
+    if let (Some(title), true) = (resolved["title"].as_str(), resolved["enum"].is_array()) {
+        return title.to_owned();
+    }
+    if let Some(values) = resolved["enum"].as_array() {
+        let values: Vec<String> =
+            values.iter().filter(|it| !it.is_boolean()).map(|it| format!("`{}`", plain(it))).collect();
+        return values.join(", ");
+    }
+    if let Some(forms) = resolved["anyOf"].as_array().or_else(|| resolved["oneOf"].as_array()) {
+        if forms.iter().any(|form| form["properties"]["kind"]["const"].is_string()) {
+            return "a kind and its keys, below".to_owned();
+        }
+        if forms.iter().any(|form| form["properties"]["scheme"]["const"].is_string()) {
+            return "`{scheme, label, set}`".to_owned();
+        }
+        let mut words: Vec<String> =
+            forms.iter().filter(|form| form["type"] != "null").map(|form| takes(root, form)).collect();
+        words.dedup();
+        return words.join(", or ");
+    }
+    match &resolved["type"] {
+        Value::Array(types) => {
+            let words: Vec<String> =
+                types.iter().filter(|it| *it != "null").map(|it| word(root, resolved, it)).collect();
+            words.join(" or ")
+        }
+        single => word(root, resolved, single),
+    }
+}
+
+fn word(root: &Value, schema: &Value, kind: &Value) -> String {
+    match kind.as_str() {
+        Some("string") => "text".to_owned(),
+        Some("boolean") => "`true` or `false`".to_owned(),
+        Some("integer") => "a whole number".to_owned(),
+        Some("number") => "a number".to_owned(),
+        Some("array") => format!("list of {}", takes(root, &schema["items"])),
+        Some("object") => "keys below".to_owned(),
+        _ => "anything".to_owned(),
+    }
+}
+
+fn default(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Array(list) if list.is_empty() => String::new(),
+        // The keys in it have their own.
+        Value::Object(_) => String::new(),
+        other => plain(other),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Breaks a text into lines of at most `width` characters, where words end.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
