@@ -241,6 +241,10 @@ pub struct PacketPool {
 }
 
 impl PacketPool {
+    /// Packets that a pool keeps: about 5 MB. Copies of multicast packets come from one pool and end in another, which would
+    /// grow for ever.
+    pub const MOST: usize = 4_096;
+
     /// An empty pool.
     pub fn new() -> PacketPool {
         PacketPool::default()
@@ -249,9 +253,11 @@ impl PacketPool {
     pub fn get(&mut self) -> Box<Packet> {
         self.free.pop().unwrap_or_default()
     }
-    /// Takes a packet back.
+    /// Takes a packet back, unless [`Self::MOST`] wait already.
     pub fn put(&mut self, packet: Box<Packet>) {
-        self.free.push(packet);
+        if self.free.len() < Self::MOST {
+            self.free.push(packet);
+        }
     }
     /// A copy of `packet`: bytes and header vector.
     pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
@@ -272,6 +278,16 @@ impl PacketPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_that_only_takes_is_bounded() {
+        let (mut from, mut into) = (PacketPool::new(), PacketPool::new());
+        let packet = Packet::from_bytes(&[1, 2, 3]);
+        for _ in 0..2 * PacketPool::MOST {
+            into.put(from.copy(&packet));
+        }
+        assert_eq!((from.len(), into.len()), (0, PacketPool::MOST));
+    }
 
     #[test]
     fn grows_and_shrinks_at_the_front() {

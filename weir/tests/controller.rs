@@ -33,6 +33,7 @@ const RUNS: &[harness::Test] = &[
         "no_packet_is_lost_to_faults_of_the_control_plane",
         faults::no_packet_is_lost_to_faults_of_the_control_plane,
     ),
+    ("no_packet_is_lost_on_a_fat_tree", faults::no_packet_is_lost_on_a_fat_tree),
 ];
 
 fn plan_and_verify_need_no_switch() {

@@ -30,6 +30,8 @@ pub(super) struct Contact {
     is_asked: bool,
     /// The latest port states, if it gave any.
     ports: Option<Vec<(u16, bool)>>,
+    /// Whether its port states were asked for because no probe has passed a link since it was connected.
+    is_asked_for_unheard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,7 @@ impl Contact {
             returns: false,
             is_asked: false,
             ports: None,
+            is_asked_for_unheard: false,
         }
     }
 
@@ -77,7 +80,7 @@ impl Contact {
     }
 
     pub fn connect(&mut self) {
-        (self.control, self.refusals) = (Ok(()), 0);
+        (self.control, self.refusals, self.is_asked_for_unheard) = (Ok(()), 0, false);
         self.restart();
     }
 
@@ -127,6 +130,11 @@ impl Contact {
             self.ports = None;
         }
         !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// As [`ask_ports`](Self::ask_ports), once for each control connection.
+    pub fn ask_ports_for_unheard(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_asked_for_unheard, true) && self.ask_ports()
     }
 
     pub fn take_ports(&mut self, ports: Option<Vec<(u16, bool)>>) {

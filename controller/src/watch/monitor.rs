@@ -80,7 +80,8 @@ pub struct Round {
 /// [`MonitorConfig::lost`] connections in a row were refused ([`Loss::Refused`]): then its process has died.
 ///
 /// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
-/// and return probes: a switch without a CPU port does not make a fabric of broken cables.
+/// and return probes: a switch without a CPU port does not make a fabric of broken cables. The port states of others are
+/// asked for once: if a port is down, so is its link.
 pub struct LinkMonitor {
     config: MonitorConfig,
     run: u64,
@@ -302,12 +303,18 @@ impl LinkMonitor {
             Some(false) => return self.forget(at),
             Some(true) => {}
         }
-        let mut lost = Vec::new();
+        let (mut lost, mut unheard) = (Vec::new(), Vec::new());
         for &index in &self.incident[place(at)] {
             let it = &mut self.directions[index];
             let (from, to) = (&self.contacts[place(it.from.0)], &self.contacts[place(it.to.0)]);
             let silence = it.due.saturating_sub(it.base);
-            if it.to.0 != at || silence == 0 || !(it.heard > 0 || (from.sends && to.returns)) {
+            if it.to.0 != at || silence == 0 {
+                continue;
+            }
+            if it.heard == 0 && !(from.sends && to.returns) {
+                if it.is_up && silence >= self.config.lost.into() {
+                    unheard.extend([it.from.0, it.to.0]);
+                }
                 continue;
             }
             it.streak = 0;
@@ -317,6 +324,11 @@ impl LinkMonitor {
         }
         for index in lost {
             self.lose(index);
+        }
+        for at in unheard {
+            if self.contacts[place(at)].ask_ports_for_unheard() {
+                self.questions.push(at);
+            }
         }
     }
 

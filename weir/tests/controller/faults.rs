@@ -15,14 +15,31 @@ fn answered(ping: &Lines) -> BTreeSet<u32> {
     ping.all().iter().filter_map(|(_, line)| sequence(line)).collect()
 }
 
+/// When a fault began, and the last answer of each ping before it.
+struct Start {
+    at: Instant,
+    sequences: Vec<u32>,
+}
+
+impl Start {
+    fn now(pings: &[Lines]) -> Start {
+        let last = |ping| answered(ping).last().copied().unwrap_or_default();
+        Start { at: Instant::now(), sequences: pings.iter().map(last).collect() }
+    }
+}
+
 /// Returns what was lost or written since `began`, if anything was.
-fn damage(what: &str, began: (Instant, u32), watch: &Lines, ping: &Lines) -> Option<String> {
-    // The last answer, to a packet sent after everything: what was lost before shows as a gap.
-    ping.expect(Instant::now(), "bytes from", 2 * SECOND);
-    let (began, first) = began;
-    let answered = answered(ping);
-    let last = answered.last().copied().unwrap_or_default();
-    let lost = (first..=last).filter(|sequence| !answered.contains(sequence)).count();
+fn damage(what: &str, began: &Start, watch: &Lines, pings: &[Lines]) -> Option<String> {
+    let (mut lost, mut of) = (0, 0);
+    for (ping, &first) in pings.iter().zip(&began.sequences) {
+        // The last answer, to a packet sent after everything: what was lost before shows as a gap.
+        ping.expect(Instant::now(), "bytes from", 2 * SECOND);
+        let answered = answered(ping);
+        let last = answered.last().copied().unwrap_or_default();
+        lost += (first..=last).filter(|sequence| !answered.contains(sequence)).count();
+        of += last - first;
+    }
+    let began = began.at;
     let said: Vec<String> =
         watch.all().into_iter().filter(|(at, _)| *at >= began).map(|(_, it)| it).collect();
     let is_harmless = |line: &String| {
@@ -30,7 +47,7 @@ fn damage(what: &str, began: (Instant, u32), watch: &Lines, ping: &Lines) -> Opt
         let is_nothing = line.contains(": 0 inserted, 0 modified, 0 deleted");
         !line.contains("is down") && (!is_written || is_nothing)
     };
-    let (of, took) = (last - first, began.elapsed().as_secs_f64());
+    let took = began.elapsed().as_secs_f64();
     eprintln!("{what}: {lost} of {of} packets lost, {took:.1} s");
     let is_sound = lost == 0 && said.iter().all(is_harmless);
     (!is_sound).then(|| format!("{what}: {lost} of {of} packets lost: {said:#?}"))
@@ -42,37 +59,39 @@ fn regained(watch: &Lines, since: Instant) {
     sleep(LONG_ENOUGH);
 }
 
-pub fn no_packet_is_lost_to_faults_of_the_control_plane() {
-    let lab = Lab::new();
+/// Disturbs the control plane in every way that issues reported; nothing may be lost. `cut_off` is a switch that one
+/// controller does not reach. Returns the controller that watches.
+fn disturb(lab: &Lab, cut_off: &str, pings: impl FnOnce(&Lab) -> Vec<Lines>) -> Lines {
     let began = Instant::now();
     let watch = lab.watch();
-    let (started, _) = watch.expect(began, "started: ", 10 * SECOND);
+    let (started, _) = watch.expect(began, "started: ", 20 * SECOND);
     assert!(started.contains("all links up"), "{started}");
     // Packets before the last entry was written count for nothing.
-    let ping = lab.ping();
-    ping.expect(began, "icmp_seq=1 ", 5 * SECOND);
+    let (asked, pings) = (Instant::now(), pings(lab));
+    pings.iter().for_each(|ping| drop(ping.expect(asked, "icmp_seq=1 ", 5 * SECOND)));
 
-    let now = || (Instant::now(), answered(&ping).last().copied().unwrap_or_default());
+    let now = || Start::now(&pings);
     let mut damages = Vec::new();
 
     let start = now();
     let other = Lines::of(lab.controller(&["watch", "--election-id", "9"]));
-    other.expect(start.0, "started: ", 10 * SECOND);
+    other.expect(start.at, "started: ", 20 * SECOND);
     let killed = Instant::now();
     signal(&other.child, "-KILL");
     regained(&watch, killed);
-    damages.extend(damage("another controller led and was killed", start, &watch, &ping));
+    damages.extend(damage("another controller led and was killed", &start, &watch, &pings));
 
     let start = now();
-    // It leads three switches until it has waited for the fourth, where none answers.
+    // It leads all switches but one until it has waited for that one, where none answers.
     lab.ip("s", "link add silent type veth peer name silenced");
     lab.ip("s", "addr add 192.0.2.1/24 dev silent");
     lab.ip("s", "link set silent up");
-    let options = ["apply", "--election-id", "5", "--timeout", "1s", "--switch", "s4=192.0.2.2:1"];
+    let silent = format!("{cut_off}=192.0.2.2:1");
+    let options = ["apply", "--election-id", "5", "--timeout", "1s", "--switch", &silent];
     let applied = lab.controller(&options).output().expect("weir runs");
-    assert!(said(&applied).contains("s4: "), "{}", said(&applied));
-    regained(&watch, start.0);
-    damages.extend(damage("the same plan was applied", start, &watch, &ping));
+    assert!(said(&applied).contains(&format!("{cut_off}: ")), "{}", said(&applied));
+    regained(&watch, start.at);
+    damages.extend(damage("the same plan was applied", &start, &watch, &pings));
 
     for outage in [SECOND, 5 * SECOND] {
         let start = now();
@@ -85,9 +104,24 @@ pub fn no_packet_is_lost_to_faults_of_the_control_plane() {
             _ if outage > 4 * SECOND => regained(&watch, ended),
             _ => sleep(SECOND + LONG_ENOUGH),
         }
-        damages.extend(damage(&format!("no control network for {outage:?}"), start, &watch, &ping));
+        damages.extend(damage(&format!("no control network for {outage:?}"), &start, &watch, &pings));
     }
     assert!(damages.is_empty(), "{}", damages.join("\n"));
+    watch
+}
+
+/// On a fat-tree of 20 switches, with eight pings across pods.
+pub fn no_packet_is_lost_on_a_fat_tree() {
+    let lab = Lab::of("{kind: fat-tree, k: 4, rate: 10Mbps}\n");
+    let across = |lab: &Lab| {
+        (1..=8).map(|n| lab.ping_between(&format!("h{n}"), &format!("h{}", n + 8), "0.02")).collect()
+    };
+    disturb(&lab, "s20", across);
+}
+
+pub fn no_packet_is_lost_to_faults_of_the_control_plane() {
+    let lab = Lab::new();
+    let watch = disturb(&lab, "s4", |lab| vec![lab.ping()]);
 
     // Links are still watched. A spine that loses all of them at once is checked by the states of its ports.
     let cut = |state: &str| {

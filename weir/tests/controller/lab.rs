@@ -7,12 +7,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use weir_controller::topology::{Endpoint, Host, Node, Topology, build};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
-/// Of the switches s1 to s4.
-const PORTS: [usize; 4] = [3, 3, 2, 2];
-
 pub fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/fncc.json")
 }
@@ -25,40 +23,60 @@ pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Namespaces with two hosts and one for all switches, and what runs in them.
+/// A namespace for each host and one for all switches, and what runs in them.
 pub struct Lab {
     id: String,
     dir: tempfile::TempDir,
+    topology: Topology,
     pub switches: Vec<Child>,
 }
 
 impl Lab {
+    /// Two leaves, two spines, a host at each leaf.
     pub fn new() -> Lab {
+        Lab::of(FABRIC)
+    }
+
+    pub fn of(fabric: &str) -> Lab {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::write(dir.path().join("fabric.yaml"), FABRIC).expect("written");
-        let mut lab = Lab { id: format!("wctl{}", std::process::id()), dir, switches: Vec::new() };
-        for part in ["s", "h1", "h2"] {
-            ip(&["netns", "add", &lab.name(part)]);
-            lab.ip(part, "link set lo up");
+        fs::write(dir.path().join("fabric.yaml"), fabric).expect("written");
+        let spec = serde_yaml::from_str(fabric).expect("a topology");
+        let topology = build(&spec).expect("a fabric");
+        let mut lab = Lab { id: format!("wctl{}", std::process::id()), dir, topology, switches: Vec::new() };
+        for part in lab.parts() {
+            ip(&["netns", "add", &lab.name(&part)]);
+            lab.ip(&part, "link set lo up");
         }
-        for (a, b) in
-            [("s1-eth2", "s3-eth1"), ("s1-eth3", "s4-eth1"), ("s2-eth2", "s3-eth2"), ("s2-eth3", "s4-eth2")]
-        {
-            lab.ip("s", &format!("link add {a} type veth peer name {b}"));
-            lab.up("s", a);
-            lab.up("s", b);
+        let interface = |end: Endpoint| match end.node {
+            Node::Host(_) => "eth0".to_owned(),
+            Node::Switch(switch) => format!("{}-eth{}", lab.topology.switch(switch).name, end.port),
+        };
+        let part = |end: Endpoint| match end.node {
+            Node::Host(host) => lab.topology.host(host).name.clone(),
+            Node::Switch(_) => "s".to_owned(),
+        };
+        for link in &lab.topology.links {
+            let [(a, at), (b, of)] = [link.a, link.b].map(|end| (interface(end), part(end)));
+            lab.ip(&of, &format!("link add {b} type veth peer name {a} netns {}", lab.name(&at)));
+            lab.up(&at, &a);
+            lab.up(&of, &b);
         }
-        for (n, other) in [(1, 2), (2, 1)] {
-            let host = format!("h{n}");
-            lab.ip("s", &format!("link add s{n}-eth1 type veth peer name eth0 netns {}", lab.name(&host)));
-            lab.ip(&host, &format!("link set eth0 address 02:00:0a:00:0{n}:01"));
-            lab.up(&host, "eth0");
-            lab.up("s", &format!("s{n}-eth1"));
-            lab.ip(&host, &format!("addr add 10.0.{n}.1/8 dev eth0"));
-            lab.ip(&host, &format!("neigh replace 10.0.{other}.1 lladdr 02:00:0a:00:0{other}:01 dev eth0"));
+        for host in &lab.topology.hosts {
+            lab.ip(&host.name, &format!("link set eth0 address {}", mac(host)));
+            lab.ip(&host.name, &format!("addr add {}/8 dev eth0", host.ip));
+            for other in lab.topology.hosts.iter().filter(|other| other.name != host.name) {
+                let neighbour = format!("neigh replace {} lladdr {} dev eth0", other.ip, mac(other));
+                lab.ip(&host.name, &neighbour);
+            }
         }
-        lab.switches = (0..PORTS.len()).map(|index| lab.start(index)).collect();
+        lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
         lab
+    }
+
+    /// The namespaces.
+    fn parts(&self) -> Vec<String> {
+        let hosts = self.topology.hosts.iter().map(|host| host.name.clone());
+        hosts.chain(["s".to_owned()]).collect()
     }
 
     fn name(&self, part: &str) -> String {
@@ -84,7 +102,7 @@ impl Lab {
     pub fn start(&self, index: usize) -> Child {
         let mut command = self.command("s", WEIR);
         command.args(["switch", "--no-p4", "--device-id", &index.to_string()]);
-        for port in 1..=PORTS[index] {
+        for (port, _) in self.topology.switches[index].ports() {
             command.args(["-i", &format!("{port}@s{}-eth{port}", index + 1)]);
         }
         command.args(["--thrift-port", &format!("{}", 9090 + index)]);
@@ -111,8 +129,14 @@ impl Lab {
 
     /// Pings the second host from the first, 100 times a second.
     pub fn ping(&self) -> Lines {
-        let mut command = self.command("h1", "ping");
-        command.args(["-n", "-i", "0.01", "10.0.2.1"]);
+        self.ping_between("h1", "h2", "0.01")
+    }
+
+    /// Pings `to` from `from`, once in so many seconds.
+    pub fn ping_between(&self, from: &str, to: &str, interval: &str) -> Lines {
+        let to = self.topology.hosts.iter().find(|host| host.name == to).expect("a host");
+        let mut command = self.command(from, "ping");
+        command.args(["-n", "-i", interval, &to.ip.to_string()]);
         Lines::of(command)
     }
 }
@@ -123,10 +147,14 @@ impl Drop for Lab {
             let _ = switch.kill();
             let _ = switch.wait();
         }
-        for part in ["s", "h1", "h2"] {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(part)]).output();
+        for part in self.parts() {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(&part)]).output();
         }
     }
+}
+
+fn mac(host: &Host) -> String {
+    host.mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn ip(arguments: &[&str]) {

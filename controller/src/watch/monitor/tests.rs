@@ -181,6 +181,22 @@ fn a_link_that_was_dead_from_the_start_is_known_once_its_switches_have_settled()
     assert_eq!((ticks, bench.monitor.down()), (4, &BTreeSet::from([cut])));
 }
 
+/// No probe of the switch ever arrives, so only ports can tell that it has a CPU port and no links.
+#[test]
+fn a_switch_without_any_link_from_the_start_is_known_by_its_ports() {
+    let mut bench = Bench::new();
+    let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
+    links.into_iter().for_each(|link| bench.cut(link));
+    let ends = links.map(|link| (SwitchIx(2), bench.topology.link(link).b.port));
+    bench.ports_down = Some(ends.into_iter().collect());
+    bench.ticks_until(|it| it.has_settled(SwitchIx(2)));
+    assert_eq!(bench.monitor.down(), &BTreeSet::from(links));
+    bench.cut.clear();
+    bench.ports_down = Some(BTreeSet::new());
+    bench.ticks(4);
+    assert!(bench.monitor.down().is_empty());
+}
+
 #[test]
 fn switches_that_never_return_a_probe_have_no_broken_cables() {
     let mut bench = Bench::new();

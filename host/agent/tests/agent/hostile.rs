@@ -8,13 +8,20 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weir_agent::results::{Ended, FlowState};
+use weir_agent::AgentConfig;
+use weir_agent::results::{Ended, FlowResult, FlowState};
+use weir_host::schemes::Registry;
 use weir_host::wire::{Ecn, FrameRepr, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
 use weir_units::Bytes;
 
 pub const TESTS: &[Test] = &[
     ("garbage_at_line_rate", garbage_at_line_rate),
     ("forged_feedback_hurts_no_other_flow", forged_feedback_hurts_no_other_flow),
+    (
+        "forged_nacks_and_cnps_slow_one_flow_while_they_last",
+        forged_nacks_and_cnps_slow_one_flow_while_they_last,
+    ),
+    ("replayed_data_is_delivered_once", replayed_data_is_delivered_once),
 ];
 
 /// Forged or broken frames that an attacker on side 1 sends to side 0.
@@ -121,4 +128,85 @@ fn forged_feedback_hurts_no_other_flow() {
     assert!(other.fct_ns.unwrap() < 1_500_000_000, "{:?}", other.fct_ns);
     // HPCC's receiver reports no N, and the forged one did not reach this flow.
     assert_eq!(other.concurrency.unwrap().max, 0);
+}
+
+fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
+    let net = Net::new();
+    let with_dcqcn = |config: &mut AgentConfig| {
+        config.host.scheme = Registry::builtin().get("dcqcn").expect("there is dcqcn");
+    };
+    let receiver = start(&net, 1, vec![], with_dcqcn);
+    let size = Some(Bytes::new(4_000_000));
+    let sender = start(&net, 0, vec![flow(0, size, 50_000), flow(0, size, 50_001)], move |config| {
+        ends_with_flows(config);
+        with_dcqcn(config);
+        config.first_message = 7;
+    });
+    let attack = net.spawn(1, || {
+        let (mut out, _in) = raw();
+        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        let (until, mut sent) = (Instant::now() + ATTACK, 0_u64);
+        while Instant::now() < until {
+            for kind in [Kind::Nack, Kind::Cnp] {
+                let mut forged = ack(7, 50_000);
+                // A NACK for the first byte, or for one that may be under way, sends the flow back as far as it can.
+                let seq = if rng.random() { 0 } else { rng.random_range(0..4_000_000) };
+                forged.weir = WeirRepr { kind, seq, concurrency: 0, ..forged.weir };
+                sent += u64::from(out.send_to(&emit(&forged, &[]), None).is_some_and(|done| done.is_ok()));
+            }
+            sleep(Duration::from_micros(200));
+        }
+        sent
+    });
+    let forged = attack.join().expect("the attacker does not panic");
+    let results = sender.wait();
+    receiver.stop();
+    let [victim, other] = &results.flows[..] else { panic!("{:?}", results.flows) };
+    let ms = |flow: &FlowResult| flow.fct_ns.map_or(u64::MAX, |ns| ns / 1_000_000);
+    eprintln!(
+        "{forged} forged; victim {} ms, {} packets sent again; other {} ms",
+        ms(victim),
+        victim.retransmits,
+        ms(other)
+    );
+    assert!(forged > 1_000, "{forged} forged");
+    assert_eq!(
+        (victim.state, other.state),
+        (FlowState::Finished, FlowState::Finished),
+        "{:?}",
+        results.drops
+    );
+    // Alone the other takes 336 ms at 100 Mbit/s, with the victim 670. The victim goes on when the attack is over.
+    assert!(ms(other) < 2_000 && ms(victim) < 8_000, "{} and {} ms", ms(victim), ms(other));
+}
+
+fn replayed_data_is_delivered_once() {
+    /// What the attacker has heard of the sender's frames, at most.
+    const HEARD: usize = 300;
+    let net = Net::new();
+    let receiver = start(&net, 1, vec![], |_| ());
+    let attack = net.spawn(0, || {
+        let (mut out, mut wire) = raw();
+        let (until, mut heard, mut sent) = (Instant::now() + 2 * ATTACK, Vec::<Vec<u8>>::new(), 0_u64);
+        while Instant::now() < until {
+            let data = wire.next().ok().filter(|frame| frame.len() > 500 && heard.len() < HEARD);
+            heard.extend(data.map(<[u8]>::to_vec));
+            for _ in 0..4 {
+                let Some(frame) = heard.get(sent as usize % heard.len().max(1)) else { break };
+                sent += u64::from(out.send_to(frame, None).is_some_and(|done| done.is_ok()));
+            }
+        }
+        sent
+    });
+    let size = 1_000_000;
+    let sender = start(&net, 0, vec![flow(0, Some(Bytes::new(size)), 50_000)], ends_with_flows);
+    let results = sender.wait();
+    let replayed = attack.join().expect("the attacker does not panic");
+    let received = receiver.stop();
+    let duplicates = received.transport["duplicates"];
+    eprintln!("{replayed} replayed, {duplicates} duplicates; {:?} ns", results.flows[0].fct_ns);
+    assert_eq!(results.ended, Ended::Finished, "{:?}", results.drops);
+    assert!(replayed > 1_000 && duplicates > 1_000, "{replayed} replayed, {duplicates} duplicates");
+    let messages: Vec<u64> = received.received.iter().map(|it| it.bytes).collect();
+    assert_eq!(messages, [size], "delivered once, whole");
 }

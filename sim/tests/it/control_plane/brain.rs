@@ -56,6 +56,8 @@ pub struct Brain {
     began: Time,
     has_started: bool,
     rollouts: u64,
+    /// All switches have taken part in the last rollout to its end, and so hold the routes of one plan.
+    is_level: bool,
 }
 
 impl Brain {
@@ -74,6 +76,7 @@ impl Brain {
             began: now,
             has_started: false,
             rollouts: 0,
+            is_level: true,
         }
     }
 
@@ -132,7 +135,7 @@ impl Brain {
         }
     }
 
-    /// Whether all switches take part in this rollout, which is under way.
+    /// Whether all switches take part in this rollout, which is under way, and began it with the routes of one plan.
     pub fn is_full(&self, number: u64) -> bool {
         let now = self.rollout.as_ref().filter(|it| it.number == number);
         now.is_some_and(|it| it.is_full && it.differences.len() == self.switches.len())
@@ -178,6 +181,7 @@ impl Brain {
             }
         }
         let done = self.rollout.take().expect("it is there");
+        self.is_level = done.differences.len() == self.switches.len();
         for at in done.differences.into_keys() {
             let name = &self.topology.switch(at).name;
             self.switches[at.0 as usize].held =
@@ -239,7 +243,8 @@ impl Brain {
             differences.values().flat_map(|it| it.steps.iter().map(|step| step.rank)).collect();
         let ranks = ranks.into_iter().collect();
         self.rollouts += 1;
-        let (number, is_full) = (self.rollouts, differences.len() == self.switches.len());
+        let (number, is_full) = (self.rollouts, self.is_level && differences.len() == self.switches.len());
+        self.is_level = false;
         self.rollout = Some(Rollout { number, is_full, down, differences, ranks, awaited: BTreeSet::new() });
         self.advance()
     }

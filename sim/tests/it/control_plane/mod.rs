@@ -37,7 +37,7 @@ fn faults_of_the_control_plane_never_touch_the_data_plane() {
 }
 
 /// Links are cut and mended and switches restart while the control plane has faults too. After every update of a rollout
-/// in which all switches take part, no packet loops; and five seconds after the last fault has ended (a sleep
+/// in which all switches take part, and before which they held the routes of one plan, no packet loops; and five seconds after the last fault has ended (a sleep
 /// or a rival lasts up to five itself) every pair that has a path is connected again, by paths that are symmetric.
 #[test]
 fn links_and_switches_that_fail_with_the_control_plane_are_routed_around() {

@@ -185,18 +185,7 @@ impl World {
                 let links = (0..self.topology.links.len() as u32).map(LinkIx);
                 let fabric: Vec<LinkIx> = links.filter(|&it| self.topology.is_fabric_link(it)).collect();
                 let at = self.draw(fabric.len() as u64) as usize;
-                // A controller that starts while all links of a switch are cut takes them to be up (docs/controller.md,
-                // limits), so each switch keeps one.
-                let keeps_one = |node: Node| {
-                    let of = |it: &&LinkIx| {
-                        [self.topology.link(**it).a.node, self.topology.link(**it).b.node].contains(&node)
-                    };
-                    fabric.iter().filter(of).any(|it| *it != fabric[at] && !self.cut.contains(it))
-                };
-                let link = self.topology.link(fabric[at]);
-                if keeps_one(link.a.node) && keeps_one(link.b.node) {
-                    self.cut.insert(fabric[at]);
-                }
+                self.cut.insert(fabric[at]);
             }
             Fault::Mend => self.cut.clear(),
             Fault::Restart => {
@@ -217,7 +206,8 @@ impl World {
                 let start = self.soon(500);
                 self.schedule(start, Event::Start(HOME));
             }
-            Fault::Sleep => self.asleep[HOME] = self.soon(3_000),
+            // What it has not read waits for the later of two ends, and stays in order.
+            Fault::Sleep => self.asleep[HOME] = self.soon(3_000).max(self.asleep[HOME]),
             Fault::Rival => {
                 self.start(RIVAL);
                 let end = self.soon(5_000);

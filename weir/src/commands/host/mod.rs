@@ -173,7 +173,8 @@ fn go(
         flows,
         start: run.start_at,
         until,
-        sample: run.sample.0,
+        // Nothing else shows the series, and a run of hours would gather them for nobody.
+        sample: run.sample.0.filter(|_| run.out.is_some()),
         spin: run.spin,
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
