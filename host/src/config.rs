@@ -1,7 +1,7 @@
 //! What a host is told when it is made, and the transport's defaults with their reasons.
 
-use crate::abilities::{Missing, Offer};
 use crate::lane::Lane;
+use crate::offer::{Missing, Offer};
 use crate::own_record::RecordLayout;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Needs, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};

@@ -21,6 +21,7 @@ mod host;
 mod lane;
 pub mod law;
 pub mod nearest;
+pub mod offer;
 pub mod own_record;
 pub mod parameter;
 pub mod policy;

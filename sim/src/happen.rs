@@ -1,6 +1,7 @@
 //! Faults and policies as they happen in a run: what they do to the fabric, and what came of them.
 
 use crate::assemble::{self, Assembly};
+use crate::doubling::{Doubling, Interval};
 use crate::events::Event;
 use crate::experiment::{Attack, Experiment, Scheme, What};
 use crate::link::Fault;
@@ -82,7 +83,8 @@ impl<'e> Happenings<'e> {
 
     /// Hosts with policies want to be woken from the beginning.
     pub fn begin(&self, network: &mut Network) {
-        if self.experiment.spec.policy.is_some() {
+        if let Some(imin) = self.imin() {
+            network.policy_sent = Doubling::new(Time::ZERO, imin);
             (0..network.nics.len() as u32).for_each(|nic| network.kick(Time::ZERO, nic));
         }
     }
@@ -163,6 +165,7 @@ impl<'e> Happenings<'e> {
                 ..PolicySetSummary::default()
             },
         });
+        network.policy_sent.restart(now);
         network.kick(now, host.0);
     }
 
@@ -239,7 +242,7 @@ impl<'e> Happenings<'e> {
         let hops = network.policy_hops?;
         let spec = self.experiment.spec.policy.as_ref()?;
         let default = default_trickle(self.base_rtt);
-        let imin = spec.imin.unwrap_or(default.imin);
+        let imin = self.imin()?;
         let (all, policies) = self.half.unwrap_or_default();
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
         let in_imin = |set: &Set| PolicySetSummary {
@@ -262,28 +265,25 @@ impl<'e> Happenings<'e> {
             expired: self.expired,
             fabric_share: share(hops, network.packet_hops),
             fabric_share_late: share(hops - policies, network.packet_hops - all),
-            intervals: self.intervals(now, imin, network),
+            intervals: self.intervals(now, network),
         })
     }
 
-    fn intervals(&self, now: Time, imin: Time, network: &Network) -> Vec<PolicyInterval> {
-        let mut from = self.sets.last().map_or(Time::ZERO, |set| set.at);
-        let mut length = imin;
-        let sent_by = |time: Time| network.policy_sent.partition_point(|&at| at <= time) as u64;
-        let mut intervals = Vec::new();
-        while from + length <= now {
-            let to = from + length;
-            let messages = sent_by(to) - sent_by(from);
-            let per_host = messages as f64 / network.nics.len().max(1) as f64;
-            intervals.push(PolicyInterval {
-                from_us: from.as_us_f64(),
-                to_us: to.as_us_f64(),
-                messages,
-                per_host,
-            });
-            (from, length) = (to, length * 2);
-        }
-        intervals
+    fn intervals(&self, now: Time, network: &Network) -> Vec<PolicyInterval> {
+        let hosts = network.nics.len().max(1) as f64;
+        let interval = |it: Interval| PolicyInterval {
+            from_us: it.from.as_us_f64(),
+            to_us: it.to.as_us_f64(),
+            messages: it.count,
+            per_host: it.count as f64 / hosts,
+        };
+        network.policy_sent.until(now).into_iter().map(interval).collect()
+    }
+
+    /// The shortest interval of Trickle.
+    fn imin(&self) -> Option<Time> {
+        let spec = self.experiment.spec.policy.as_ref()?;
+        Some(spec.imin.unwrap_or_else(|| default_trickle(self.base_rtt).imin))
     }
 }
 

@@ -20,6 +20,7 @@ pub mod assemble;
 pub mod catalogue;
 pub mod classes;
 pub mod deadlock;
+pub mod doubling;
 pub mod events;
 pub mod experiment;
 pub mod fct;

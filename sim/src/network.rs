@@ -8,6 +8,7 @@
 //! transmitter has no event at all.
 
 use crate::arrivals::Arrivals;
+use crate::doubling::Doubling;
 use crate::events::{Event, EventQueue};
 use crate::link::{Direction, First, PfcFrame};
 use std::collections::{BTreeMap, VecDeque};
@@ -72,8 +73,8 @@ pub struct Network {
     pub fingerprint: u64,
     /// Frames lost on wires and in switches that restarted, by reason.
     pub lost: BTreeMap<&'static str, u64>,
-    /// When hosts sent POLICY packets.
-    pub policy_sent: Vec<Time>,
+    /// POLICY packets that hosts have sent since the last policy was set.
+    pub policy_sent: Doubling,
     /// Hops of POLICY packets, if somebody counts them.
     pub policy_hops: Option<u64>,
     /// What data packets are like when they arrive, if somebody asks.
@@ -130,7 +131,7 @@ impl Network {
             pauses_held: 0,
             fingerprint: 0,
             lost: BTreeMap::new(),
-            policy_sent: Vec::new(),
+            policy_sent: Doubling::new(Time::ZERO, Time::from_us(1)),
             policy_hops: None,
             arrivals: None,
             touched: Vec::new(),
@@ -281,7 +282,7 @@ impl Network {
                         self.send(now, index, packet, true);
                     }
                     Transmit::Policy { class } => {
-                        self.policy_sent.push(now);
+                        self.policy_sent.count(now);
                         packet.set_bytes(nic.host.policy_frame());
                         packet.class = Some(class);
                         self.send(now, index, packet, true);

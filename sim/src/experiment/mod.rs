@@ -39,8 +39,8 @@ use weir_controller::plan::{
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{Goal, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
-use weir_host::abilities::Offer;
 use weir_host::nearest::did_you_mean;
+use weir_host::offer::Offer;
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};

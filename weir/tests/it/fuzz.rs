@@ -21,6 +21,7 @@ use std::sync::Arc;
 use weir_controller::{Method, PlanOptions, plan, routes};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
 use weir_host::schemes::Registry;
+use weir_host::wire::MAX_HEAD;
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_sim::experiment::Experiment;
@@ -116,7 +117,7 @@ fn policy() -> PolicyConfig {
 }
 
 fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
-    let mut head = vec![0; 512];
+    let mut head = vec![0; MAX_HEAD];
     match host.transmit(now, 0, &mut head) {
         Transmit::Frame { head_len, payload, .. } => {
             head.truncate(head_len);

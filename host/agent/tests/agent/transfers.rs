@@ -5,7 +5,7 @@ use crate::netns::{ADDRS, IFACE, Net};
 use crate::probe::{Watch, ping, raw};
 use crate::{config, ends_with_flows, flow, start};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_agent::results::{Ended, FlowState};
 use weir_agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, WeirRepr};
@@ -97,9 +97,13 @@ fn without_an_agent_the_kernel_refuses() {
         let frame = data(8);
         sender.send_to(&frame, None).expect("pnet sends").expect("the link is up");
     });
-    sleep(Duration::from_millis(100));
-    assert_eq!(watch.stop().1, 1);
+    let patience = Instant::now() + Duration::from_secs(2);
+    while net.snmp(1, "Icmp", "OutDestUnreachs") == 0 && Instant::now() < patience {
+        sleep(Duration::from_millis(10));
+    }
     assert_eq!(net.snmp(1, "Icmp", "OutDestUnreachs"), 1);
+    // The watch ends when the wire has been silent for a while.
+    assert_eq!(watch.stop().1, 1);
 }
 
 /// A DATA frame from side 0 to side 1.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, Interface, SPIN, StartAt};
-use weir_host::abilities::Offer;
+use weir_host::offer::Offer;
 use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::wire::MacAddr;
