@@ -21,7 +21,7 @@ pub struct Fncc {
     refresh: Or<EveryDequeue, Time>,
 }
 
-/// What happens when LHCS fires (schemes.md §3.3, ambiguity 3).
+/// What happens when LHCS fires (docs/algorithms/fncc.md#open-points, 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lhcs {
     /// It does not.
@@ -160,7 +160,7 @@ impl Sender for FnccSender {
 }
 
 /// The receiver writes N (FNCC §3.2.3): flows that are active, not connections that exist
-/// (schemes.md §3.2).
+/// (docs/algorithms/fncc.md#receiver).
 #[derive(Debug)]
 struct FnccReceiver;
 

@@ -1,7 +1,7 @@
 //! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
 //!
 //! The controller in the switch is [`RoccLaw`]; here are its parameters, and the source's half: take a rate that is
-//! lower, or of the port that limits the flow already; double when nothing is heard (schemes.md §8).
+//! lower, or of the port that limits the flow already; double when nothing is heard (docs/algorithms/rocc.md#host).
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};

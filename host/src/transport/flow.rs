@@ -74,8 +74,8 @@ struct Credits {
     ask: bool,
 }
 
-/// Credits that may come out of order, or be lost in a row. Ours: half a millisecond of them at 100 Gbit/s, which is how
-/// long one that is forged can make others seem old.
+/// Credits that may come out of order, or be lost in a row. Ours: half a millisecond of them at 100 Gbit/s, which is
+/// how long one that is forged can make others seem old.
 const NEAR_CREDITS: u32 = 4_096;
 /// Credits a flow holds at most. Ours: several times what a switch lets pass at once.
 const MOST_CREDITS: usize = 64;
@@ -181,8 +181,8 @@ impl Flow {
         self.size = self.size.min(self.max.saturating_add(u64::from(self.full)));
     }
 
-    /// Whether there is something to send and the window lets it: it is tested before the packet,
-    /// on payload bytes (schemes.md §1.4), so inflight may exceed it by less than one packet.
+    /// Whether there is something to send and the window lets it: it is tested before the packet, on payload bytes
+    /// (docs/algorithms/README.md#window-and-pacer), so inflight may exceed it by less than one packet.
     pub fn has_room(&self) -> bool {
         self.nxt < self.size
             && self.nxt - self.una < self.window

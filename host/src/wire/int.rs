@@ -58,9 +58,9 @@ pub struct IntRecord {
 }
 
 impl IntRecord {
-    /// Unit of `tx_units` (schemes.md §1.5).
+    /// Unit of `tx_units` (docs/algorithms/hpcc.md#telemetry-record).
     pub const TX_UNIT: Bytes = Bytes::new(128);
-    /// Unit of `queue_units` (schemes.md §1.5).
+    /// Unit of `queue_units` (docs/algorithms/hpcc.md#telemetry-record).
     pub const QUEUE_UNIT: Bytes = Bytes::new(80);
     /// Unit of `queue_units` where they are time, in ticks. Ours: 16 bits hold 262 us of ns, and 262 ms of us.
     pub const SOJOURN_UNIT: u32 = 4;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// schemes.md §1.8: B 2, TS 0x123456, tx 7812, qLen 2500.
+    /// docs/algorithms/hpcc.md#telemetry-record: B 2, TS 0x123456, tx 7812, qLen 2500.
     #[test]
     fn golden_word_of_the_paper_layout() {
         let record = IntRecord {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(plain, record);
     }
 
-    /// schemes.md §1.8 and §17.3: HPCC's released code packs the same hop another way, from the low
+    /// docs/algorithms/hpcc.md#telemetry-record: HPCC's released code packs the same hop another way, from the low
     /// end: rate 3, time 24, bytes 20, qlen 17. Ours is the papers' 4/24/20/16.
     #[test]
     fn trap_3_layout_is_the_papers_not_the_released_codes() {

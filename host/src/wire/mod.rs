@@ -1,7 +1,7 @@
 //! Frames: Ethernet, IPv4, UDP, the Weir header and the telemetry behind it.
 //!
 //! Each layer is a checked *view* over bytes and a *value* (`Repr`) that is read from a view or
-//! written into bytes. No view panics on any bytes. What the fields mean is design §3; the layout
+//! written into bytes. No view panics on any bytes. The fields are described in docs/wire.md; the layout
 //! is held equal to the P4 programs' by tests.
 
 mod checksum;

@@ -1,7 +1,7 @@
 //! DCQCN (SIGCOMM 2015): the receiver turns marks into congestion notification packets, the sender
 //! cuts its rate for each and recovers by timer and byte counter.
 //!
-//! Two variants (schemes.md §5): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
+//! Two variants (docs/algorithms/dcqcn.md): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
 //! measured against: marks come back on ACKs, and three timers of their own pace sample them.
 
 mod config;

@@ -3,7 +3,7 @@ use crate::telemetry::{Clock, Hop, TX_WRAP, TelemetryChecks};
 use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
-/// A port that seems to send this much faster than its rate cannot be (design §7). Ours: real ports
+/// A port that seems to send this much faster than its rate cannot be. Ours: real ports
 /// are off by far less, even BMv2's whose rate is set in packets.
 const OVERSPEED: f64 = 2.0;
 /// Bytes a port may seem to be ahead. Ours: two jumbo frames, one at either end of the interval,
@@ -140,15 +140,15 @@ impl Path {
                 continue;
             }
             if ack.now.saturating_sub(recorded.seen) > recorded.fresh_for {
-                // A counter may have wrapped meanwhile (schemes.md §1.5).
+                // A counter may have wrapped meanwhile (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
                 measured.recorded = true;
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
             if ticks == 0 {
-                // The same instant, or the same snapshot of All_INT_Table (schemes.md §3.1): nothing new is
-                // known of this hop, and what was known holds. Without it a less congested hop would
+                // The same instant, or the same snapshot of All_INT_Table (docs/algorithms/README.md#same-snapshot):
+                // nothing new is known of this hop, and what was known holds. Without it a less congested hop would
                 // pass for the worst one.
                 if let Some(last) = recorded.last {
                     measured.push(Sample { tau: 0.0, ..last });

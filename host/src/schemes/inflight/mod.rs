@@ -2,7 +2,7 @@
 //!
 //! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
 //! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
-//! makes the released code's rates and the paper's windows the same law (schemes.md §1.4).
+//! makes the released code's rates and the paper's windows the same law (docs/algorithms/hpcc.md#rates-and-windows).
 
 mod config;
 mod measure;
@@ -172,7 +172,7 @@ impl Inflight {
         let measured = self.path.measure(ack, checks);
         let Some(worst) = measured.worst() else {
             // The first ACK of a flow or path, or one after too long a gap, only records
-            // (schemes.md §17.2).
+            // (docs/algorithms/hpcc.md#first-ack).
             if measured.recorded {
                 self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
             }
