@@ -211,7 +211,7 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
         let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
         config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
         if spec.ack_priority {
-            config.exempt = 1 << experiment.feedback_class(scheme); // schemes.md §13: queue 0 there is exempt
+            config.exempt = 1 << experiment.feedback_class(scheme); // docs/algorithms/pfc.md#classes: queue 0 is exempt
         }
         config
     });

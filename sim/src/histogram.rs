@@ -1,4 +1,5 @@
-//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them (`schemes.md` §16).
+//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them
+//! (docs/algorithms/methods.md#queue-monitor).
 
 /// Width of a bin, in bytes.
 const BIN: u64 = 1_000;

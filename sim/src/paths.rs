@@ -37,7 +37,7 @@ pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx
 }
 
 /// Completion time of a flow on an idle fabric without telemetry: the pair's base RTT and the time the
-/// slowest link takes for payload and headers (`schemes.md` §16).
+/// slowest link takes for payload and headers (docs/algorithms/methods.md#completion-times).
 pub fn ideal(experiment: &Experiment, routes: &Routes, flow: &Flow, size: Bytes) -> Option<Time> {
     let (topology, mtu) = (&experiment.topology, experiment.spec.mtu);
     let path = data_path(experiment, routes, flow)?;

@@ -189,7 +189,7 @@ pub fn leaves_out_impossible_telemetry(scheme: &Config) {
     }
 }
 
-/// schemes.md §1.5 and §3.1: two ACKs with the same snapshot divide nothing by zero; the record
+/// docs/algorithms/README.md#same-snapshot: two ACKs with the same snapshot divide nothing by zero; the record
 /// stays, so the next one measures from it.
 pub fn skips_equal_timestamps(scheme: &Config) {
     if let Some(mut probe) = congested(scheme) {
@@ -234,7 +234,7 @@ pub fn counts_across_wraps(scheme: &Config) {
     }
 }
 
-/// A flow idle for longer than a counter can tell: its next ACK only records (schemes.md §1.5).
+/// A flow idle for longer than a counter can tell: its next ACK only records (docs/algorithms/README.md#wraps).
 /// The limit follows the clock and the rate of the port.
 pub fn restarts_after_long_gaps(scheme: &Config) {
     let half_ns_wrap = Time::from_ns(1 << 23);

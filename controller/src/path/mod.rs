@@ -32,8 +32,8 @@ pub struct PathHop {
 }
 
 impl Path {
-    /// As the HPCC simulator reckons it (third.cc, `schemes.md` §1.4): twice the propagation delays plus the
-    /// time to serialise `payload` (1000 B there) on each link, one way only.
+    /// As the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the propagation delays
+    /// plus the time to serialise `payload` (1000 B there) on each link, one way only.
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
     }

@@ -29,8 +29,8 @@ use weir_units::Bandwidth;
 pub const DATA_PRIORITY: u8 = 0;
 /// The queue of short messages, with [`First::short`].
 pub const EXPRESS_PRIORITY: u8 = 1;
-/// The first of the queues of deflected packets, with [`PlanOptions::deflection`]: see [`escape_classes`]. They come before
-/// data and feedback; deflected packets are late as it is, and few.
+/// The first of the queues of deflected packets, with [`PlanOptions::deflection`]: see [`escape_classes`]. They come
+/// before data and feedback; deflected packets are late as it is, and few.
 const FIRST_DETOUR_PRIORITY: u8 = 2;
 
 /// Where packets with a number of tokens wait.
@@ -44,10 +44,11 @@ pub struct EscapeClass {
     pub detour: u8,
 }
 
-/// The classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th deflection takes a packet to
-/// the n-th pair of queues. In each pair the first holds packets for the hop to which they are deflected, which may lead up
-/// or down, and the second from there on, where paths go up and then down as in the class of data. So a packet waits only
-/// for packets of its own class, on such paths, or of later classes: [`verify_channels`](crate::verify_channels) proves it.
+/// The classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th deflection takes a
+/// packet to the n-th pair of queues. In each pair the first holds packets for the hop to which they are deflected,
+/// which may lead up or down, and the second from there on, where paths go up and then down as in the class of data. So
+/// a packet waits only for packets of its own class, on such paths, or of later classes:
+/// [`verify_channels`](crate::verify_channels) proves it.
 pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     let detour_of = |deflections: u8| FIRST_DETOUR_PRIORITY + 2 * (deflections - 1);
     (0..=tokens).map(move |left| {
@@ -96,8 +97,9 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK, CNP,
-    /// PROBE_REPLY, RATE and POLICY above all DATA (design §4). Each needs one more priority queue in the switches.
+    /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK,
+    /// CNP, PROBE_REPLY, RATE and POLICY above all DATA (docs/wire.md#priorities). Each needs one more priority queue
+    /// in the switches.
     pub fn first(mut self, First { short, feedback }: First) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
         if short {

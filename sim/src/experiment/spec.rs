@@ -170,7 +170,7 @@ impl ExperimentSpec {
     }
 }
 
-/// Priority flow control per ingress port (`schemes.md` §13).
+/// Priority flow control per ingress port (docs/algorithms/pfc.md).
 #[serde_as]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -194,7 +194,7 @@ pub struct TransportSpec {
     /// The receiver acknowledges every this many packets.
     #[serde(default = "default_ack_every")]
     pub ack_every: u32,
-    /// Base RTT `T` of every sender; absent: the largest of the topology (`schemes.md` §1.4).
+    /// Base RTT `T` of every sender; absent: the largest of the topology (docs/algorithms/hpcc.md#base-rtt).
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt: Option<Time>,

@@ -80,7 +80,7 @@ pub struct FlowRecord {
     pub start: Time,
     /// From opening to the last byte acknowledged at the sender; `None` if unfinished.
     pub fct: Option<Time>,
-    /// Completion time on an idle fabric (`schemes.md` §16); `None` if it has no size.
+    /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if it has no size.
     pub ideal: Option<Time>,
     /// Payload acknowledged.
     pub acked: Bytes,

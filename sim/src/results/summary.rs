@@ -136,7 +136,7 @@ pub struct QueueSummary {
     pub p99_bytes: u64,
 }
 
-/// Flow completion times, as slowdown against an idle fabric (`schemes.md` §16).
+/// Flow completion times, as slowdown against an idle fabric (docs/algorithms/methods.md#completion-times).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fct {
     /// Flows finished.
