@@ -18,7 +18,7 @@ use weir_units::{Bytes, Time};
 
 /// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
 ///
-/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-workload.md` has a whole one.
+/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-experiment.md` has a whole one.
 pub trait Workload: Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
