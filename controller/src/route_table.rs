@@ -44,8 +44,8 @@ pub struct SwitchRoutes {
     pub groups: BTreeMap<u16, Vec<u16>>,
     /// Tree -> destination -> port.
     pub trees: Vec<BTreeMap<Ipv4Addr, u16>>,
-    /// Where POLICY packets go that come by a port: to all other ports of the flooding tree. Table `policy_flood`, and a
-    /// multicast group for each port.
+    /// Ports to which POLICY packets go that arrive at a port: all other ports of the flooding tree. Table
+    /// `policy_flood`, and a multicast group for each port.
     pub flood: BTreeMap<u16, Vec<u16>>,
 }
 
@@ -59,7 +59,7 @@ impl SwitchRoutes {
     }
 }
 
-/// What a switch does with a packet for some prefix: the actions of table `forward`.
+/// The treatment of packets for a prefix: the actions of table `forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
     /// To the host itself, with its MAC.
@@ -69,12 +69,12 @@ pub enum Hop {
         /// The host's MAC.
         mac: [u8; 6],
     },
-    /// The only way on.
+    /// The only next hop.
     Via {
         /// Out by this port.
         port: u16,
     },
-    /// One of several equal ways: member `crc16(path_hash >> slice) % size` of the group.
+    /// One of several equally near next hops: member `crc16(path_hash >> slice) % size` of the group.
     Spread {
         /// Key into [`SwitchRoutes::groups`].
         group: u16,

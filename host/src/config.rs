@@ -1,4 +1,4 @@
-//! What a host is told when it is made, and the transport's defaults with their reasons.
+//! The configuration of a host, and the transport's defaults with their reasons.
 
 use crate::lane::Lane;
 use crate::offer::{Missing, Offer};
@@ -23,7 +23,7 @@ pub struct HostConfig {
     pub gateway_mac: MacAddr,
     /// Rate of its NIC.
     pub nic_rate: Bandwidth,
-    /// The largest Ethernet frame anywhere on the way, without preamble and gap.
+    /// The largest Ethernet frame on any link, without preamble and gap.
     pub mtu: Bytes,
     /// `T`: one base round-trip time for the whole fabric, slightly above the largest.
     pub base_rtt: Time,
@@ -33,7 +33,7 @@ pub struct HostConfig {
     pub scheme: Arc<dyn SchemeConfig>,
     /// The schemes that a policy can name. Default: [`Registry::builtin`].
     pub registry: Registry,
-    /// What the switches' program offers, if it is not the scheme's own program. Policies may then change to every
+    /// The abilities of the switches' program, if it is not the scheme's own program. Policies can then change to every
     /// scheme that needs no more.
     pub switches: Option<Offer>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
@@ -46,12 +46,12 @@ pub struct HostConfig {
     pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
-    /// What it needs to take part in policies; `None`: it does not.
+    /// Configuration for taking part in policies; `None` if the host does not take part.
     pub policy: Option<PolicyConfig>,
 }
 
 impl HostConfig {
-    /// The priority class of DATA of this lane.
+    /// The priority class of DATA of this queue.
     pub(crate) fn class_of(&self, lane: Lane) -> u8 {
         match lane {
             Lane::Express => self.express_class,
@@ -113,7 +113,7 @@ impl HostConfig {
         (payload > 0).then_some(Bytes::new(payload))
     }
 
-    /// What the host's scheme is told of it.
+    /// Returns what a sender half of the host's scheme is told about a flow with full packets of this payload.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
         let ticks = self.switches.as_ref().map_or(1, |offer| offer.ticks);
         FlowParams {
@@ -125,7 +125,7 @@ impl HostConfig {
         }
     }
 
-    /// What makes up for losses: as the transport is told, else as the scheme wants it.
+    /// Returns the kind of loss recovery: the transport's setting, or else the scheme's.
     pub fn recovery(&self) -> Recovery {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
@@ -218,7 +218,7 @@ pub const RTO_FLOOR: Time = Time::from_ms(4);
 /// Base round trips in a default retransmission timeout, for slow fabrics. Ours: RTT samples in a
 /// congested BMv2 network reach several times the base.
 pub const RTO_RTTS: u64 = 16;
-/// How far repeated timeouts back off: 2^6 times the first.
+/// The most doublings of a retransmission timeout: 2^6 times the first.
 pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
 /// One NACK per this time for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
 pub const NACK_INTERVAL: Time = Time::from_us(500);
@@ -227,9 +227,9 @@ pub const NACK_INTERVAL: Time = Time::from_us(500);
 pub const NACK_RTTS: u64 = 4;
 /// Base round trips a flow counts as active after its last packet. Ours: a few windows.
 pub const ACTIVE_RTTS: u64 = 8;
-/// Full frames at NIC rate a flow counts as active after its last packet. Ours: so many flows that
-/// share the receiver's link evenly each send one frame in that time, and so does a flow at HPCC's
-/// minimum rate (100 Mbit/s of 100 Gbit/s).
+/// Number of full frames at NIC rate for which a flow counts as active after its last packet. Ours: if that many flows
+/// share the receiver's link evenly, each sends one frame in that time, and so does a flow at HPCC's minimum rate (100
+/// Mbit/s of 100 Gbit/s).
 pub const ACTIVE_FRAMES: u64 = 1_024;
 /// Flows a receiver keeps at once: as many as the 16 bits of N can report.
 pub const MAX_INBOUND: u32 = 65_535;
@@ -251,7 +251,7 @@ pub const CONTROL_QUEUE: u32 = 16_384;
 /// Timers and limits. `None` takes the default, which follows the fabric's speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportConfig {
-    /// What makes up for losses; `None`: as the scheme wants it. All hosts of a network must agree.
+    /// Kind of loss recovery; `None`: the scheme's. All hosts of a network must agree.
     pub recovery: Option<Recovery>,
     /// Retransmission timeout with [`Recovery::GoBackN`]; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
@@ -266,8 +266,8 @@ pub struct TransportConfig {
     pub nack_interval: Option<Time>,
     /// Longest time a packet waits for its ACK where `ack_every` is above 1; default one base RTT.
     pub ack_delay: Option<Time>,
-    /// How long a flow counts in N after its last packet; default the larger of [`ACTIVE_RTTS`]
-    /// base RTTs and [`ACTIVE_FRAMES`] frame times.
+    /// Time for which a flow counts in N after its last packet; by default the larger of [`ACTIVE_RTTS`] base RTTs and
+    /// [`ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
     /// Flows a receiver keeps at once; the longest idle one makes room for a new one.
     pub max_inbound: u32,
@@ -308,7 +308,7 @@ pub(crate) struct Resolved {
     pub active_window: Time,
 }
 
-/// Why a host cannot be made.
+/// A reason why a host cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// mtu is too small.
@@ -343,7 +343,7 @@ pub enum ConfigError {
     /// A timer of zero.
     #[error("{what}: a timer of zero never stops, leave it out for the default")]
     NoTime {
-        /// Which one.
+        /// The parameter.
         what: &'static str,
     },
     /// No room for any flow.
@@ -352,7 +352,7 @@ pub enum ConfigError {
     /// The switches' program lacks something.
     #[error("{scheme} needs {missing}, which the program of the switches does not have")]
     Program {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
         /// What it lacks.
         missing: Missing,
@@ -362,7 +362,7 @@ pub enum ConfigError {
         "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"
     )]
     NoSubflows {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
     },
     /// Policies cannot spread like this.
@@ -371,7 +371,7 @@ pub enum ConfigError {
     /// Telemetry needs the other transport.
     #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
     NoTelemetry {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What a congestion control scheme is: a factory with parameters, a sender half and a receiver half.
+//! Defines a congestion control scheme: a factory with parameters, a sender half and a receiver half.
 //!
 //! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does
 //! not know how telemetry travelled: [`Telemetry`] comes in data-path order, whichever packet
@@ -181,7 +181,7 @@ fn parameter<S: Scheme>(name: &str) -> Option<ParameterOf<S>> {
     S::parameters().into_iter().find(|it| it.info.name == name)
 }
 
-/// What makes up for packets that are lost.
+/// The kinds of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
@@ -204,11 +204,11 @@ impl fmt::Display for Recovery {
 /// The transport that a scheme wants for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// What makes up for losses.
+    /// The kind of loss recovery.
     pub recovery: Recovery,
     /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
     pub subflows: u8,
-    /// Whether flows start with a small window that doubles per round trip, and not at line rate.
+    /// True if flows start with a small window that doubles per round trip, and not at line rate.
     pub slow_start: bool,
 }
 
@@ -222,7 +222,7 @@ impl Default for Transport {
 /// Subflows of a message, at most: the header's index has 4 bits.
 pub const MAX_SUBFLOWS: u8 = 16;
 
-/// Which packets gather telemetry.
+/// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetryOn {
     /// None.
@@ -233,7 +233,7 @@ pub enum TelemetryOn {
     DataOncePerRtt,
     /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
     Probes,
-    /// ACKs, on their way back (FNCC).
+    /// ACKs, on the return path (FNCC).
     Acks,
     /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
     Notices,
@@ -258,7 +258,7 @@ pub enum SwitchProgram {
     Dart,
     /// ExpressPass' credits.
     Xpass,
-    /// What `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as the packet asks.
+    /// Does what `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as each packet asks.
     Weir,
 }
 
@@ -328,14 +328,14 @@ impl FromStr for SwitchProgram {
     }
 }
 
-/// What a scheme wants from the network and from the transport. [`Needs::of`] is the start of each.
+/// The requirements of a scheme on the network and on the transport. Start from [`Needs::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
-    /// What switches run.
+    /// The P4 program of the switches.
     pub program: SwitchProgram,
-    /// Which packets gather telemetry.
+    /// The packets that gather telemetry.
     pub telemetry: TelemetryOn,
-    /// What the records are made of, if there are any.
+    /// The content of a telemetry record.
     pub records: RecordFormat,
     /// The fields that the scheme reads in the records, if they are a program's own
     /// ([`own_record`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `None`: the records
@@ -344,10 +344,10 @@ pub struct Needs {
     /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
     /// say otherwise; `None` if the scheme does not look at marks.
     pub ecn: Option<Marking>,
-    /// Whether the scheme's receiver half writes the ACK's grant field. Where it does not, the
-    /// transport echoes the path id of the DATA packet there.
+    /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
+    /// the DATA packet there.
     pub grant: bool,
-    /// Which messages switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
+    /// The messages that switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
     pub deflection: Option<Deflection>,
     /// The longest message that is sent before longer ones and has a priority class of its own; `None` if all
     /// messages are treated alike.
@@ -411,7 +411,7 @@ pub struct Marking {
     pub per: Bandwidth,
 }
 
-/// What [`Marking`] takes, for the help of parameters.
+/// The values that [`Marking`] accepts, for the help of parameters.
 pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
 impl ParameterValue for Marking {
@@ -439,18 +439,18 @@ impl ParameterValue for Marking {
     }
 }
 
-/// What a scheme wants of switches that deflect (Dart §IV).
+/// The requirements of a scheme on switches that deflect (Dart section IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflection {
     /// Deflections that a packet of a short message is allowed; other packets are allowed none.
     pub tokens: u8,
     /// The longest message that is short.
     pub short: Bytes,
-    /// A port with more in its queue is crowded.
+    /// A port whose queue is longer is congested.
     pub threshold: QueueLimit,
     /// Ports to hosts are deflected from too: the message goes back into the network.
     pub at_hosts: bool,
-    /// When a switch may forget a message of which nothing came for so long; `None`: never.
+    /// Idle time after which a switch may reclaim the entry of a message; `None`: never.
     pub lifetime: Option<Time>,
 }
 
@@ -482,7 +482,7 @@ impl ParameterValue for QueueLimit {
     }
 }
 
-/// What a sender half knows of its flow from the start.
+/// The facts about a flow that a sender half knows from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowParams {
     /// Rate of the host's NIC: flows start at it.
@@ -511,7 +511,7 @@ pub struct AckEvent<'a> {
     pub snd_nxt: u64,
     /// Time from sending the acknowledged packet, if the echoed stamp can be one of ours.
     pub rtt: Option<Time>,
-    /// Whether the acknowledged packet was marked.
+    /// True if the acknowledged packet was marked.
     pub ecn_echo: bool,
     /// Flows at the receiver as it reported them; 0 if it does not report.
     pub concurrency: u16,
@@ -520,7 +520,7 @@ pub struct AckEvent<'a> {
     /// XOR of switch ids on the path the telemetry describes.
     pub path_id: u16,
     /// XOR of switch ids on the path that the acknowledged DATA took. It differs from `path_id` where ACKs gather
-    /// telemetry and come back another way.
+    /// telemetry and return by another path.
     pub data_path: u16,
     /// What the switches reported, first hop after the sender first.
     pub telemetry: &'a Telemetry<'a>,
@@ -533,11 +533,11 @@ pub struct RateEvent {
     pub now: Time,
     /// The rate; whatever a forger likes.
     pub rate: Bandwidth,
-    /// Which port it is of: its number, and the XOR of switch ids on the way from it.
+    /// Identifies the port: its number, and the XOR of the switch ids on the path from it.
     pub point: (u32, u16),
 }
 
-/// How a loss was noticed.
+/// The evidence of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// The receiver saw a gap: it said so, or duplicate ACKs did.
@@ -551,22 +551,22 @@ pub enum LossKind {
 pub struct LossEvent {
     /// The time it was noticed.
     pub now: Time,
-    /// How it was noticed.
+    /// The evidence of the loss.
     pub kind: LossKind,
     /// The byte the sender goes back to.
     pub seq: u64,
-    /// Where it had been.
+    /// Next byte to be sent before the loss was detected.
     pub snd_nxt: u64,
 }
 
-/// What a flow may do from now on.
+/// The limits of a flow from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Payload bytes that may be in flight before another packet is sent. At least 1.
     pub window: Bytes,
     /// Rate at which frames leave. At least 1 bit/s.
     pub rate: Bandwidth,
-    /// When to call [`Sender::on_timer`].
+    /// Time at which to call [`Sender::on_timer`].
     pub timer: Option<Time>,
 }
 
@@ -595,21 +595,21 @@ pub trait Sender: fmt::Debug + Send {
     fn resume(&mut self, _now: Time, _from: &Pace) -> Decision {
         self.decision()
     }
-    /// What holds now; before any event, how the flow starts.
+    /// Returns the decision in force; before any event, how the flow starts.
     fn decision(&self) -> Decision;
 }
 
-/// What a running flow was allowed, when its law changes.
+/// Effective sending rate of a flow when its scheme changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// What left per second, in bit/s: its rate, or its window per base round trip if that is less.
+    /// Effective sending rate in bit/s: `min(rate, window / base_rtt)`.
     pub rate: f64,
     /// The same per base round trip, in bytes; at least 1.
     pub window: f64,
 }
 
 impl Pace {
-    /// What a decision allows on a fabric of this base round-trip time.
+    /// Returns the sending rate that a decision allows on a fabric of this base RTT.
     pub fn of(decision: &Decision, base_rtt: Time) -> Pace {
         let t = base_rtt.as_secs_f64();
         let by_window = decision.window.as_f64() * 8.0 / t;
@@ -618,7 +618,7 @@ impl Pace {
     }
 }
 
-/// Whether a subflow is making up for losses.
+/// The state of a subflow's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// It is not.
@@ -655,9 +655,9 @@ pub trait Coupled: fmt::Debug + Send {
     fn resume(&mut self, subflow: usize, _now: Time, _from: &Pace) -> Decision {
         self.decision(subflow)
     }
-    /// What holds for a subflow now; before any event, how it starts.
+    /// Returns the decision in force for a subflow; before any event, how it starts.
     fn decision(&self, subflow: usize) -> Decision;
-    /// Whether a subflow may send data that was not sent before. At least one may.
+    /// Returns whether a subflow may send new data. At least one may.
     fn is_active(&self, _subflow: usize) -> bool {
         true
     }
@@ -699,20 +699,20 @@ impl Coupled for Alone {
 pub struct DataEvent<'a> {
     /// The time it arrived.
     pub now: Time,
-    /// Who sent it.
+    /// The sender's address.
     pub source: Ipv4Addr,
     /// Payload bytes.
     pub payload: Bytes,
     /// Bytes of its frame.
     pub frame: Bytes,
-    /// Whether it was marked.
+    /// True if it was marked.
     pub marked: bool,
     /// A small number that is this flow's as long as the host knows it, so that state per flow may
     /// lie in an array; `None` if the flow has ended before.
     pub slot: Option<u32>,
-    /// Whether this is the flow's first packet here: what the slot held before was another's.
+    /// True if this is the flow's first packet here: earlier content of the slot belongs to another flow.
     pub first: bool,
-    /// Whether its message is complete with it.
+    /// True if the packet completes its message.
     pub last: bool,
     /// Flows active at this receiver, the packet's own included: at least 1.
     pub active_flows: u16,
@@ -721,13 +721,13 @@ pub struct DataEvent<'a> {
     pub announced: &'a [[u8; 2]],
     /// The number of the credit that it was sent for, where there are credits.
     pub credit: u32,
-    /// XOR of switch ids on its way.
+    /// XOR of the switch ids on its path.
     pub path_id: u16,
     /// What the switches reported in it, first hop after the sender first.
     pub telemetry: &'a Telemetry<'a>,
 }
 
-/// What the receiver half adds to an ACK.
+/// The fields that the receiver half adds to an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
     /// The ACK's concurrency field.
@@ -747,7 +747,7 @@ pub struct Feedback {
 pub struct Credit {
     /// Its number; `None` if it is lost at the host already.
     pub number: Option<u32>,
-    /// When the flow's next one is due.
+    /// Time at which the flow's next credit is due.
     pub next: Time,
 }
 

@@ -1,4 +1,4 @@
-//! What switches reported about one path, in data-path order and plain units.
+//! The telemetry of one path, in data-path order and plain units.
 
 use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::{Bandwidth, Bytes};
@@ -8,20 +8,20 @@ use weir_units::{Bandwidth, Bytes};
 pub struct Hop {
     /// Rate of the port; zero if the switch did not know it.
     pub rate: Bandwidth,
-    /// When the record was taken, in clock ticks modulo [`Hop::TICKS`].
+    /// Time of the record, in clock ticks modulo [`Hop::TICKS`].
     pub at: u32,
     /// Bytes the port had sent, modulo [`Hop::TX_BYTES`].
     pub tx_bytes: u32,
-    /// What was queued at the port, as [`Telemetry::format`] says: bytes, or ticks that the packet waited.
+    /// Length of the port's queue, in the unit of [`Telemetry::format`]: bytes, or ticks that the packet waited.
     pub queue: u32,
-    /// Which switch and port, if the records say; else 0.
+    /// Ids of switch and port, if the record has them; else 0.
     pub link: u32,
 }
 
 impl Hop {
-    /// Where timestamps wrap.
+    /// Range of timestamps.
     pub const TICKS: u32 = 1 << 24;
-    /// Where the byte counter wraps: 2^20 units of 128 bytes.
+    /// Range of the byte counter: 2^20 units of 128 bytes.
     pub const TX_BYTES: u32 = 1 << 27;
 
     /// Ticks from `earlier` to `self`, across at most one wrap.
@@ -81,11 +81,11 @@ impl<'a> Telemetry<'a> {
         telemetry
     }
 
-    /// From records as they lie on the wire, newest first.
+    /// Parses the records of a packet, which are on the wire with the newest first.
     ///
-    /// What DATA gathered has its last hop first and is turned round. What an ACK gathered on its
-    /// way back has the sender's own switch first, which is data-path order already (FNCC's
-    /// `ack.L[0]` in the paper's order is thereby the last element here).
+    /// Records that DATA gathered have the last hop first and are reversed. Records that an ACK gathered on its return
+    /// path have the sender's own switch first, which is data-path order already. FNCC's `ack.L[0]`, in the paper's
+    /// order, is therefore the last element here.
     pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
         if format.is_own() {
             return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
@@ -104,7 +104,7 @@ impl<'a> Telemetry<'a> {
         telemetry
     }
 
-    /// What the records were made of.
+    /// Returns the content of the records.
     pub fn format(&self) -> RecordFormat {
         self.format
     }

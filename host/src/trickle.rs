@@ -24,19 +24,20 @@ pub struct TrickleConfig {
     pub imin: Time,
     /// Imax: how often it doubles.
     pub doublings: u32,
-    /// k: so many others make our own transmission redundant. `None` sends in any case, which §6.5 advises against.
+    /// k: the number of other messages that make our own redundant. `None` always sends, which section 6.5 advises
+    /// against.
     pub k: Option<NonZeroU32>,
 }
 
 impl TrickleConfig {
-    /// With k as a number, of which 0 means infinity (RFC 6206 §6.5).
+    /// Creates a configuration with k as a number; 0 means infinity (RFC 6206 section 6.5).
     pub fn new(imin: Time, doublings: u32, k: u32) -> Result<TrickleConfig, TrickleError> {
         let config = TrickleConfig { imin, doublings, k: NonZeroU32::new(k) };
         config.check()?;
         Ok(config)
     }
 
-    /// Whether there can be such a timer.
+    /// Checks that such a timer can exist.
     pub fn check(&self) -> Result<(), TrickleError> {
         if self.imin < SHORTEST_IMIN {
             return Err(TrickleError::Imin { imin: self.imin });
@@ -47,8 +48,8 @@ impl TrickleConfig {
         Ok(())
     }
 
-    /// Whether Imin leaves time for k packets that take `packet` each: RFC 6206 §6.6 wants it two to three times as long, or
-    /// intervals end before k packets could have been heard.
+    /// Checks that Imin leaves time for k packets of duration `packet`. RFC 6206 section 6.6 requires two to three
+    /// times that, or intervals end before k packets could have been heard.
     pub fn check_time(&self, packet: Time) -> Result<(), TrickleError> {
         let packets = 2 * u64::from(self.redundancy().max(1));
         let least = Time::from_ps(packet.as_ps().saturating_mul(packets));
@@ -88,7 +89,7 @@ pub enum TrickleError {
         imin: Time,
         /// As given.
         k: u32,
-        /// What would do.
+        /// The least Imin that is possible.
         least: Time,
     },
     /// Imax is too long.
@@ -99,7 +100,7 @@ pub enum TrickleError {
     },
 }
 
-/// What a timer came to.
+/// An event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// Rule 4: fewer than k others were heard, so transmit now.
@@ -118,7 +119,7 @@ pub struct Trickle {
     interval: Time,
     /// t as a point in time; `None` once it is over.
     moment: Option<Time>,
-    /// When the interval is over.
+    /// Time at which the interval ends.
     ends: Time,
     /// c.
     heard: u32,
@@ -155,8 +156,9 @@ impl Trickle {
         self.heard = self.heard.saturating_add(1);
     }
 
-    /// Rule 6: somebody said something else, or something happened. Begins an interval of Imin and returns true, unless
-    /// the present one is that short already: then nothing changes, so that those who differ cannot hold a node back.
+    /// Applies rule 6 after an inconsistent message or an event. Begins an interval of Imin and returns true, unless
+    /// the present interval is that short already: then nothing changes, so that inconsistent nodes cannot hold a node
+    /// back.
     pub fn reset(&mut self, now: Time, rng: &mut impl Rng) -> bool {
         let resets = self.interval > self.config.imin;
         if resets {
@@ -165,7 +167,7 @@ impl Trickle {
         resets
     }
 
-    /// What is due at `now`, one thing at a time; `None` if nothing is.
+    /// Returns the next event that is due at `now`; `None` if none is.
     pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<Tick> {
         if self.moment.take_if(|at| *at <= now).is_some() {
             return Some(if self.is_redundant() { Tick::Suppressed } else { Tick::Transmit });
@@ -181,17 +183,17 @@ impl Trickle {
         Some(Tick::Interval(doubled))
     }
 
-    /// When [`poll`](Self::poll) has something.
+    /// Returns the time of the next event of [`poll`](Self::poll).
     pub fn next(&self) -> Time {
         self.moment.unwrap_or(self.ends)
     }
 
-    /// When the interval is over, and with it the time in which to transmit.
+    /// Returns the end of the interval, and thereby of the time in which to transmit.
     pub fn ends(&self) -> Time {
         self.ends
     }
 
-    /// Whether k others were heard in this interval.
+    /// Returns whether k others were heard in this interval.
     pub fn is_redundant(&self) -> bool {
         self.config.k.is_some_and(|k| self.heard >= k.get())
     }
@@ -332,8 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is heard whenever: I stays within [Imin, Imax], t within [I/2, I) of its interval, at most one
-        /// transmission in an interval, and none when k others were heard in it.
+        /// For any sequence of messages: I stays within [Imin, Imax], t within [I/2, I) of its interval, there is at
+        /// most one transmission in an interval, and none when k others were heard in it.
         #[test]
         fn the_rules_hold(
             seed: u64,

@@ -1,4 +1,4 @@
--- Wireshark dissector of Weir (docs/wireshark.md says how to load it, design §3 what the fields mean).
+-- Wireshark dissector of Weir (docs/wireshark.md says how to load it, docs/wire.md what the fields mean).
 --
 --   tshark -X lua_script:host/wireshark/weir.lua -r capture.pcap
 --

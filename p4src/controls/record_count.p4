@@ -1,4 +1,4 @@
-// Counts a record that the packet has got: one hop more, and so many bytes more in every length.
+// Counts a record that the packet has got: one hop more, and its bytes in every length.
 //
 //   | ipv4: total_len + bytes | ports | udp: length + bytes | weir: int_hops + 1 | NEW RECORD | older records | ...
 //

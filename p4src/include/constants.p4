@@ -25,7 +25,7 @@ const bit<8>  TTL_LAST_HOP = 1;          // arrives with this or less: may not b
 const bit<2>  ECN_NOT_ECT  = 0;          // RFC 3168: 1 and 2 are ECT, 3 is CE
 const bit<2>  ECN_CE       = 3;
 
-// Weir header (design, section 3).
+// Weir header (docs/wire.md).
 const bit<16> WEIR_PORT    = 22341;
 const bit<4>  WEIR_VERSION = 1;
 

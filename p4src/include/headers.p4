@@ -1,4 +1,4 @@
-// The wire, as the design's section 3 draws it.
+// The wire format, as docs/wire.md describes it.
 //
 //   | ethernet 14 | ipv4 20 | ports 4 | udp 4 | weir 24 | record 8 | older records, payload ... |
 //

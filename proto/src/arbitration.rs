@@ -42,7 +42,7 @@ pub const MAX_CLIENTS: usize = 16;
 /// The most characters of a name that an error repeats.
 const LONGEST_NAME: usize = 100;
 
-/// Why a bid ends its stream, or a write is not allowed.
+/// A reason why a bid ends its stream, or a write is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// Another device is meant.
@@ -76,7 +76,7 @@ pub enum Refusal {
     /// The id is not the primary's.
     #[error("Not primary: {given}, and the primary is {primary}")]
     NotPrimary {
-        /// What the request has, in words.
+        /// Content of the request, in words.
         given: String,
         /// The primary's election id, or "nobody".
         primary: String,
@@ -100,12 +100,12 @@ impl Refusal {
     }
 }
 
-/// What a client is to be told.
+/// A message for a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The client.
     pub to: ClientId,
-    /// Who is the primary.
+    /// The arbitration update, which names the primary.
     pub update: MasterArbitrationUpdate,
 }
 
@@ -128,7 +128,7 @@ impl Arbitration {
         self.highest().map(|(client, _)| client)
     }
 
-    /// Whether a client has bid, with an id or without.
+    /// Returns whether a client has bid, with an id or without.
     pub fn has_bid(&self, client: ClientId) -> bool {
         self.clients.contains_key(&client)
     }
@@ -179,8 +179,8 @@ impl Arbitration {
         }
     }
 
-    /// Whether a request with this id may change the device. As in BMv2 a request without id may, while no client
-    /// is connected: tools without a session can set up a switch.
+    /// Checks whether a request with this id may change the device. As in BMv2 a request without id may, while no
+    /// client is connected: tools without a session can set up a switch.
     pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
         let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {

@@ -56,7 +56,7 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
     experiment.spec.transport.base_rtt.unwrap_or_else(longest)
 }
 
-/// What the tables of switches hold besides routes while `scheme` runs; `tick` is of their clock.
+/// Returns the options of the tables besides routes while `scheme` runs; `tick` is that of the switches' clock.
 fn plan_options(
     experiment: &Experiment,
     scheme: &Scheme,
@@ -208,7 +208,7 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
         let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
         config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
         if spec.ack_priority {
-            config.exempt = 1 << experiment.feedback_class(scheme); // schemes.md §13: queue 0 there is exempt
+            config.exempt = 1 << experiment.feedback_class(scheme); // docs/algorithms/pfc.md#classes: queue 0 is exempt
         }
         config
     });

@@ -1,4 +1,4 @@
-//! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (`schemes.md` §16).
+//! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (docs/algorithms/methods.md).
 
 use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, JobTimes, Percentiles};

@@ -18,7 +18,7 @@ use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, d
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
 use weir_units::Time;
 
-/// What is to happen in one scheme's run, and what has.
+/// The faults and policies of one scheme's run: those that are due, and their outcome so far.
 pub struct Happenings<'e> {
     experiment: &'e Experiment,
     scheme: &'e Scheme,
@@ -26,7 +26,7 @@ pub struct Happenings<'e> {
     base_rtt: Time,
     /// The next one.
     next: usize,
-    /// What switches had counted before they restarted.
+    /// Counters of switches before they restarted.
     pub before: Counts,
     sets: Vec<Set>,
     refused: BTreeMap<String, u64>,
@@ -120,7 +120,7 @@ impl<'e> Happenings<'e> {
         Ok(())
     }
 
-    /// Whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
     pub fn is_over(&self) -> bool {
         self.next == self.experiment.happenings.len()
     }
@@ -237,7 +237,7 @@ impl<'e> Happenings<'e> {
         }
     }
 
-    /// What came of policies by `now`.
+    /// Returns what came of policies by `now`.
     pub fn summarise(&self, now: Time, network: &Network) -> Option<PolicySummary> {
         let hops = network.policy_hops?;
         let spec = self.experiment.spec.policy.as_ref()?;

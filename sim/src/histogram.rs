@@ -1,9 +1,10 @@
-//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them (`schemes.md` §16).
+//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them
+//! (docs/algorithms/methods.md#queue-monitor).
 
 /// Width of a bin, in bytes.
 const BIN: u64 = 1_000;
 
-/// How often a queue held how much.
+/// Number of samples per queue length.
 #[derive(Clone, Debug, Default)]
 pub struct QueueHistogram {
     /// `bins[i]` samples had `i * BIN <= bytes < (i + 1) * BIN`.

@@ -16,11 +16,11 @@ pub type First = Option<Box<Packet>>;
 /// A direction of a link. Frames leave it in the order in which they entered, so only the first
 /// one needs an event.
 pub struct Direction {
-    /// Whose transmitter this is.
+    /// Owner of the transmitter.
     pub from: Node,
     /// Its port there.
     pub from_port: u16,
-    /// Where the wire ends.
+    /// The other end of the wire.
     pub to: Node,
     /// The port there.
     pub to_port: u16,
@@ -40,16 +40,16 @@ pub struct Direction {
     pfc: VecDeque<(Time, PfcFrame)>,
     /// Bytes of frames whose serialisation has started.
     pub sent: Bytes,
-    /// What is wrong with it.
+    /// Fault of the wire, if any.
     pub fault: Option<Box<Fault>>,
 }
 
-/// What befalls frames on a wire.
+/// A fault that loses frames on a wire.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// How many things keep it down.
+    /// Number of reasons why it is down.
     pub down: u32,
-    /// When it last came up: what had left before is lost.
+    /// Time at which it last came up: what had left before is lost.
     up_since: Time,
     /// Probability that a frame is lost, in 2^-53.
     loss: u64,
@@ -58,7 +58,7 @@ pub struct Fault {
     drawn: u64,
 }
 
-/// Why a frame was lost on a wire.
+/// A reason why a frame was lost on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The link was down.
@@ -95,7 +95,7 @@ impl Fault {
             self.up_since = now;
         }
     }
-    /// What becomes of a frame that arrives now and was `delay` on the wire.
+    /// Returns what becomes of a frame that arrives now and was `delay` on the wire.
     fn befalls(&mut self, now: Time, delay: Time) -> Option<Lost> {
         if self.down > 0 || now < self.up_since + delay {
             return Some(Lost::LinkDown);
@@ -169,7 +169,7 @@ impl Direction {
         Some((packet, next))
     }
 
-    /// What becomes of a frame that arrives now.
+    /// Returns what becomes of a frame that arrives now.
     #[inline]
     pub fn befalls(&mut self, now: Time) -> Option<Lost> {
         self.fault.as_mut().and_then(|fault| fault.befalls(now, self.delay))
@@ -184,7 +184,7 @@ impl Direction {
         (self.pfc.len() == 1).then_some(arrival)
     }
 
-    /// Whether a PFC frame is on the wire.
+    /// Returns whether a PFC frame is on the wire.
     pub fn has_pfc(&self) -> bool {
         !self.pfc.is_empty()
     }

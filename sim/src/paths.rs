@@ -1,4 +1,4 @@
-//! What the routes say of an experiment's flows: their paths, the ports to watch, the ideal times.
+//! Derives from the routes the paths of an experiment's flows, the ports to observe, and the ideal times.
 
 use crate::experiment::{Experiment, Flow};
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx
 }
 
 /// Completion time of a flow on an idle fabric without telemetry: the pair's base RTT and the time the
-/// slowest link takes for payload and headers (`schemes.md` §16).
+/// slowest link takes for payload and headers (docs/algorithms/methods.md#completion-times).
 pub fn ideal(experiment: &Experiment, routes: &Routes, flow: &Flow, size: Bytes) -> Option<Time> {
     let (topology, mtu) = (&experiment.topology, experiment.spec.mtu);
     let path = data_path(experiment, routes, flow)?;

@@ -32,7 +32,7 @@ impl From<Marker> for Position {
     }
 }
 
-/// What is wrong with a key. Displays as `3:7: workload.size: size "256" has no unit`.
+/// A problem of a key. Displays as `3:7: workload.size: size "256" has no unit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError {
     /// Line and column, if the text has the key.
@@ -224,7 +224,7 @@ fn value(open: &mut [Open]) -> String {
     }
 }
 
-/// Returns the path of a key or of a path below `place`, of which either may be empty.
+/// Returns the path of a key or of a path below `place`; either may be empty.
 pub fn below(place: &str, key: &str) -> String {
     match (place, key) {
         ("", path) | (path, "") => path.to_owned(),

@@ -1,4 +1,4 @@
-//! What every scheme must hold, whatever its law. Each function panics if a scheme does not.
+//! Conformance tests of schemes, whatever their control law. Each function panics if a scheme fails.
 
 use crate::net::{Faults, Net, RATE};
 use crate::probe::{Probe, hop, params};
@@ -103,8 +103,8 @@ fn any_hop() -> impl Strategy<Value = Hop> {
     )
 }
 
-/// Whatever a sender half is told, its window and rate stay above zero and within line rate, and its timer does not
-/// stand still.
+/// Asserts that window and rate stay above zero and within line rate, and that timers advance, whatever a sender half
+/// is told.
 pub fn survives_any_feedback(scheme: &Config) {
     let step = || {
         (
@@ -192,7 +192,7 @@ pub fn leaves_out_impossible_telemetry(scheme: &Config) {
     }
 }
 
-/// schemes.md §1.5 and §3.1: two ACKs with the same snapshot divide nothing by zero; the record
+/// docs/algorithms/README.md#same-snapshot: two ACKs with the same snapshot divide nothing by zero; the record
 /// stays, so the next one measures from it.
 pub fn skips_equal_timestamps(scheme: &Config) {
     if let Some(mut probe) = congested(scheme) {
@@ -237,7 +237,7 @@ pub fn counts_across_wraps(scheme: &Config) {
     }
 }
 
-/// A flow idle for longer than a counter can tell: its next ACK only records (schemes.md §1.5).
+/// A flow idle for longer than a counter can tell: its next ACK only records (docs/algorithms/README.md#wraps).
 /// The limit follows the clock and the rate of the port.
 pub fn restarts_after_long_gaps(scheme: &Config) {
     let half_ns_wrap = Time::from_ns(1 << 23);
@@ -292,7 +292,7 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 /// Two flows into one port: within the time that the scheme says fair, the link busy, the queue as it
-/// says, nothing repeated; and when one has stopped the other takes the line again.
+/// says, nothing repeated; and when one has stopped the other takes the link again.
 pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
     let name = scheme.name();
     let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
@@ -356,7 +356,7 @@ pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
 }
 
 /// Sixteen flows of one message each into one port, all at line rate: every scheme gets them through, none
-/// starves, and the line is busy while they last.
+/// starves, and the link is busy while they last.
 pub fn gets_an_incast_through(scheme: &Config) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));

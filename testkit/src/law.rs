@@ -50,19 +50,19 @@ impl State {
         *self = State { rate: Some(rate), at: now, queue, sent, told: HashSet::new() };
     }
 
-    /// What ACKs of this port's data are granted.
+    /// Returns what ACKs of this port's data are granted.
     pub fn grant(&self) -> Option<u32> {
         self.rate.map(|rate| (rate / GRANT_UNIT_BPS as f64) as u32)
     }
 
-    /// What this flow is to be told now, if anything.
+    /// Returns what this flow is to be told now, if anything.
     pub fn notice(&mut self, flow: (usize, u32)) -> Option<u32> {
         let grant = self.grant()?;
         self.told.insert(flow).then_some(grant)
     }
 }
 
-/// RoCC's controller (schemes.md §8).
+/// RoCC's controller (docs/algorithms/rocc.md#switch).
 pub fn rocc(law: &RoccLaw, line: f64, rate: f64, queue: f64, old: f64) -> f64 {
     let unit = line / 8.0 * law.period.as_secs_f64() * RoccLaw::QUEUE_UNIT;
     let sent = line / 8.0 * law.period.as_secs_f64();
@@ -81,7 +81,7 @@ pub fn rocc(law: &RoccLaw, line: f64, rate: f64, queue: f64, old: f64) -> f64 {
     next.clamp(law.floor * line, line)
 }
 
-/// RCP's equation (schemes.md §9), `elapsed` for T.
+/// RCP's equation (docs/algorithms/rcp.md#switch), `elapsed` for T.
 pub fn rcp(law: &RcpLaw, line: f64, rate: f64, arrivals: f64, queue: f64, elapsed: Time) -> f64 {
     let capacity = law.target * line;
     let d = law.rtt.as_secs_f64();

@@ -1,6 +1,6 @@
 //! A network of hosts round one switch, in virtual time: whole-transport tests in ten lines.
 //!
-//! The switch is ideal: per port one queue without limit, INT as design §3 has it (records of DATA
+//! The switch is ideal: per port one queue without limit, INT as docs/wire.md#records has it (records of DATA
 //! that asks for it from the port it leaves by, of ACKs that ask for it from the port they came in
 //! by), marks where the scheme wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its
 //! flow's window and pacing rate.
@@ -36,7 +36,7 @@ impl Frame {
     }
 }
 
-/// What may happen to a frame, each with its probability.
+/// Faults of a frame, each with its probability.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: f64,
@@ -45,7 +45,7 @@ pub struct Faults {
     pub reorder: f64,
     /// Marked as congested, if ECN-capable.
     pub mark: f64,
-    /// Which way packets go: other switches, with counters of their own, but the same queue.
+    /// Path of packets. Another path has other switches with counters of their own, but the same queue.
     pub path: u16,
 }
 
@@ -75,7 +75,7 @@ struct Nic {
     last: HashMap<FlowId, (Time, u64)>,
 }
 
-/// What a lying switch does to a record.
+/// The change that a lying switch makes to a record.
 pub type Lie = fn(&mut IntRecord);
 
 pub struct Net {
@@ -109,7 +109,7 @@ pub fn addr(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
 
-/// How far the byte counters of one path's switches are ahead of another's.
+/// Distance of the byte counters of one path's switches from another's.
 const OTHER_COUNTER: u64 = 54_321_000;
 
 impl Net {
@@ -404,7 +404,7 @@ impl Net {
         self.serve(from);
     }
 
-    /// Whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
+    /// Returns whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
     fn marks(&mut self, port: usize, frame: &Frame) -> bool {
         let Some(Marking { kmin, kmax, pmax, per }) = self.marking else { return false };
         let queued = self.ports[port].queued as f64 * per.as_bps_f64() / self.rate.as_bps_f64();

@@ -8,13 +8,13 @@ use thiserror::Error;
 use tonic::{Code, Status};
 use weir_controller::words;
 
-/// Why a switch could not be controlled. Who reports it puts the switch's name in front.
+/// A reason why a switch could not be controlled. Who reports it puts the switch's name in front.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers.
     #[error("no P4Runtime server at {address}: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// The switch's address.
         address: String,
         /// The system's words.
         why: String,
@@ -26,7 +26,7 @@ pub enum ClientError {
     Timeout {
         /// Of P4Runtime.
         call: &'static str,
-        /// How long was waited.
+        /// Time that was waited.
         limit: Duration,
     },
     /// Another controller is in charge.
@@ -58,13 +58,13 @@ pub enum ClientError {
     Call {
         /// Of P4Runtime.
         call: &'static str,
-        /// What came back.
+        /// The answer.
         status: Box<Status>,
     },
     /// Updates were refused. The others of their batch were made.
     #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
     Refused {
-        /// Which and why; never empty.
+        /// The refused updates with their reasons; never empty.
         refused: Vec<Refused>,
         /// Updates in the batch.
         of: usize,
@@ -72,7 +72,7 @@ pub enum ClientError {
     /// The switch took the updates and does not hold what they said.
     #[error("{count} entities are not as written, the first to be corrected: {first}")]
     NotKept {
-        /// How many.
+        /// Number of updates.
         count: usize,
         /// In words.
         first: String,
@@ -111,7 +111,7 @@ impl ClientError {
         ClientError::Refused { refused, of: updates.len() }
     }
 
-    /// Whether it may be otherwise in a moment.
+    /// Returns whether it may be otherwise in a moment.
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-/// Whether this controller may write.
+/// The result of this controller's election, which decides whether it may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Yes.
@@ -27,7 +27,7 @@ pub enum Standing {
 /// A message of the stream, as far as it concerns a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// Who is the primary.
+    /// The election has a result.
     Standing(Standing),
     /// A packet for the CPU port.
     Packet(PacketIn),
@@ -68,8 +68,8 @@ impl Stream {
         }
     }
 
-    /// Gives up what standing there was, and waits until the switch knows it: whoever comes next with the same election
-    /// id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
+    /// Gives up what standing there was, and waits until the switch knows it: the next controller with the same
+    /// election id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
     pub async fn close(self, limit: Duration) {
         let Stream { asks, mut answers } = self;
         drop(asks);
@@ -89,7 +89,7 @@ impl Stream {
 pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
 
 impl PacketSender {
-    /// Whether there was room for it; it is dropped otherwise.
+    /// Returns whether there was room for it; it is dropped otherwise.
     pub fn send(&self, packet: PacketOut) -> bool {
         self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
     }

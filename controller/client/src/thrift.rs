@@ -11,14 +11,14 @@ use thrift::protocol::{
 };
 use weir_units::{Bandwidth, Bytes};
 
-/// What a loaded switch may take for one call.
+/// Time that a loaded switch may take for one call.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// BMv2 has one context.
 const CONTEXT: i32 = 0;
 /// Field of a reply that holds its result (Thrift IDL).
 const RESULT: i16 = 0;
 
-/// A rate as BMv2 has it: so many frames of this size a second fill the link. At least 1, as 0 means unlimited.
+/// A rate for BMv2: the number of frames of this size per second that fill the link. At least 1, as 0 means unlimited.
 pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
     (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
 }
@@ -30,13 +30,13 @@ enum Argument<'a> {
     Text(&'a str),
 }
 
-/// Why a call failed. Who reports it puts the switch's name in front.
+/// A reason why a call failed. Who reports it puts the switch's name in front.
 #[derive(Debug, Error)]
 pub enum ThriftError {
     /// Nobody answers.
     #[error("no Thrift server at {address}: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// The server's address.
         address: String,
         /// The system's words.
         why: io::Error,
@@ -44,9 +44,9 @@ pub enum ThriftError {
     /// A call was refused, or the connection broke.
     #[error("Thrift at {address}: {source}")]
     Call {
-        /// Where the server is.
+        /// The server's address.
         address: String,
-        /// What came back.
+        /// The error.
         source: thrift::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a packet meets on its way.
+//! Paths of packets through a fabric.
 
 pub(crate) mod walk;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 use walk::ways;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The way of a packet from one host to another.
+/// The path of a packet from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The switches in order.
@@ -32,20 +32,20 @@ pub struct PathHop {
 }
 
 impl Path {
-    /// As the HPCC simulator reckons it (third.cc, `schemes.md` §1.4): twice the propagation delays plus the
-    /// time to serialise `payload` (1000 B there) on each link, one way only.
+    /// As the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the propagation delays
+    /// plus the time to serialise `payload` (1000 B there) on each link, one way only.
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
     }
-    /// The least rate on the way.
+    /// The lowest rate on the path.
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
         self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
     }
-    /// What the header's `path_id` holds at the end: the XOR of the switches' ids.
+    /// Returns the header's `path_id` at the end: the XOR of the switches' ids.
     pub fn path_id(&self, topology: &Topology) -> u16 {
         self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).wire_id)
     }
-    /// The way back over the same links.
+    /// Returns the path back over the same links.
     pub fn reversed(&self) -> Path {
         let back =
             |hop: &PathHop| PathHop { switch: hop.switch, in_port: hop.out_port, out_port: hop.in_port };
@@ -110,7 +110,7 @@ impl Routes {
         Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))
     }
 
-    /// Where one switch sends a packet with this hash.
+    /// Returns the port by which one switch sends a packet with this hash.
     pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
         let it = self.of(switch);
         match it.lookup(dst)?.1 {

@@ -1,4 +1,4 @@
-//! Spanning trees: between two nodes of a tree there is one path, the same both ways.
+//! Spanning trees: between two nodes of a tree there is one path, the same in both directions.
 //!
 //! The trees are breadth-first from the roots that give short paths, and share as few links as they can. In a
 //! leaf-spine or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The most trees built: each costs an entry per host on every switch.
 const MOST_TREES: usize = 16;
-/// What `tree_route` holds on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
+/// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
-/// A tree is good if its longest path between hosts has at most so many links more than that of the best tree.
+/// A tree is good if its longest path between hosts has at most this many links more than that of the best tree.
 const DETOUR: u32 = 1;
 
 /// `count` trees if it is given, else as many as are good.
@@ -90,12 +90,12 @@ fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     trees
 }
 
-/// Breadth first from the root; among the ways to a switch at its depth, the link used least.
+/// Breadth first from the root; among the links to a switch at its depth, the link used least.
 fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
     let mut queue = VecDeque::from([root]);
-    // Switches after the root in order of depth, each with its way up.
+    // Switches after the root in order of depth, each with its link up.
     let mut ways_up: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front() {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));

@@ -315,7 +315,8 @@ fn verify_misses_nothing_that_trying_finds() {
 
 #[test]
 fn base_rtt_is_the_hpcc_simulators() {
-    // schemes.md §1.4: the 320-host fabric's longest path has 2 links of 100G and 4 of 400G, 1 us each.
+    // docs/algorithms/hpcc.md#base-rtt: the 320-host fabric's longest path has 2 links of 100G and 4 of 400G, 1 us
+    // each.
     let payload = Bytes::new(1000);
     let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 400Gbps, delay: 1us}");
     let rtt = BaseRtt::new(&topology, &routes(&topology, Method::Auto).unwrap(), payload);

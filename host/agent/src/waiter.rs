@@ -22,7 +22,7 @@ pub(super) struct Waiter {
     histogram: Lateness,
 }
 
-/// How late the loop was at points in time it waited for.
+/// Lateness of the loop at the times for which it waited.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     pub count: u64,
@@ -91,7 +91,7 @@ impl Waiter {
     }
 }
 
-/// Whether `fd` is ready, after at most `timeout`. An error or a signal counts as ready: the caller
+/// Returns whether `fd` is ready, after at most `timeout`. An error or a signal counts as ready: the caller
 /// looks for itself.
 fn ready(fd: BorrowedFd<'_>, flags: PollFlags, timeout: Time) -> bool {
     let nanos = timeout.as_ns();

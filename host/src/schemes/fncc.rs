@@ -1,4 +1,4 @@
-//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its way back, and last-hop
+//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its return path, and last-hop
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
@@ -21,7 +21,7 @@ pub struct Fncc {
     refresh: Or<EveryDequeue, Time>,
 }
 
-/// What happens when LHCS fires (schemes.md §3.3, ambiguity 3).
+/// The action of LHCS (docs/algorithms/fncc.md#open-points, 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lhcs {
     /// It does not.
@@ -160,7 +160,7 @@ impl Sender for FnccSender {
 }
 
 /// The receiver writes N (FNCC §3.2.3): flows that are active, not connections that exist
-/// (schemes.md §3.2).
+/// (docs/algorithms/fncc.md#receiver).
 #[derive(Debug)]
 struct FnccReceiver;
 

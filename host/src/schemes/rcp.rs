@@ -1,5 +1,5 @@
 //! RCP (Dukkipati 2008): every port computes the rate that all its flows should have; the sender takes the least
-//! of its path, from the ACK. The law is [`RcpLaw`] (schemes.md §9).
+//! of its path, from the ACK. The control law is [`RcpLaw`] (docs/algorithms/rcp.md).
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use super::rocc::{OpenGrant, granted};
@@ -21,7 +21,7 @@ pub(super) struct Rcp {
     pacing: PacingConfig,
 }
 
-/// What a flow does before it has heard of a rate.
+/// The behaviour of a flow before it knows a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     /// Sends at line rate, as all flows here.

@@ -1,7 +1,7 @@
 //! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
 //!
 //! The controller in the switch is [`RoccLaw`]; here are its parameters, and the source's half: take a rate that is
-//! lower, or of the port that limits the flow already; double when nothing is heard (schemes.md §8).
+//! lower, or of the port that limits the flow already; double when nothing is heard (docs/algorithms/rocc.md#host).
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
@@ -22,7 +22,7 @@ pub(super) struct Rocc {
     pacing: PacingConfig,
 }
 
-/// How a switch's rate reaches the source.
+/// The packets by which a switch's rate reaches the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// RATE packets from the switch.
@@ -171,7 +171,7 @@ impl Receiver for OpenGrant {
     }
 }
 
-/// The rate that an ACK brought, if a port on its way set one.
+/// Returns the rate that an ACK brought, if a port on its path set one.
 pub(super) fn granted(ack: &AckEvent<'_>) -> Option<f64> {
     (ack.grant != 0 && ack.grant != NO_LIMIT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
 }

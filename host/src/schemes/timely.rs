@@ -1,6 +1,6 @@
 //! TIMELY (SIGCOMM 2015): the gradient of the round-trip time says whether the queue grows.
 //!
-//! Three variants (schemes.md §6): `patched` (Zhu et al., CoNEXT 2016), which has a fixed point, `paper`
+//! Three variants (docs/algorithms/timely.md): `patched` (Zhu et al., CoNEXT 2016), which has a fixed point, `paper`
 //! and `simulator` (HPCC's), which have none.
 
 use super::pacing::{Pacing, PacingConfig, Window};
@@ -317,7 +317,7 @@ struct TimelySender {
     state: State,
     /// Bytes of the present segment.
     acked: u64,
-    /// What was to be sent next at the last update.
+    /// Next byte to be sent at the last update.
     round_ends: u64,
     updated: Time,
 }

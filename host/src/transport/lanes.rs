@@ -1,10 +1,10 @@
-//! What may leave by the NIC now, in two lanes: short messages that go before long ones (Dart's Pri-Q), and all others.
-//! Each lane has a priority class of its own in the switches, which may be paused.
+//! The queues of flows that may send now, one per priority class of hosts: short messages that go before long ones
+//! (Dart's Pri-Q), and all others. Each has a priority class of its own in the switches, which PFC may pause.
 
 use crate::lane::Lane;
 use std::collections::VecDeque;
 
-/// Round robin over what waits, lane by lane.
+/// Round robin within each queue.
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     rings: [VecDeque<T>; Lane::ALL.len()],
@@ -29,7 +29,7 @@ impl<T> Lanes<T> {
         self.paused[lane as usize]
     }
 
-    /// The next of the first lane that is not paused and in which something waits.
+    /// Returns the next flow of the first queue that is not paused and not empty.
     pub fn pop(&mut self) -> Option<T> {
         self.rings
             .iter_mut()

@@ -7,15 +7,15 @@ pub const INT_RECORD_LEN: usize = 8;
 const LINK_LEN: usize = 4;
 /// Length of the longest of Weir's records.
 pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
-/// Own records are counted in words of so many bytes.
+/// Own records are counted in words of this length in bytes.
 const WORD: usize = 4;
 /// Words of the longest own record.
 const MAX_WORDS: usize = 16;
 /// Length of the longest record of a program's own.
 pub const MAX_OWN_RECORD_LEN: usize = MAX_WORDS * WORD;
 
-/// What the telemetry records of a packet are made of: bits that the sender of DATA sets and every switch and the
-/// receiver keep to. Bits that are not known mean nothing.
+/// The content of a packet's telemetry records. The sender of DATA sets these bits; every switch and the receiver keep
+/// to them. Unknown bits have no meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordFormat(u8);
 
@@ -86,9 +86,9 @@ pub struct IntRecord {
 }
 
 impl IntRecord {
-    /// Unit of `tx_units` (schemes.md §1.5).
+    /// Unit of `tx_units` (docs/algorithms/hpcc.md#telemetry-record).
     pub const TX_UNIT: Bytes = Bytes::new(128);
-    /// Unit of `queue_units` (schemes.md §1.5).
+    /// Unit of `queue_units` (docs/algorithms/hpcc.md#telemetry-record).
     pub const QUEUE_UNIT: Bytes = Bytes::new(80);
     /// Unit of `queue_units` where they are time, in ticks. Ours: 16 bits hold 262 us of ns, and 262 ms of us.
     pub const SOJOURN_UNIT: u32 = 4;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// schemes.md §1.8: B 2, TS 0x123456, tx 7812, qLen 2500.
+    /// docs/algorithms/hpcc.md#telemetry-record: B 2, TS 0x123456, tx 7812, qLen 2500.
     #[test]
     fn golden_word_of_the_paper_layout() {
         let record = IntRecord {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(plain, record);
     }
 
-    /// schemes.md §1.8 and §17.3: HPCC's released code packs the same hop another way, from the low
+    /// docs/algorithms/hpcc.md#telemetry-record: HPCC's released code packs the same hop another way, from the low
     /// end: rate 3, time 24, bytes 20, qlen 17. Ours is the papers' 4/24/20/16.
     #[test]
     fn trap_3_layout_is_the_papers_not_the_released_codes() {

@@ -2,7 +2,7 @@ use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
-/// What a packet is.
+/// The kinds of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Payload of a message.
@@ -68,7 +68,7 @@ impl Flags {
     /// A packet of a short message that goes before long ones, here and in switches that have a class for it.
     pub const EXPRESS: Flags = Flags(0x80);
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub const fn has(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
@@ -115,7 +115,7 @@ impl<'a> WeirView<'a> {
     fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
     }
-    /// What the packet is.
+    /// Returns what the packet is.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -131,7 +131,7 @@ impl<'a> WeirView<'a> {
     pub fn subflow(&self) -> u8 {
         self.header[2] & 0xf
     }
-    /// What its telemetry records are made of.
+    /// Returns what its telemetry records are made of.
     pub fn format(&self) -> RecordFormat {
         RecordFormat::from_bits(self.header[3])
     }
@@ -143,7 +143,7 @@ impl<'a> WeirView<'a> {
     pub fn int_hops(&self) -> u8 {
         self.header[6] >> 4
     }
-    /// XOR of switch ids on the way.
+    /// XOR of the switch ids on the path.
     pub fn path_id(&self) -> u16 {
         self.half(6) & 0xfff
     }
@@ -163,7 +163,7 @@ impl<'a> WeirView<'a> {
     pub fn grant(&self) -> u32 {
         self.word(20)
     }
-    /// What follows the header and is not virtual: telemetry records, then payload.
+    /// Returns what follows the header and is not virtual: telemetry records, then payload.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -172,7 +172,7 @@ impl<'a> WeirView<'a> {
 /// A Weir header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeirRepr {
-    /// What the packet is.
+    /// The kind of packet.
     pub kind: Kind,
     /// Flags.
     pub flags: Flags,
@@ -180,13 +180,13 @@ pub struct WeirRepr {
     pub tokens: u8,
     /// Index within a multipath connection, 4 bits.
     pub subflow: u8,
-    /// What its telemetry records are made of.
+    /// The content of its telemetry records.
     pub format: RecordFormat,
     /// Flows at the receiver.
     pub concurrency: u16,
     /// Telemetry records behind the header, at most 8.
     pub int_hops: u8,
-    /// XOR of switch ids on the way, 12 bits.
+    /// XOR of the switch ids on the path, 12 bits.
     pub path_id: u16,
     /// Message id.
     pub message: u32,

@@ -1,4 +1,4 @@
-//! DASR: who is counted, how fast, and the three states (Dart §III, schemes.md §4).
+//! DASR: who is counted, how fast, and the three states (Dart §III, docs/algorithms/dart.md#dasr).
 
 use crate::ways::scheme;
 use std::net::Ipv4Addr;
@@ -160,7 +160,7 @@ fn a_queue_at_the_receiver_is_drained_on_request() {
 }
 
 /// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
-/// arrival, exactly at half the line.
+/// arrival, exactly at half the line rate.
 #[test]
 fn one_round_trip_to_the_fair_share() {
     let mut net = Net::star(3, &scheme("dasr", &[]));
@@ -204,8 +204,8 @@ fn the_smaller_of_share_and_dcqcn_holds() {
     }
 }
 
-/// It is the receiver's line that is shared, whatever its senders' is: n goes by the concurrency field, the share by the
-/// grant field.
+/// It is the receiver's line that is shared, whatever its senders' is: n goes by the concurrency field, the share by
+/// the grant field.
 #[test]
 fn the_share_is_of_the_receivers_line() {
     for (rate, shares) in
@@ -259,8 +259,8 @@ fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> 
     take(host, now).unwrap().weir.concurrency
 }
 
-/// schemes.md §4.2: a list is of its own tenant's senders and counts for them alone; who really sends counts for all.
-/// Here a tenant is a /24.
+/// docs/algorithms/dart.md#tenants: a list is of its own tenant's senders and counts for them alone; who really sends
+/// counts for all. Here a tenant is a /24.
 #[test]
 fn a_list_is_private_to_its_tenant() {
     let at = |tenant, host| Ipv4Addr::new(10, 0, tenant, host);

@@ -1,4 +1,4 @@
-//! HPCC and FNCC against the worked numbers and the traps of schemes.md, through the public trait.
+//! HPCC and FNCC against the worked numbers of docs/algorithms/hpcc.md and fncc.md, through the public trait.
 
 use crate::ways::scheme;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use weir_testkit::net::{BASE_RTT, RATE};
 use weir_testkit::probe::{Probe, hop, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// T of §1.8 and of HPCC's 320-host topology.
+/// T of docs/algorithms/hpcc.md#worked-numbers and of HPCC's 320-host topology.
 const T: Time = Time::from_ns(12_240);
 
 fn gbps(rate: u64) -> Bandwidth {
     Bandwidth::from_gbps(rate)
 }
 
-/// The parameters of §1.8: the authors' RAI of 50 Mbit/s and minimum of 1 Gbit/s.
+/// The parameters of docs/algorithms/hpcc.md#worked-numbers: the authors' RAI of 50 Mbit/s and minimum of 1 Gbit/s.
 fn golden(max_stage: &str, min_rate: &str) -> Arc<dyn SchemeConfig> {
     scheme("hpcc", &[("w_ai", "50Mbps"), ("min_rate", min_rate), ("max_stage", max_stage)])
 }
@@ -27,7 +27,7 @@ fn rate_and_window(decision: Decision) -> (u64, u64) {
     (decision.rate.as_bps(), decision.window.get())
 }
 
-/// §1.8 row 1: u 1.326797386, U 1.026699133.
+/// docs/algorithms/hpcc.md#worked-numbers, row 1: u 1.326797386, U 1.026699133.
 #[test]
 fn golden_row_1_a_full_link_with_a_queue() {
     let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
@@ -45,7 +45,7 @@ fn the_smaller_queue_counts() {
     assert_eq!(rate_and_window(decision), (92_579_541_483, 141_646));
 }
 
-/// §1.8 row 2: u 0.5, U 0.959150327.
+/// docs/algorithms/hpcc.md#worked-numbers, row 2: u 0.5, U 0.959150327.
 #[test]
 fn golden_row_2_a_half_used_link() {
     let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
@@ -54,8 +54,8 @@ fn golden_row_2_a_half_used_link() {
     assert_eq!(rate_and_window(decision), (99_095_996_593, 151_616));
 }
 
-/// §1.8 row 3: U and u 0.5, maxStage 5, from Rc 10 Gbit/s. A minimum rate of 10 Gbit/s and a great
-/// queue bring Rc there exactly, an ACK of one whole T brings U to 0.5.
+/// docs/algorithms/hpcc.md#worked-numbers, row 3: U and u 0.5, maxStage 5, from Rc 10 Gbit/s. A minimum rate of 10
+/// Gbit/s and a great queue bring Rc there exactly, an ACK of one whole T brings U to 0.5.
 #[test]
 fn golden_row_3_additive_increase_for_five_stages() {
     let mut probe = Probe::new(&*golden("5", "10Gbps"), &params(gbps(100), T));
@@ -79,7 +79,7 @@ fn golden_row_3_additive_increase_for_five_stages() {
     assert_eq!(next().rate.as_bps(), 10_250_000_000 * 95 / 50 + 100_000_000);
 }
 
-/// §1.8 row 4: u and U 2.960784314.
+/// docs/algorithms/hpcc.md#worked-numbers, row 4: u and U 2.960784314.
 #[test]
 fn golden_row_4_a_whole_round_trip_of_congestion() {
     let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
@@ -88,7 +88,8 @@ fn golden_row_4_a_whole_round_trip_of_congestion() {
     assert_eq!(rate_and_window(decision), (32_136_092_715, 49_168));
 }
 
-/// §1.8 row 5: u and U 2.0 over 2 T, which count as one; Rc 50 Gbit/s, here that of the NIC.
+/// docs/algorithms/hpcc.md#worked-numbers, row 5: u and U 2.0 over 2 T, which count as one; Rc 50 Gbit/s, here that of
+/// the NIC.
 #[test]
 fn golden_row_5_tau_is_clamped_to_t() {
     let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(50), T));
@@ -104,7 +105,8 @@ fn congested(probe: &mut Probe, first: Hop) -> Decision {
     probe.commit(&[Hop { at: 1_000, ..first }, last(1_000, 12_500)])
 }
 
-/// §3.3: 100 Gbit/s, T 12 us, N 4, beta 0.9 -> 33,750 B, directly (variant b).
+/// docs/algorithms/fncc.md#last-hop-congestion-speedup: 100 Gbit/s, T 12 us, N 4, beta 0.9 -> 33,750 B, directly
+/// (`lhcs: direct`).
 #[test]
 fn golden_lhcs_sets_the_window_to_the_fair_share() {
     let fncc = scheme("fncc", &[]);
@@ -148,8 +150,8 @@ fn without_lhcs_fncc_is_hpcc() {
     assert_eq!(run("fncc", &[], worse), run("hpcc", &[], worse));
 }
 
-/// While ACKs come back another way than DATA goes, their records are of other ports: LHCS is suspended, each such ACK is
-/// counted, and a change of either path restarts the measurement.
+/// While ACKs return on another path than that of DATA, their records are of other ports: LHCS is suspended, each such ACK
+/// is counted, and a change of either path restarts the measurement.
 #[test]
 fn without_a_common_path_there_is_no_lhcs() {
     let params = params(gbps(100), Time::from_us(12));
@@ -187,7 +189,7 @@ fn lhcs_needs_a_queue() {
     assert_eq!(queued.rate, Bandwidth::from_mbps(900));
 }
 
-/// N is at least 1 and the window at most W_init, at least the minimum rate's (ambiguity 5).
+/// N is at least 1 and the window at most W_init, at least the minimum rate's (docs/algorithms/fncc.md#open-points, 5).
 #[test]
 fn lhcs_survives_any_n() {
     let params = params(gbps(100), Time::from_us(12));
@@ -203,7 +205,8 @@ fn lhcs_survives_any_n() {
     assert_eq!(rate_and_window(decision), (100_000_000_000, 150_000));
 }
 
-/// §17.1: maxStage is the simulator's 0 unless asked for; then every update divides, also upwards.
+/// docs/algorithms/hpcc.md#maxstage: maxStage is the simulator's 0 unless asked for; then every update divides, also
+/// upwards.
 #[test]
 fn trap_1_max_stage_is_zero_by_default() {
     let up = |max_stage: &str| {
@@ -220,7 +223,7 @@ fn trap_1_max_stage_is_zero_by_default() {
     assert_eq!(high, low + Bandwidth::from_mbps(50));
 }
 
-/// §17.2: the first ACK only records.
+/// docs/algorithms/hpcc.md#first-ack: the first ACK only records.
 #[test]
 fn trap_2_the_first_ack_only_records() {
     for name in ["hpcc", "fncc"] {
@@ -231,8 +234,8 @@ fn trap_2_the_first_ack_only_records() {
     }
 }
 
-/// §17.4: the last hop of the data path is the same hop whichever packet gathered the records. On
-/// the wire the newest record is first: of DATA that is the last hop, of an ACK the first.
+/// docs/algorithms/fncc.md#open-points, 1: the last hop of the data path is the same hop whichever packet gathered the
+/// records. On the wire the newest record is first: of DATA that is the last hop, of an ACK the first.
 #[test]
 fn trap_4_hops_are_in_data_path_order() {
     let code = |gbps| RateCode::from_bandwidth(Bandwidth::from_gbps(gbps)).unwrap();
@@ -275,8 +278,8 @@ fn trap_4_lhcs_looks_at_the_receivers_switch() {
     assert!(window(false) > share * 5);
 }
 
-/// §17.6: the minimum rate is the simulator's 100 Mbit/s of 100 Gbit/s, and so a thousandth of a
-/// slow NIC too.
+/// docs/algorithms/hpcc.md#least-rate: the minimum rate is the simulator's 100 Mbit/s of 100 Gbit/s, and so a
+/// thousandth of a slow NIC too.
 #[test]
 fn trap_6_the_minimum_rate_follows_the_nic() {
     for (nic, t, tick, least) in [
@@ -315,7 +318,7 @@ fn average_over_says_how_fast_u_follows() {
     assert_eq!(scheme("hpcc++", &[]).get("max_stage").as_deref(), Some("paper"));
 }
 
-/// §1.4: a better rate by multi_rate's smallest hop; with one hop it is the single-rate law.
+/// docs/algorithms/hpcc.md#multiple-rates: the smallest hop's window holds; with one hop it is the single-rate law.
 #[test]
 fn multi_rate_takes_the_smallest_hop() {
     let params = params(gbps(100), T);
@@ -349,7 +352,8 @@ fn without_fast_react_only_commits_count() {
     assert_ne!(slow, start);
 }
 
-/// W_AI in its three forms (§1.3): 50 Mbit/s * T = 76.5 B; (1 - eta) * 153,000 B / 100 = 76.5 B.
+/// W_AI in its three forms (docs/algorithms/hpcc.md#additive-increase): 50 Mbit/s * T = 76.5 B; (1 - eta) * 153,000 B /
+/// 100 = 76.5 B.
 #[test]
 fn w_ai_as_size_rate_or_headroom() {
     let run = |w_ai: &str| {

@@ -1,4 +1,4 @@
-//! DCQCN, TIMELY and DCTCP against the worked numbers of schemes.md, through the public trait.
+//! DCQCN, TIMELY and DCTCP against the worked numbers of docs/algorithms/, through the public trait.
 
 use crate::ways::scheme;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ fn ack(probe: &mut Probe, marked: bool) -> Decision {
     probe.ack(&[])
 }
 
-/// §5.1: first CNP at 40 Gbit/s: R_C 20, R_T 40; recovery 30, 35, 37.5, 38.75, 39.375. The fifth step is
-/// additive, but the target is at line rate.
+/// docs/algorithms/dcqcn.md#worked-numbers-of-the-paper: first CNP at 40 Gbit/s: R_C 20, R_T 40; recovery 30, 35, 37.5,
+/// 38.75, 39.375. The fifth step is additive, but the target is at line rate.
 #[test]
 fn dcqcn_recovers_from_a_first_cnp() {
     let mut probe = probe(&scheme("dcqcn", &[]), gbps(40));
@@ -49,7 +49,8 @@ fn dcqcn_recovers_from_a_first_cnp() {
     }
 }
 
-/// §5.1: alpha 1 -> .99609375 -> .9922027588 -> .9883269668 per 55 us without a CNP, seen by the next cut.
+/// docs/algorithms/dcqcn.md#worked-numbers-of-the-paper: alpha 1 -> .99609375 -> .9922027588 -> .9883269668 per 55 us
+/// without a CNP, seen by the next cut.
 #[test]
 fn dcqcn_alpha_decays() {
     for (periods, alpha) in [(0, 1.0), (1, 0.996_093_75), (2, 0.992_202_758_8), (3, 0.988_326_966_8)] {
@@ -63,7 +64,7 @@ fn dcqcn_alpha_decays() {
     }
 }
 
-/// §5.1 and DCQCN Alg. 1 line by line after a cut from 20 to 10 Gbit/s: a CNP takes R_T down to R_C; five
+/// DCQCN Algorithm 1 line by line after a cut from 20 to 10 Gbit/s: a CNP takes R_T down to R_C; five
 /// fast steps less one, additive by timer alone, hyper once the byte counter has also passed F.
 #[test]
 fn dcqcn_stages() {
@@ -98,7 +99,7 @@ fn dcqcn_stages() {
     assert_rate(ack(&mut probe, false), current * 0.75);
 }
 
-/// §5.1 NP: at once, then at most one in 50 us while marked packets arrive; per flow; none without marks.
+/// DCQCN section 3.2: at once, then at most one in 50 us while marked packets arrive; per flow; none without marks.
 #[test]
 fn dcqcn_receiver_sends_cnps() {
     let mut host = host(&scheme("dcqcn", &[]), |_| {});
@@ -150,8 +151,9 @@ fn cnps_of_others_are_refused() {
     assert_eq!(host.flow(flow).unwrap().rate, weir_testkit::net::RATE * 3 / 4);
 }
 
-/// §5.2: the first mark only starts timers; the cut comes with the decrease timer, at alpha 1; a second
-/// cut in a row leaves R_T; then F = 1: one fast step, one additive, then hyper ones, 300 us apart.
+/// docs/algorithms/dcqcn.md#variant-simulator: the first mark only starts timers; the cut comes with the decrease
+/// timer, at alpha 1; a second cut in a row leaves R_T; then F = 1: one fast step, one additive, then hyper ones, 300
+/// us apart.
 #[test]
 fn dcqcn_simulator_variant() {
     let dcqcn = scheme("dcqcn", &[("variant", "simulator"), ("g", "0")]);
@@ -183,7 +185,8 @@ fn dcqcn_simulator_variant() {
     assert_eq!(next(&mut probe), (additive + 90.845e9) / 2.0);
 }
 
-/// §5.2: alpha moves by g towards 1 while marks come and towards 0 while not, each microsecond.
+/// docs/algorithms/dcqcn.md#variant-simulator: alpha moves by g towards 1 while marks come and towards 0 while not,
+/// each microsecond.
 #[test]
 fn dcqcn_simulator_alpha() {
     let mut probe = probe(&scheme("dcqcn", &[("variant", "simulator")]), gbps(100));
@@ -194,7 +197,7 @@ fn dcqcn_simulator_alpha() {
     assert_rate(cut, 100e9 * (1.0 - 0.996_093_75f64.powi(3) / 2.0));
 }
 
-/// §5: which marks a variant asks for, by the paper's 40 Gbit/s and HPCC's 25 Gbit/s.
+/// docs/algorithms/dcqcn.md: which marks a variant asks for, by the paper's 40 Gbit/s and HPCC's 25 Gbit/s.
 #[test]
 fn marking_follows_the_variant_and_the_parameter() {
     let marking = |name: &str, parameters: &[(&str, &str)]| {
@@ -213,8 +216,8 @@ fn marking_follows_the_variant_and_the_parameter() {
     }
 }
 
-/// §6 vector: a .875, minRTT 20 us, R 10 Gbit/s after an RTT of 100 us: 40 us gives 10.010, then 60 us a
-/// gradient of .546875 and 5.630625, then 120 us a gradient of 2.6934 and the floor.
+/// docs/algorithms/timely.md#worked-numbers: a .875, minRTT 20 us, R 10 Gbit/s after an RTT of 100 us: 40 us gives
+/// 10.010, then 60 us a gradient of .546875 and 5.630625, then 120 us a gradient of 2.6934 and the floor.
 #[test]
 fn timely_vector() {
     let parameters =
@@ -233,7 +236,8 @@ fn timely_vector() {
     assert_eq!(next(40).rate, Bandwidth::from_mbps(1_010));
 }
 
-/// §6.1: the thresholds, and hyperactive increase after five completions with a falling RTT.
+/// docs/algorithms/timely.md#variant-paper: the thresholds, and hyperactive increase after five completions with a
+/// falling RTT.
 #[test]
 fn timely_thresholds_and_hai() {
     let parameters =
@@ -271,7 +275,7 @@ fn timely_samples_segments() {
     }
 }
 
-/// §6.3: between the thresholds w = 2g + 1/2, error = (rtt - T_low)/T_low.
+/// docs/algorithms/timely.md#variant-patched: between the thresholds w = 2g + 1/2, error = (rtt - T_low)/T_low.
 #[test]
 fn timely_patched_law() {
     let parameters =
@@ -299,8 +303,8 @@ fn timely_patched_law() {
     assert_eq!(run(&[490, 499]), 5e9);
 }
 
-/// §7 vector: alpha 1, F = 0, 0, 0, 1 -> .9375, .87890625, .823974609, .834976196, seen by the cut that a
-/// mark makes.
+/// docs/algorithms/dctcp.md#worked-numbers: alpha 1, F = 0, 0, 0, 1 -> .9375, .87890625, .823974609, .834976196, seen
+/// by the cut that a mark makes.
 #[test]
 fn dctcp_vector() {
     let run = |unmarked: usize, all: bool| {
@@ -325,8 +329,8 @@ fn dctcp_vector() {
     assert!((ours - 0.834_976_196).abs() < 1e-9, "{ours}");
 }
 
-/// §7: once per round trip down, once per round trip up by a packet over T: 1,000 B in 13 us are the simulator's
-/// 615 Mbit/s.
+/// docs/algorithms/dctcp.md#algorithm: once per round trip down, once per round trip up by a packet over T: 1,000 B in
+/// 13 us are the simulator's 615 Mbit/s.
 #[test]
 fn dctcp_cuts_and_grows_once_per_round_trip() {
     let params = FlowParams { payload: Bytes::new(1000), ..params(gbps(100), us(13)) };

@@ -1,5 +1,5 @@
-//! AMP, XMP, DCM and DCTCP's window against the worked numbers of schemes.md §7 and §10 to §12, through the
-//! public trait: one sender half for all subflows.
+//! AMP, XMP, DCM and DCTCP's window against the worked numbers of docs/algorithms/dctcp.md, amp.md and multipath.md,
+//! through the public trait: one sender half for all subflows.
 
 use crate::ways::scheme;
 use weir_host::scheme::{AckEvent, Coupled, LossEvent, LossKind, Repair};
@@ -35,7 +35,7 @@ impl Windows {
         (0..4).filter(|&subflow| self.control.is_active(subflow)).collect()
     }
 
-    /// The ACK of the next packet, with so many behind it in flight.
+    /// The ACK of the next packet, with this many behind it in flight.
     fn ack(&mut self, subflow: usize, marked: bool, repair: Repair) {
         let inflight = self.window(subflow);
         self.acked[subflow] += 1;
@@ -56,7 +56,7 @@ impl Windows {
         self.control.on_ack(subflow, repair, &ack, &mut TelemetryChecks::default());
     }
 
-    /// So many ACKs on a subflow.
+    /// Gives this number of ACKs on a subflow.
     fn acks(&mut self, subflow: usize, count: u64, marked: bool) {
         (0..count).for_each(|_| self.ack(subflow, marked, Repair::None));
     }
@@ -80,7 +80,7 @@ impl Windows {
     }
 }
 
-/// §10: slow start adds a packet per ACK, whatever the scheme.
+/// docs/algorithms/amp.md: slow start adds a packet per ACK, whatever the scheme.
 #[test]
 fn slow_start_adds_a_packet_per_ack() {
     for name in ["uncoupled", "amp", "xmp", "dcm", "mptcp"] {
@@ -91,7 +91,8 @@ fn slow_start_adds_a_packet_per_ack() {
     }
 }
 
-/// §10: the first mark of a window takes a quarter, the next none until the ACK passes what was sent then.
+/// docs/algorithms/amp.md: the first mark of a window takes a quarter, the next none until the ACK passes what was sent
+/// then.
 #[test]
 fn amp_cuts_by_a_constant_once_per_window() {
     let mut it = Windows::new("amp", &[("initial_window", "20"), ("subflows", "1")]);
@@ -107,7 +108,7 @@ fn amp_cuts_by_a_constant_once_per_window() {
     assert!((3..=4).contains(&it.window(0)), "{}", it.window(0));
 }
 
-/// §10: `1/w_total` per ACK: of four subflows with 10 packets each, one grows by one in 40 ACKs.
+/// docs/algorithms/amp.md: `1/w_total` per ACK: of four subflows with 10 packets each, one grows by one in 40 ACKs.
 #[test]
 fn amp_adds_one_packet_over_all_subflows() {
     let mut it = Windows::new("amp", &[]);
@@ -121,8 +122,8 @@ fn amp_adds_one_packet_over_all_subflows() {
     assert!((1.5 * 42.0..1.5 * 42.0 + 3.0).contains(&(acks as f64)), "{acks} ACKs for 1.5 packets");
 }
 
-/// §10: S windows of data with all windows at two: only the first subflow goes on; E without a mark and above two:
-/// all come back.
+/// docs/algorithms/amp.md: S windows of data with all windows at two: only the first subflow goes on; E without a mark
+/// and above two: all come back.
 #[test]
 fn amp_suppresses_and_releases() {
     let mut it = Windows::new("amp", &[("suppress_after", "3"), ("release_after", "4")]);
@@ -147,7 +148,8 @@ fn amp_suppresses_and_releases() {
     assert_eq!(it.active(), [0, 1, 2, 3]);
 }
 
-/// §10: a subflow that has not answered, or that repairs a loss, keeps the count at zero; `ssr: off` never suppresses.
+/// docs/algorithms/amp.md: a subflow that has not answered, or that repairs a loss, keeps the count at zero; `ssr: off`
+/// never suppresses.
 #[test]
 fn amp_waits_for_all_subflows_and_for_repairs() {
     for (parameters, repair) in [(&[][..], Repair::Timeout), (&[("ssr", "off")][..], Repair::None)] {
@@ -165,7 +167,7 @@ fn amp_waits_for_all_subflows_and_for_repairs() {
     assert_eq!(it.active(), [0, 1, 2, 3], "the fourth has not answered");
 }
 
-/// §10: a loss leaves half of what was in flight, at least two packets; a timeout one.
+/// docs/algorithms/amp.md: a loss leaves half of what was in flight, at least two packets; a timeout one.
 #[test]
 fn losses_halve_and_timeouts_start_over() {
     for name in ["uncoupled", "amp", "xmp", "dcm", "mptcp"] {
@@ -181,8 +183,8 @@ fn losses_halve_and_timeouts_start_over() {
     }
 }
 
-/// §11: with equal round-trip times delta is the share of the window: two subflows of 12 and 6 packets add two and one
-/// packet in three rounds.
+/// docs/algorithms/multipath.md#xmp: with equal round-trip times delta is the share of the window: two subflows of 12
+/// and 6 packets add two and one packet in three rounds.
 #[test]
 fn xmp_grows_by_its_share() {
     let mut it = Windows::new("xmp", &[("subflows", "2")]);
@@ -205,7 +207,8 @@ fn xmp_grows_by_its_share() {
     assert!((5..=7).contains(&grown[0]) && (2..=4).contains(&grown[1]), "{start:?} {grown:?}");
 }
 
-/// §11: `w -= max(1, floor(w/beta))`, only beyond slow start, and the round after it stands still.
+/// docs/algorithms/multipath.md#xmp: `w -= max(1, floor(w/beta))`, only beyond slow start, and the round after it
+/// stands still.
 #[test]
 fn xmp_cuts_whole_packets() {
     let mut it = Windows::new("xmp", &[("subflows", "1"), ("initial_window", "11")]);
@@ -219,8 +222,8 @@ fn xmp_cuts_whole_packets() {
     assert_eq!(it.window(0), before - before / 4);
 }
 
-/// §12 and the comparison of §10: with equal round-trip times DCM adds `w_max/w_total^2` per ACK, less than AMP's
-/// `1/w_total`, and as much where one subflow has all.
+/// docs/algorithms/multipath.md#dcm and docs/algorithms/amp.md#worked-numbers-of-amp: with equal round-trip times DCM
+/// adds `w_max/w_total^2` per ACK, less than AMP's `1/w_total`, and as much where one subflow has all.
 #[test]
 fn dcm_links_the_increase() {
     let mut it = Windows::new("dcm", &[("subflows", "2"), ("initial_window", "19")]);
@@ -233,7 +236,8 @@ fn dcm_links_the_increase() {
     assert!((40..=42).contains(&acks), "{acks}");
 }
 
-/// §7: alpha 1, shares 0, 0, 0, 1: .9375, .87890625, .823974609, .834976196, seen by the cuts.
+/// docs/algorithms/dctcp.md#worked-numbers: alpha 1, shares 0, 0, 0, 1: .9375, .87890625, .823974609, .834976196, seen
+/// by the cuts.
 #[test]
 fn dctcp_alpha_decays() {
     for (clean, alpha) in [(1, 0.9375), (2, 0.878_906_25), (3, 0.823_974_609)] {

@@ -1,4 +1,4 @@
-//! HPCC++: where telemetry comes from, how often, and who computes (schemes.md §2).
+//! HPCC++: where telemetry comes from, how often, and who computes (docs/algorithms/hpcc-plus-plus.md).
 
 use crate::ways::scheme;
 use weir_host::telemetry::{Hop, Telemetry};

@@ -1,4 +1,5 @@
-//! Schemes that follow rates of switches: the host's half, and the laws' worked numbers (schemes.md §8, §9).
+//! Schemes that follow rates of switches: the host's half, and the laws' worked numbers
+//! (docs/algorithms/rocc.md#worked-numbers, docs/algorithms/rcp.md#worked-number-of-rcp).
 
 use crate::ways::scheme;
 use weir_host::law::{NO_LIMIT, PortLaw};
@@ -54,7 +55,7 @@ fn rcps_worked_number() {
     assert_eq!((law.period, law.rtt), (us(10), us(10)), "the fabric's base round-trip time");
 }
 
-/// schemes.md §8, host: a lower rate, or one of the same port; the timer doubles it until the limiter is gone.
+/// docs/algorithms/rocc.md#host: a lower rate, or one of the same port; the timer doubles it until the limiter is gone.
 #[test]
 fn rocc_follows_the_port_that_limits_it() {
     let mut host = host(&scheme("rocc", &[]), |_| {});

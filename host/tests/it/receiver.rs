@@ -140,7 +140,7 @@ fn nacks_are_limited_per_gap() {
     assert_eq!(stats.payload_received, 2500);
 }
 
-/// N counts flows heard of within the window, not connections: schemes.md §3.2.
+/// N counts flows heard of within the window, not connections: docs/algorithms/README.md#active-flows.
 #[test]
 fn n_counts_active_flows() {
     let window = Time::from_us(100);

@@ -19,7 +19,7 @@ use crate::p4::config::v1::P4Info;
 use crate::text::{self, TextError};
 use thiserror::Error;
 
-/// Why a P4Info cannot be used.
+/// A reason why a P4Info cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum P4InfoError {
     /// The text is not a P4Info.
@@ -28,7 +28,7 @@ pub enum P4InfoError {
     /// An object says nothing of itself.
     #[error("{kind} number {position} has no preamble with an id")]
     NoPreamble {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
         /// Its position in the list, from 1.
         position: usize,
@@ -36,7 +36,7 @@ pub enum P4InfoError {
     /// Two objects share an id.
     #[error("{kind} \"{name}\": id {id:#010x} is taken already")]
     DuplicateId {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
         /// The second one's name.
         name: String,
@@ -46,17 +46,17 @@ pub enum P4InfoError {
     /// A name that nothing has.
     #[error("the program has no {kind} \"{name}\"")]
     Unknown {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
-        /// What was looked for.
+        /// Name that was looked for.
         name: String,
     },
     /// A suffix that several objects have.
     #[error("\"{name}\" names several {kind}s of the program, write the full name")]
     Ambiguous {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
-        /// What was looked for.
+        /// Name that was looked for.
         name: String,
     },
 }

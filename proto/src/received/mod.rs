@@ -1,4 +1,4 @@
-//! Requests as a server receives them: bytes, of which it decodes no more than it has memory for.
+//! Requests as a server receives them: bytes. It decodes no more of them than it has memory for.
 //!
 //! ```
 //! use prost::Message;
@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use thiserror::Error;
 use wire::{Malformed, Value, next_field};
 
-/// Why a request is not decoded.
+/// A reason why a request is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// It is not an encoded message.
@@ -33,7 +33,7 @@ pub enum Refused {
     Malformed {
         /// The message's name.
         message: &'static str,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// Its decoded form would take too much memory.
@@ -138,7 +138,7 @@ impl<M: Message + Name + Default> Received<M> {
     }
 }
 
-/// The elements of a repeated field, each of which is decoded when its turn comes.
+/// The elements of a repeated field; each is decoded when its turn comes.
 #[derive(Clone, Debug)]
 pub struct Parts<P> {
     /// The rest of the message; fields of other numbers are skipped.

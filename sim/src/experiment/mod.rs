@@ -45,10 +45,10 @@ use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The fairness window if none is given: so many tenths of the run, at its end.
+/// The default fairness window: this many tenths of the run, at its end.
 const FAIRNESS_TENTHS: u64 = 3;
 
-/// What is wrong with an experiment: file, place in it, problem and remedy.
+/// A problem of an experiment: file, place in it, problem and remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExperimentError {
     /// {file}: cannot be read: {why}
@@ -122,15 +122,15 @@ pub struct Flow {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When it opens.
+    /// Time at which it opens.
     pub start: Time,
-    /// When it stops sending new data, if before its end.
+    /// Time at which it stops sending new data, if before its end.
     pub stop: Option<Time>,
     /// Payload; `None` sends until it is stopped.
     pub size: Option<Bytes>,
     /// The UDP port that is the flow's entropy.
     pub entropy_port: u16,
-    /// Whom its first packet announces.
+    /// Hosts that its first packet announces.
     pub announces: Vec<HostIx>,
     /// One of an incast.
     pub incast: bool,
@@ -158,7 +158,7 @@ pub struct Experiment {
     pub spec: ExperimentSpec,
     /// The fabric.
     pub topology: Topology,
-    /// What to compare, in the file's order.
+    /// The schemes to compare, in the file's order.
     pub schemes: Vec<Scheme>,
     /// Hosts whose flows have a scheme of their own.
     own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
@@ -166,7 +166,7 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
     pub happenings: Vec<Happening>,
-    /// Where the others come from, each with a few words on it.
+    /// Workloads that create flows during the run, each with a few words about it.
     workloads: Vec<(String, MakeSource)>,
     /// The program of all switches, if the file names one.
     program: Option<Program>,
@@ -174,7 +174,7 @@ pub struct Experiment {
     entries: Vec<Entries>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
-    /// How much slower it runs than it is written.
+    /// Factor by which the run is slower than the file.
     pub scale: Scale,
     /// The schemes, workloads and topologies that it can name.
     pub catalogue: Catalogue,
@@ -279,19 +279,19 @@ impl Experiment {
         Ok(Experiment { scale, written, ..model })
     }
 
-    /// What `host` sends with while `scheme` runs.
+    /// Returns what `host` sends with while `scheme` runs.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
         Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
     }
 
-    /// What a host takes part in policies with, if hosts do.
+    /// Returns what a host takes part in policies with, if hosts do.
     pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
         let policy = self.spec.policy.as_ref()?;
         let start = faults::joins(&self.spec, &self.topology.host(host).name);
         Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
-    /// What makes up for losses while `scheme` runs.
+    /// Returns what makes up for losses while `scheme` runs.
     pub fn recovery(&self, scheme: &Scheme) -> Recovery {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
     }
@@ -303,13 +303,13 @@ impl Experiment {
         if self.spec.observe.rates { self.flows.len().min(MOST) } else { 0 }
     }
 
-    /// When the window begins over which Jain's index is taken.
+    /// Returns the time at which the window begins over which Jain's index is taken.
     pub fn fairness_window_start(&self) -> Time {
         let share = Time::from_ps(self.spec.duration.as_ps() / 10) * FAIRNESS_TENTHS;
         self.spec.duration.saturating_sub(self.spec.observe.fairness_window.unwrap_or(share))
     }
 
-    /// When the first flow starts that is not among the earliest.
+    /// Returns the time at which the first flow starts that is not among the earliest.
     pub fn first_join(&self) -> Option<Time> {
         let first = self.flows.first().map(|flow| flow.start);
         self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
@@ -351,7 +351,7 @@ impl Experiment {
         Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
     }
 
-    /// When switches deflect while `scheme` runs, if they do; `tick` is of their clock.
+    /// Returns the deflection of switches while `scheme` runs, if any; `tick` is that of their clock.
     pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
         let deflection = scheme.config.needs().deflection?;
         // A lifetime is a parameter, and was scaled as one.
@@ -386,7 +386,7 @@ impl Experiment {
         serde_yaml::to_string(&self.written).expect("plain data serialises")
     }
 
-    /// Whether flows start that are not among [`flows`](Self::flows).
+    /// Returns whether flows start that are not among [`flows`](Self::flows).
     pub fn makes_flows(&self) -> bool {
         !self.workloads.is_empty()
     }
@@ -418,7 +418,7 @@ impl Experiment {
         Ok(flows)
     }
 
-    /// Lists the flows that would be made as time goes on: for whoever has to know them beforehand.
+    /// Lists the flows that would be created during the run, for callers that need them in advance.
     pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
         if self.makes_flows() {
             self.flows = self.all_flows()?;

@@ -1,4 +1,4 @@
-//! What was recorded over time for one scheme.
+//! The series recorded over time for one scheme.
 
 use crate::experiment::flow_name;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct SchemeTrace {
 pub struct PortSeries {
     /// `<switch>:<port>`.
     pub port: String,
-    /// What is at the other end, such as `s2` or `h3`.
+    /// Name of the node at the other end, such as `s2` or `h3`.
     pub towards: String,
     /// Bytes queued at the sample.
     pub queue_bytes: Vec<u64>,
@@ -49,11 +49,11 @@ pub struct RateSeries {
 /// A PFC frame.
 #[derive(Clone, Debug)]
 pub struct PauseRecord {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub time: Time,
     /// The switch that sent it.
     pub switch: String,
-    /// Out of which port.
+    /// The egress port.
     pub port: u16,
     /// Priority class.
     pub priority: u8,
@@ -76,11 +76,11 @@ pub struct FlowRecord {
     pub incast: bool,
     /// Payload to carry; `None` if it runs until the end.
     pub size: Option<Bytes>,
-    /// When it was opened.
+    /// Time at which it was opened.
     pub start: Time,
     /// From opening to the last byte acknowledged at the sender; `None` if unfinished.
     pub fct: Option<Time>,
-    /// Completion time on an idle fabric (`schemes.md` §16); `None` if it has no size.
+    /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if it has no size.
     pub ideal: Option<Time>,
     /// Payload acknowledged.
     pub acked: Bytes,

@@ -16,7 +16,7 @@ use weir_units::{Bytes, Time};
 pub const HPCC_START: Time = Time::from_secs(2);
 /// Priority group of data there.
 const DATA_GROUP: u32 = 3;
-/// Destination port of any flow, and of one of an incast (`schemes.md` §16).
+/// Destination port of any flow, and of one of an incast (docs/algorithms/methods.md#workloads).
 const PORT: u32 = 100;
 const INCAST_PORT: u32 = 200;
 

@@ -30,7 +30,7 @@ pub(super) struct JobsSpec {
     /// Payload of an answer.
     #[serde_as(as = "AsText")]
     response: Bytes,
-    /// When the first begin.
+    /// Time at which the first begin.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
@@ -109,7 +109,7 @@ struct Jobs {
     /// By number; flows of job `n` have the tags `2n` for a request and `2n + 1` for an answer.
     running: BTreeMap<u32, Job>,
     ready: VecDeque<Arrival>,
-    /// When the next may begin, one entry for each.
+    /// Times at which the next jobs may begin.
     free: VecDeque<Time>,
     begun: u32,
     times: Vec<Time>,

@@ -20,13 +20,13 @@ use weir_units::{Bytes, Time};
 
 /// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
 ///
-/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-workload.md` has a whole one.
+/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-experiment.md` has a whole one.
 pub trait Workload:
     Clone + fmt::Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
-    /// What it does, in one line.
+    /// The workload in one line.
     const ABOUT: &'static str;
 
     /// Describes one workload in a few words, for reports.
@@ -65,7 +65,7 @@ pub trait Workload:
     fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
 }
 
-/// Where the flows of a workload come from.
+/// The flows of a workload.
 pub enum Flows {
     /// They are known before the run.
     Listed(Vec<ListedFlow>),
@@ -90,11 +90,11 @@ pub struct ListedFlow {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When it starts.
+    /// Time at which it starts.
     pub start: Time,
     /// Payload; `None` sends until the end of the run.
     pub size: Option<Bytes>,
-    /// Whether it is part of an incast.
+    /// True if it is part of an incast.
     pub incast: bool,
 }
 

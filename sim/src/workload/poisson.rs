@@ -16,7 +16,8 @@ use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Ratio, Time};
 
-/// Every host sends flows to hosts drawn anew for each, as the HPCC simulator's traffic_gen.py (`schemes.md` §16).
+/// Every host sends flows to hosts drawn anew for each, as the HPCC simulator's traffic_gen.py
+/// (docs/algorithms/methods.md#workloads).
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -122,7 +123,7 @@ impl Sender {
 /// Every sender starts flows at random times, to random receivers.
 struct Poisson {
     senders: Vec<Sender>,
-    /// When each sender's next flow starts.
+    /// Time at which each sender's next flow starts.
     next: BinaryHeap<Reverse<(Time, usize)>>,
     sizes: Arc<Sizes>,
     stop: Time,

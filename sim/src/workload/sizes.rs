@@ -1,4 +1,4 @@
-//! How large flows are.
+//! Distributions of flow sizes.
 
 use crate::rng::Stream;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -283,7 +283,7 @@ mod tests {
         serde_yaml::from_str::<SizesSpec>(yaml).unwrap().resolve().unwrap()
     }
 
-    /// The means of `schemes.md` §16.
+    /// The means of docs/algorithms/methods.md#size-distributions.
     #[test]
     fn the_means_of_the_shipped_distributions() {
         for (name, mean) in [

@@ -46,7 +46,7 @@ fn a_link_that_was_down_carries_on() {
     assert_eq!((away.fct.count, away.fct.unfinished), (1, 1));
 }
 
-/// Tables empty, nothing finds its way; then the controller has filled them.
+/// Tables empty, nothing is forwarded; then the controller has filled them.
 #[test]
 fn a_switch_that_restarts_is_filled_again() {
     let (restart, _) =
@@ -58,7 +58,7 @@ fn a_switch_that_restarts_is_filled_again() {
     assert_eq!(outcome(never, "20ms").0.fct.count, 0);
 }
 
-/// With PFC on, whoever was paused when a link or a switch went away is not paused for ever.
+/// With PFC on, a node that was paused when a link or a switch disappeared is not paused forever.
 #[test]
 fn nobody_stays_paused() {
     let text = "topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}\nschemes: [timely]\nduration: 60ms\n\

@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn link_shares_are_those_of_the_hpcc_simulator() {
-        // schemes.md §13: 37,500 B at 100G and 1 us, 150,000 B at 400G; 1/8 at NIC rate, 1/2 at four times.
+        // docs/algorithms/pfc.md#thresholds: 37,500 B at 100G and 1 us, 150,000 B at 400G; 1/8 at NIC rate, 1/2 at four
+        // times.
         let nic = Bandwidth::from_gbps(100);
         let us = Time::from_us(1);
         let host = PfcPort { headroom: Bytes::new(37_500), alpha_shift: 3 };

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use weir_units::{Bandwidth, Bytes, Time};
 
-    /// The example of schemes.md §13: a ToR with 16 x 100G, 20 x 400G and 32 MiB.
+    /// The example of docs/algorithms/pfc.md#worked-numbers-of-pfc: a ToR with 16 x 100G, 20 x 400G and 32 MiB.
     fn tor() -> Pfc {
         let (host, fabric) = (Bandwidth::from_gbps(100), Bandwidth::from_gbps(400));
         let port = |number: u16, rate| PortConfig {

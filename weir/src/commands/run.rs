@@ -263,7 +263,7 @@ fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Resu
     Ok((outcome.results, Some(outcome.facts), outcome.failure))
 }
 
-/// What the report's heading says of a real fabric.
+/// Returns the facts about a real fabric for the report's heading.
 fn fabric_facts(facts: &FabricFacts) -> Vec<(String, String)> {
     let rtts = facts.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
     vec![
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!((experiment.schemes.len(), experiment.flows.len()), (3, 2));
     }
 
-    /// The text is made from the schema, and the schema from the types that read the file: here that the whole way works.
+    /// The text is made from the schema, and the schema from the types that read the file: this tests the whole chain.
     #[test]
     fn the_help_names_every_key() {
         let help = help(&reference::terminal(&Catalogue::builtin().schema()));

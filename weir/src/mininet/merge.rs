@@ -23,7 +23,7 @@ pub struct Seen<'a> {
     pub agents: &'a BTreeMap<String, AgentResults>,
     /// Every port of every switch.
     pub ports: &'a [PortSamples],
-    /// What switches counted; hosts are added here.
+    /// Counters of switches; those of hosts are added here.
     pub counts: Counts,
     /// Distance of samples.
     pub distance: Time,
@@ -82,12 +82,12 @@ impl<'a> Seen<'a> {
         self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
 
-    /// How long it was watched.
+    /// Returns how long it was watched.
     fn end(&self) -> Time {
         self.distance * self.samples() as u64
     }
 
-    /// What the sender of a flow saw of it. A host's flows stand in its results in the experiment's order.
+    /// Returns what the sender of a flow saw of it. A host's flows stand in its results in the experiment's order.
     pub fn seen(&self, flow: &Flow) -> Option<&'a FlowResult> {
         let own = self.experiment.flows.iter().filter(|other| other.from == flow.from);
         let position = own.into_iter().position(|other| std::ptr::eq(other, flow))?;
@@ -207,7 +207,7 @@ impl<'a> Seen<'a> {
             .collect()
     }
 
-    /// When the first flow gave way to one that joined later, to a sample.
+    /// Returns the time at which the first flow slowed down for one that joined later, with the resolution of samples.
     fn first_slowdown(&self) -> Option<Time> {
         let join = self.experiment.first_join()?;
         let samples: Vec<(Time, u64)> = self

@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Time};
 
 /// MTU of the tutorials' interfaces.
 const MTU: u64 = 1500;
-/// What a link is that names no bandwidth: nothing that a software switch would ever wait for.
+/// Bandwidth of a link without one: more than a software switch can use.
 const UNLIMITED: Bandwidth = Bandwidth::from_gbps(800);
 
 #[derive(Deserialize)]
@@ -79,7 +79,7 @@ impl Tutorial {
         Ok(Tutorial { bridge, has_runtime: loaded.has_runtime })
     }
 
-    /// Whether a controller is to bring entries.
+    /// Returns whether a controller is to bring entries.
     pub fn has_runtime(&self) -> bool {
         self.has_runtime
     }
@@ -176,7 +176,7 @@ struct Cable {
 }
 
 impl Cable {
-    /// What the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
+    /// Returns what the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
     fn switch_options(&self, switch: &str) -> Vec<String> {
         let ends = [(&self.a, &self.b), (&self.b, &self.a)];
         let own = ends
@@ -196,7 +196,7 @@ impl Cable {
     }
 }
 
-/// BMv2 counts packets: so many a second that full ones fill the link.
+/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link.
 fn keep_to_rates(plan: &Plan) -> Result<(), Failure> {
     const FULL_FRAME: u64 = MTU + 14;
     for switch in &plan.switches {

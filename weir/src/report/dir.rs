@@ -9,7 +9,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why there is no run directory.
+/// A reason why there is no run directory.
 #[derive(Debug, Error)]
 pub enum DirError {
     /// The directory has something in it that is not a run's, or a sweep's.
@@ -17,9 +17,9 @@ pub enum DirError {
     Foreign {
         /// As asked for.
         dir: PathBuf,
-        /// What is in it.
+        /// An entry of the directory.
         entry: String,
-        /// Whose directory it should be: `run` or `sweep`.
+        /// Kind of directory: `run` or `sweep`.
         what: &'static str,
     },
     /// Another process writes there.
@@ -27,7 +27,7 @@ pub enum DirError {
     InUse {
         /// As asked for.
         dir: PathBuf,
-        /// Which process.
+        /// The process that holds the lock.
         holder: Holder,
     },
     /// There is a file of that name.
@@ -39,17 +39,17 @@ pub enum DirError {
     /// The file system said no.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Where runs go when nothing else is said.
+/// Default directory of runs.
 pub const RUNS: &str = "runs";
 
-/// What a run came to: where it is, the other files are.
+/// Name of the summary. A directory that has it has the other files, too.
 pub const SUMMARY: &str = "summary.json";
 
 /// The files of a run; `*.svg` besides.
@@ -65,16 +65,16 @@ const OURS: [&str; 9] = [
     "pauses.csv",
 ];
 
-/// Whether a run writes files of this name.
+/// Returns whether a run writes files of this name.
 pub fn is_of_a_run(name: &str) -> bool {
     // As many as there are charts, and schemes.
     let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
     is_numbered || OURS.contains(&name)
 }
 
-/// What a directory is called in which a run is not at its end. One that stays was killed.
+/// Suffix of the directory of a run that has not ended. One that stays was killed.
 pub const PARTIAL: &str = ".partial";
-/// Where a partial directory holds what is being written.
+/// Directory of drafts in a partial directory.
 const NEXT: &str = ".next";
 
 /// A place for the results of a run, named before it.
@@ -158,7 +158,7 @@ pub fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }
 
-/// What `dir` is called while it is not complete.
+/// Returns what `dir` is called while it is not complete.
 fn partial_of(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
     name.push(PARTIAL);

@@ -12,7 +12,7 @@ use weir_units::Time;
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// What to know to read the charts.
+    /// Note on how to read the charts.
     pub note: Option<String>,
     /// The charts.
     pub figures: Vec<Figure>,
@@ -24,13 +24,13 @@ pub struct Figure {
     pub file: String,
     /// Heading; empty if the section's is enough.
     pub title: String,
-    /// How much room it takes.
+    /// Width on the page.
     pub layout: Layout,
-    /// What it shows.
+    /// Content.
     pub picture: Picture,
 }
 
-/// How much of the page's width a figure takes.
+/// Part of the page's width that a figure takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// All of it.
@@ -41,14 +41,14 @@ pub enum Layout {
 
 /// More ports than this are in `queues.csv`, not in the page.
 const MOST_PORTS: usize = 8;
-/// Up to so many lines have their names beside them.
+/// The most lines that have their names beside them.
 const MOST_DIRECT_NAMES: usize = 6;
-/// From so many finished flows on they are a workload.
+/// Number of finished flows from which they count as a workload.
 const MANY_FLOWS: usize = 50;
-/// Up to so many moments are marked.
+/// The most times that are marked.
 const MOST_MARKS: usize = 5;
 
-/// How a scheme is drawn, in every chart.
+/// Appearance of a scheme in every chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Index of its colour.
@@ -111,7 +111,7 @@ impl TimeAxis {
     }
 }
 
-/// What happened meanwhile: flows that joined, policies that were set.
+/// Returns what happened meanwhile: flows that joined, policies that were set.
 fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let mut moments = later_starts(schemes);
     let policy = schemes.first().and_then(|first| results.summary.schemes.get(first.label)?.policy.as_ref());
@@ -122,7 +122,7 @@ fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     moments
 }
 
-/// When flows join after the beginning: one mark a moment, none at all if there are many.
+/// Returns the times at which flows join after the beginning: one mark per time, none at all if there are many.
 fn later_starts(schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let Some(first) = schemes.first() else { return Vec::new() };
     let mut starts: Vec<(Time, Vec<String>)> = Vec::new();
@@ -262,7 +262,7 @@ fn quantiles<T: Copy>(values: &[T]) -> impl Iterator<Item = (T, f64)> {
     })
 }
 
-/// How much every port carried: a map for each scheme.
+/// Returns the section on the load of every port: a map for each scheme.
 fn load(results: &Results) -> Option<Section> {
     /// Fewer are read off the table of ports.
     const FEWEST: usize = 8;
@@ -326,7 +326,7 @@ fn load(results: &Results) -> Option<Section> {
 
 /// The chart again for the short while in which most of it happens, if there is one.
 fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
-    /// What is less than this share of the peak is rest.
+    /// Share of the peak below which a value counts as rest.
     const REST: f64 = 0.05;
     /// To be worth a second chart the unrest must be at most this share of the run...
     const SHORT: f64 = 0.3;
@@ -403,7 +403,7 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
 }
 
 fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    /// So many points show how a link is used; between two samples a link is either busy or not.
+    /// Number of points that show how a link is used; between two samples a link is either busy or not.
     const WINDOWS: usize = 200;
     /// Percent at the top of the chart: a full link does not touch the frame.
     const FULL: f64 = 104.0;

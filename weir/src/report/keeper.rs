@@ -12,7 +12,7 @@ use weir_sim::results::{Heading, Part, Results};
 const FIRST: Duration = Duration::from_secs(1);
 /// Not more often than this.
 const EVERY: Duration = Duration::from_secs(5);
-/// And so seldom that it costs at most one part in so many of the time.
+/// At most 1/25 of the time may be spent on it.
 const SHARE: u32 = 25;
 
 /// A run directory that is brought up to date now and then.
@@ -45,7 +45,7 @@ impl<'a> Keeper<'a> {
         self.open.partial()
     }
 
-    /// Whether it is time to look at scheme number `index` again.
+    /// Returns whether it is time to look at scheme number `index` again.
     pub fn is_due(&self, index: usize) -> bool {
         let now = Instant::now();
         now >= self.due && self.asked.get(&index).is_none_or(|asked| now >= *asked + self.pause)

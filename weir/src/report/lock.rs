@@ -13,7 +13,7 @@ use thiserror::Error;
 /// The file in a directory that its writer has locked. It says who that is.
 pub const LOCK: &str = ".lock";
 
-/// Why a directory was not locked.
+/// A reason why a directory was not locked.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process writes there.
@@ -31,7 +31,7 @@ pub struct Process {
     pub pid: u32,
     /// Its command line.
     pub command: String,
-    /// When it took the lock, in seconds since 1970-01-01 UTC.
+    /// Time at which it took the lock, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
 }
 

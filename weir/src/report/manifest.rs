@@ -17,11 +17,11 @@ pub const MANIFEST: &str = "SHA256SUMS";
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it, such as "is missing".
+    /// The problem, such as "is missing".
     pub why: String,
 }
 
-/// What a directory's manifest says.
+/// Result of comparing a directory with its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
     /// All files are as they were written.
@@ -87,7 +87,7 @@ pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
     }
 }
 
-/// Whether `dir` has a manifest with this file in it.
+/// Returns whether `dir` has a manifest with this file in it.
 pub fn lists(dir: &Path, name: &str) -> bool {
     let text = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
     text.lines().filter_map(entry).any(|(_, listed)| listed == name)

@@ -8,7 +8,7 @@ use weir_sim::results::{
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// What is told about the run of either sample.
+/// Returns what is told about the run of either sample.
 pub fn run() -> Run {
     let facts =
         [("topology", "dumbbell, 3 switches, 3 hosts, 100Gbps and 1.5us a link"), ("duration", "1 ms")];
@@ -44,7 +44,7 @@ pub fn dumbbell() -> Results {
     dumbbell_of(1000)
 }
 
-/// The same with so many samples.
+/// The same with this number of samples.
 pub fn dumbbell_of(samples: u64) -> Results {
     let schemes = [("fncc", 304.0, 120_000.0, 1.0), ("hpcc eta=0.95", 331.0, 180_000.0, 2.5)];
     results(schemes.map(|(label, slows, peak, unrest)| {

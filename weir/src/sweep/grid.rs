@@ -1,4 +1,4 @@
-//! What a sweep varies: axes, and the runs that are their cross product.
+//! The keys that a sweep varies: axes, and the runs that are their cross product.
 
 use crate::report::dir::file_name;
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use weir_units::Time;
 const TOGETHER: char = '+';
 /// The axis whose values are means over, not compared.
 pub const SEED: &str = "seed";
-/// Before the key of any other axis of which that is so: `~flows.0.start=0us,1us`.
+/// Before the key of any other such axis: `~flows.0.start=0us,1us`.
 const MEAN: char = '~';
 /// A sweep of more runs than this is a slip of the keyboard.
 const MOST_CELLS: usize = 100_000;
@@ -23,17 +23,17 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Whether its values are compared, and not means over.
+    /// Returns whether its values are compared, and not means over.
     fn is_compared(&self) -> bool {
         self.key != SEED && !self.key.starts_with(MEAN)
     }
 
-    /// Whether numbers are means over several values of it.
+    /// Returns whether numbers are means over several values of it.
     pub fn is_mean(&self) -> bool {
         !self.is_compared() && self.values.len() > 1
     }
 
-    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or so many times from one to another, `key=0us..12us/25`.
+    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or a number of times from one to another, `key=0us..12us/25`.
     pub fn parse(text: &str) -> Result<Axis, String> {
         let wrong = |why: &str| Err(format!("{text}: {why}, write it like load=0.2,0.4 or seed=1..5"));
         let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };
@@ -167,7 +167,7 @@ impl Grid {
         cell.values[place].parse().ok()
     }
 
-    /// What a cell sets, as `--set` takes it.
+    /// Returns what a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
         let set = |(place, axis): (usize, &Axis)| {
             let keys: Vec<&str> = axis.key.trim_start_matches(MEAN).split(TOGETHER).collect();
@@ -180,7 +180,7 @@ impl Grid {
 
     /// The name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
     pub fn dir_name(&self, cell: &Cell) -> String {
-        /// What file systems take, less a hash and what is made of the name.
+        /// Longest file name that file systems accept, less a hash and suffixes.
         const LONGEST: usize = 160;
         let mut pairs: Vec<String> = self.overrides(cell);
         pairs.sort();

@@ -38,7 +38,7 @@ pub struct Task {
     pub seed: Option<u64>,
     /// Only these schemes; all if empty.
     pub schemes: Vec<String>,
-    /// Where its results go.
+    /// Directory of its results.
     pub dir: PathBuf,
 }
 
@@ -78,7 +78,7 @@ impl Task {
     }
 }
 
-/// What decides a run's numbers: its whole file, the version included, but for what papers say of them.
+/// Returns what decides a run's numbers: its whole file, the version included, but for what papers say of them.
 fn decisive(file: &str) -> Option<(&str, Mapping)> {
     let (version, yaml) = file.split_once('\n')?;
     let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
@@ -86,28 +86,28 @@ fn decisive(file: &str) -> Option<(&str, Mapping)> {
     Some((version, keys))
 }
 
-/// What came of a task.
+/// Outcome of a task.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its scheme labels, in the experiment's order.
     pub order: Vec<String>,
     /// Its numbers; `None` if it was not reached or broken off.
     pub summary: Option<Summary>,
-    /// Why it failed.
+    /// The reason of a failure.
     pub failure: Option<Failure>,
-    /// Whether it had been done before.
+    /// True if it had been done before.
     pub kept: bool,
-    /// What the report says of it.
+    /// Description for the report.
     pub run: Run,
 }
 
-/// So many schemes of a run at a time keep these cores busy to the end: where the last of them would leave cores idle, as three
-/// schemes do on two, more share them from the start.
+/// Returns the number of schemes of a run that, run at a time, keep these cores busy to the end: where the last of them
+/// would leave cores idle, as three schemes do on two, more share them from the start.
 pub fn at_a_time(schemes: usize, cores: usize) -> usize {
     if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
 }
 
-/// How many cores there are to use.
+/// Returns how many cores there are to use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
@@ -230,7 +230,7 @@ struct Eye<'a> {
     keeper: Keeper<'a>,
     bar: &'a Bar,
     index: usize,
-    /// How far each scheme is: several may run at a time.
+    /// Progress of each scheme: several may run at a time.
     shares: Vec<f64>,
 }
 

@@ -59,7 +59,7 @@ fn regained(watch: &Lines, since: Instant) {
     sleep(LONG_ENOUGH);
 }
 
-/// Disturbs the control plane in every way that issues reported; nothing may be lost. `cut_off` is a switch that one
+/// Disturbs the control plane by every fault that was reported; nothing may be lost. `cut_off` is a switch that one
 /// controller does not reach. Returns the controller that watches.
 fn disturb(lab: &Lab, cut_off: &str, pings: impl FnOnce(&Lab) -> Vec<Lines>) -> Lines {
     let began = Instant::now();

@@ -132,7 +132,7 @@ impl Lab {
         self.ping_between("h1", "h2", "0.01")
     }
 
-    /// Pings `to` from `from`, once in so many seconds.
+    /// Pings `to` from `from`, once every `interval` seconds.
     pub fn ping_between(&self, from: &str, to: &str, interval: &str) -> Lines {
         let to = self.topology.hosts.iter().find(|host| host.name == to).expect("a host");
         let mut command = self.command(from, "ping");

@@ -149,7 +149,7 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
         while Instant::now() < until {
             for kind in [Kind::Nack, Kind::Cnp] {
                 let mut forged = ack(7, 50_000);
-                // A NACK for the first byte, or for one that may be under way, sends the flow back as far as it can.
+                // A NACK for the first byte, or for one that may be in flight, sends the flow back as far as it can.
                 let seq = if rng.random() { 0 } else { rng.random_range(0..4_000_000) };
                 forged.weir = WeirRepr { kind, seq, concurrency: 0, ..forged.weir };
                 sent += u64::from(out.send_to(&emit(&forged, &[]), None).is_some_and(|done| done.is_ok()));

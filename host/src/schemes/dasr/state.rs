@@ -17,12 +17,12 @@ pub(super) struct StateMachine {
     began: Time,
     bytes: u64,
     marked: bool,
-    /// Whether the last whole window was at line rate.
+    /// True if the last whole window was at line rate.
     at_line: bool,
     state: State,
 }
 
-/// How far throughput may fall below the parameter's share and still count as line rate. Ours.
+/// The part by which throughput may fall below the parameter's share and still count as line rate. Ours.
 const HYSTERESIS: f64 = 0.05;
 
 impl StateMachine {

@@ -1,8 +1,8 @@
 //! DCQCN (SIGCOMM 2015): the receiver turns marks into congestion notification packets, the sender
 //! cuts its rate for each and recovers by timer and byte counter.
 //!
-//! Two variants (schemes.md §5): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
-//! measured against: marks come back on ACKs, and three timers of their own pace sample them.
+//! Two variants (docs/algorithms/dcqcn.md): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
+//! measured against: marks come back on ACKs, and three independent timers sample them.
 
 mod config;
 mod paper;
@@ -119,7 +119,7 @@ impl NotificationPoint {
         }
     }
 
-    /// Whether this packet is answered with a CNP.
+    /// Returns whether this packet is answered with a CNP.
     pub fn notifies(&mut self, data: &DataEvent<'_>) -> bool {
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.begin(data);

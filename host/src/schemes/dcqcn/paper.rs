@@ -50,7 +50,7 @@ impl Reaction {
         }
     }
 
-    /// A running flow goes on from another law's rate, as after a notification, but without its cut.
+    /// A running flow continues from another scheme's rate, as after a notification, but without its cut.
     pub fn resume(&mut self, now: Time, from: &Pace) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
@@ -68,7 +68,7 @@ impl Reaction {
         self.pacing.decide(self.current.min(cap), self.timer())
     }
 
-    /// What is due next.
+    /// Returns the time of the next timer event.
     fn timer(&self) -> Option<Time> {
         self.limiter.map(|limiter| limiter.alpha_at.min(limiter.increase_at))
     }

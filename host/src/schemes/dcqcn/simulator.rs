@@ -30,7 +30,7 @@ struct Timers {
     decrease_at: Time,
     /// Since the first cut.
     increase_at: Option<Time>,
-    /// Whether a mark came since alpha, or the decrease, was last looked at.
+    /// True if a mark came since alpha, or the decrease, was last looked at.
     marked_for_alpha: bool,
     marked_for_decrease: bool,
 }
@@ -59,7 +59,7 @@ impl Simulator {
         }
     }
 
-    /// A running flow goes on from another law's rate, as after a cut.
+    /// A running flow continues from another scheme's rate, as after a cut.
     pub fn resume(&mut self, now: Time, from: &Pace) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;

@@ -3,7 +3,7 @@ use crate::telemetry::{Hop, TX_WRAP, TelemetryChecks};
 use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
-/// A port that seems to send this much faster than its rate cannot be (design §7). Ours: real ports
+/// A port that seems to send this much faster than its rate cannot be. Ours: real ports
 /// are off by far less, even BMv2's whose rate is set in packets.
 const OVERSPEED: f64 = 2.0;
 /// Bytes a port may seem to be ahead. Ours: two jumbo frames, one at either end of the interval,
@@ -14,21 +14,21 @@ const SLACK: f64 = 2.0 * 9_216.0;
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     hop: Hop,
-    /// When it arrived here.
+    /// Time at which it arrived here.
     seen: Time,
-    /// How long after `seen` a difference to it is not yet ambiguous.
+    /// Time after `seen` during which a difference to it is unambiguous.
     fresh_for: Time,
     /// Bytes the link carries in `T`, and 1 over it.
     bdp: f64,
     per_bdp: f64,
-    /// What it last told.
+    /// The last reading.
     last: Option<Sample>,
 }
 
 /// One hop's utilisation since the record before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// Which hop, 0 the first after the sender.
+    /// Index of the hop, 0 for the first after the sender.
     pub hop: usize,
     /// `u'`.
     pub u: f64,
@@ -40,12 +40,12 @@ pub(super) struct Sample {
     pub unit: f64,
 }
 
-/// What one ACK told.
+/// The result of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     samples: [Sample; MAX_HOPS],
     len: usize,
-    /// Whether some hop was recorded afresh.
+    /// True if some hop was recorded afresh.
     pub recorded: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Path {
     t: f64,
     t_ticks: f64,
     per_t_ticks: f64,
-    /// How often the average's time constant goes into `T`.
+    /// Number of times that the average's time constant fits into `T`.
     averages_in_t: f64,
     /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
     half_wrap: Time,
@@ -97,7 +97,7 @@ impl Path {
         }
     }
 
-    /// Whether anything was recorded.
+    /// Returns whether anything was recorded.
     pub fn is_known(&self) -> bool {
         self.len > 0
     }
@@ -140,15 +140,15 @@ impl Path {
                 continue;
             }
             if ack.now.saturating_sub(recorded.seen) > recorded.fresh_for {
-                // A counter may have wrapped meanwhile (schemes.md §1.5).
+                // A counter may have wrapped meanwhile (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
                 measured.recorded = true;
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
             if ticks == 0 {
-                // The same instant, or the same snapshot of All_INT_Table (schemes.md §3.1): nothing new is
-                // known of this hop, and what was known holds. Without it a less congested hop would
+                // The same instant, or the same snapshot of All_INT_Table (docs/algorithms/README.md#same-snapshot):
+                // nothing new is known of this hop, and what was known holds. Without it a less congested hop would
                 // pass for the worst one.
                 if let Some(last) = recorded.last {
                     measured.push(Sample { tau: 0.0, ..last });

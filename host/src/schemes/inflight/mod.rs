@@ -1,8 +1,8 @@
-//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the window law.
+//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the control law of the window.
 //!
 //! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
 //! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
-//! makes the released code's rates and the paper's windows the same law (schemes.md §1.4).
+//! makes the released code's rates and the paper's windows the same law (docs/algorithms/hpcc.md#rates-and-windows).
 
 mod config;
 mod measure;
@@ -15,13 +15,13 @@ use crate::wire::MAX_HOPS;
 use measure::{Path, Sample};
 use weir_units::{Bandwidth, Bytes};
 
-/// The constants of the law for one flow.
+/// The constants of the control law for one flow.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
-    /// What flows share as additive increase, if the receiver says how many they are.
+    /// Additive increase that all flows share, if the receiver reports their number.
     shared_headroom: Option<f64>,
     w_min: f64,
     w_init: f64,
@@ -31,7 +31,7 @@ struct Law {
     nic_rate: Bandwidth,
 }
 
-/// What moves at most once per round trip.
+/// State that changes at most once per round trip.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
     wc: f64,
@@ -73,11 +73,11 @@ impl Law {
     }
 }
 
-/// What a scheme does to the reference before the window is computed.
+/// A scheme's change of the reference before the window is computed.
 pub(super) enum Adjust {
     /// Nothing: HPCC.
     Keep,
-    /// `Wc` becomes this and the window follows by the law.
+    /// `Wc` becomes this and the window follows from the control law.
     Reference(f64),
     /// `Wc` and the window both become this.
     Window(f64),
@@ -89,7 +89,7 @@ pub(super) struct Worst {
     /// so that over a short time txRate seems up to a frame too high. The average `U` must keep that,
     /// because the next sample is too low by as much; a threshold on one sample must not.
     pub u: f64,
-    /// Whether it is the hop before the receiver.
+    /// True if it is the hop before the receiver.
     pub is_last_hop: bool,
     /// Bytes its link carries in `T`.
     pub bdp: f64,
@@ -134,7 +134,7 @@ impl Inflight {
         self.decision
     }
 
-    /// A running flow goes on from another law's window.
+    /// Continues a running flow from another scheme's window.
     pub fn resume(&mut self, from: &Pace) -> Decision {
         self.reference = Reference::starting_at(self.law.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
@@ -145,7 +145,7 @@ impl Inflight {
         self.decision
     }
 
-    /// What a flow may do whose window was computed elsewhere.
+    /// Returns the decision for a window that was computed elsewhere.
     pub fn take_window(&mut self, window: Bytes) -> Decision {
         self.decision = self.law.decide(self.law.clamp(window.as_f64()));
         self.decision
@@ -172,7 +172,7 @@ impl Inflight {
         let measured = self.path.measure(ack, checks);
         let Some(worst) = measured.worst() else {
             // The first ACK of a flow or path, or one after too long a gap, only records
-            // (schemes.md §17.2).
+            // (docs/algorithms/hpcc.md#first-ack).
             if measured.recorded {
                 self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
             }

@@ -50,7 +50,7 @@ struct Open {
     next: u64,
 }
 
-/// What a connection does.
+/// Activity of a connection.
 #[derive(Debug)]
 pub struct Activity {
     peer: IpAddr,
@@ -62,15 +62,15 @@ pub struct Activity {
 #[derive(Debug)]
 struct Calls {
     under_way: usize,
-    /// How many of them are streams that take part in the election.
+    /// Number of streams among them that take part in the election.
     bids: usize,
-    /// Whether there has been any.
+    /// True if there has been any.
     any: bool,
     /// The last time that one began or ended; without any, when the connection was accepted.
     last: Instant,
 }
 
-/// How well a connection keeps its place.
+/// Precedence of a connection when another one must close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// No call is under way.
@@ -195,7 +195,7 @@ impl Drop for Call {
 pub struct Place {
     admission: Arc<Admission>,
     number: u64,
-    /// What the connection does.
+    /// Activity of the connection.
     pub activity: Arc<Activity>,
 }
 
@@ -225,7 +225,7 @@ mod tests {
         Admission::new(Limits { connections, per_peer, ..Limits::default() })
     }
 
-    /// Whether a connection has been told to go.
+    /// Returns whether a connection has been told to go.
     fn gone(place: &Place) -> bool {
         !lock(&place.admission.open).connections.contains_key(&place.number)
     }

@@ -16,7 +16,7 @@ const ROOM_FOR_ERRORS: usize = QUEUE / 2;
 /// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
 pub const MAX_STREAMS: usize = 64;
 
-/// What goes to a client.
+/// A message for a client.
 pub type Outbound = Result<StreamMessageResponse, Status>;
 
 /// One stream.
@@ -24,7 +24,7 @@ struct Client {
     queue: mpsc::Sender<Outbound>,
     /// Ends the stream with this status.
     end: oneshot::Sender<Status>,
-    /// Whether it is known already that it loses messages.
+    /// True if it is known already that it loses messages.
     slow: bool,
 }
 
@@ -47,7 +47,7 @@ impl Sessions {
         let (end, ended) = oneshot::channel();
         let client = self.next;
         self.next += 1;
-        // Whoever does not receive it has its stream ended already.
+        // The stream of a client that does not receive it has ended already.
         if self.closed {
             let _ = end.send(stopping());
             return (client, ended);
@@ -78,7 +78,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Who is primary must reach everybody: a client that has no room even for that is cut off.
+    /// Sends notifications about the primary, which must reach every client: a client without room for them is
+    /// disconnected.
     fn tell(&mut self, notices: Vec<Notice>) {
         let mut notices = std::collections::VecDeque::from(notices);
         while let Some(Notice { to, update }) = notices.pop_front() {

@@ -1,4 +1,4 @@
-//! What every service has in common: how a call finds who answers it, and what an answer is.
+//! The common part of all services: finding the function that answers a call, and its result.
 
 use super::pre::Pre;
 use super::value::{Fields, Value};
@@ -9,7 +9,7 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle};
 use weir_switch::pipeline::{Pipeline, TableError};
 use weir_units::Time;
 
-/// Why a call has no result.
+/// A reason why a call has no result.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The exception that BMv2's definition gives the call: all of them are a struct of one error code.
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     Application(ApplicationErrorKind, String),
 }
 
-/// What a call returns.
+/// Result of a call.
 pub(super) type Answer = Result<Value, Fault>;
 
 impl Fault {

@@ -36,7 +36,7 @@ pub(super) mod code {
     pub const NO_TABLE_KEY: i32 = 27;
 }
 
-/// What is refused when arguments of actions are all that is left to be wrong.
+/// Returns what is refused when arguments of actions are all that is left to be wrong.
 pub(super) fn error_code(error: &TableError) -> i32 {
     match error {
         TableError::Unknown { kind: "action profile", .. } => code::INVALID_ACTION_PROFILE_NAME,
@@ -121,7 +121,7 @@ pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
 
-/// Whether the table takes such actions at all, and has this one.
+/// Checks that the table accepts such actions at all, and has this one.
 fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), Refused> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
         return Err(Refused(code::INVALID_TABLE_NAME));

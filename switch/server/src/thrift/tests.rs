@@ -49,7 +49,7 @@ struct Client {
     sequence: i32,
 }
 
-/// What came back: a result, a declared exception's code, or the text of one of Thrift's own.
+/// A reply: a result, a declared exception's code, or the text of one of Thrift's own.
 #[derive(Debug, PartialEq)]
 enum Got {
     Result(Option<Value>),
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed the connection.
+    /// Returns whether the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 64]), Ok(0))
     }

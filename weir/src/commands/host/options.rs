@@ -117,7 +117,7 @@ pub struct RunOptions {
 
 /// About what one core fills with full frames.
 const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(1);
-/// Four BMv2 hops and a scheduler (design §11: Mininet).
+/// Four BMv2 hops and a scheduler, as in Mininet.
 const DEFAULT_BASE_RTT: Time = Time::from_ms(5);
 
 /// File formats.

@@ -7,7 +7,7 @@ use super::labels;
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
-/// Shares that can be told apart, and so many paths.
+/// Number of shares that can be distinguished, and of paths.
 const LEVELS: usize = 20;
 /// A share of zero is seen too.
 const PALEST: f64 = 0.06;
@@ -22,16 +22,16 @@ const WIDEST: f64 = 44.0;
 /// From this size on squares have a gap between them.
 const GAP_FROM: f64 = 5.0;
 
-/// What is to be seen: a share (0 to 1) for each place that has one.
+/// A heat map: a share (0 to 1) for each place that has one.
 #[derive(Clone, Debug)]
 pub struct Heat {
     /// For readers who do not see it.
     pub alt: String,
     /// A number worth reading above it.
     pub note: String,
-    /// What the columns are.
+    /// Title of the columns.
     pub across: String,
-    /// What the rows are.
+    /// Title of the rows.
     pub down: String,
     /// Names of the columns.
     pub columns: Vec<String>,
@@ -87,7 +87,7 @@ impl Heat {
         }
     }
 
-    /// What the shades mean, and the note.
+    /// Returns what the shades mean, and the note.
     fn key(&self) -> Markup {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
         const SHADE: f64 = 50.0;

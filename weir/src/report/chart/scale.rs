@@ -1,6 +1,6 @@
 //! Axes: ranges, round ticks, units.
 
-/// How values are spread along an axis.
+/// Distribution of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences are equally far apart.
@@ -12,21 +12,21 @@ pub enum Scale {
 /// One axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, with its unit: `queue (KB)`.
+    /// Title with its unit: `queue (KB)`.
     pub title: String,
-    /// How values are spread.
+    /// Distribution of values.
     pub scale: Scale,
     /// Smallest value shown.
     pub low: f64,
     /// Largest value shown.
     pub high: f64,
-    /// How a tick is written.
+    /// Format of a tick.
     pub format: fn(f64) -> String,
-    /// What stands at 0, 1, 2... instead of numbers; empty if numbers do.
+    /// Labels at 0, 1, 2.. instead of numbers; empty for numbers.
     pub names: Vec<String>,
 }
 
-/// About so many ticks an upward axis has.
+/// Approximate number of ticks of a vertical axis.
 pub const VERTICAL_TICKS: usize = 4;
 
 /// A unit in which an axis counts.
@@ -34,7 +34,7 @@ pub const VERTICAL_TICKS: usize = 4;
 pub struct Unit {
     /// As written in the title.
     pub name: &'static str,
-    /// How many base units (bytes, picoseconds, bit/s) it has.
+    /// Number of base units (bytes, picoseconds, bit/s) in it.
     pub scale: f64,
 }
 
@@ -53,7 +53,7 @@ impl Unit {
     }
 }
 
-/// The largest unit of which `most` holds more than a few, so that ticks are whole numbers.
+/// Returns the largest unit that fits into `most` more than a few times, so that ticks are whole numbers.
 fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
     const A_FEW: f64 = 4.0;
     let &(name, scale) = units
@@ -93,12 +93,12 @@ impl Axis {
         Axis { names, ..Axis::exactly(title, -0.5, high) }
     }
 
-    /// What stands at a tick.
+    /// Returns what stands at a tick.
     pub fn label(&self, value: f64) -> String {
         self.names.get(value.round() as usize).cloned().unwrap_or_else(|| (self.format)(value))
     }
 
-    /// Where `value` stands between the two ends, 0 to 1.
+    /// Returns the position of `value` between the two ends, 0 to 1.
     pub fn place(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
