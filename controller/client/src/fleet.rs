@@ -4,11 +4,11 @@ use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use weir_controller::reconcile::{Difference, Goal, difference};
+use weir_controller::reconcile::{Difference, Goal, Ranked, difference};
 
 /// Switches that are worked on at the same time.
 pub const AT_ONCE: usize = 128;
@@ -110,21 +110,26 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
 
 /// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more.
 pub(super) async fn write(writers: Vec<Writer>) -> Outcomes<()> {
-    let ranks: BTreeSet<u32> =
-        writers.iter().flat_map(|it| it.difference.steps.iter().map(|s| s.rank)).collect();
-    let mut outcomes: Outcomes<()> = writers.iter().map(|it| (it.name.clone(), Ok(()))).collect();
-    let mut open = writers;
-    for rank in ranks {
-        let (due, rest): (Vec<Writer>, Vec<Writer>) = open.into_iter().partition(|it| it.has(rank));
-        open = rest;
+    let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
+    let mut ways = BTreeMap::new();
+    for Writer { name, session, program, difference } in writers {
+        outcomes.insert(name.clone(), Ok(()));
+        differences.push((name.clone(), difference));
+        ways.insert(name, (session, program));
+    }
+    let mut ranked = Ranked::new(differences);
+    while let Some(due) = ranked.next_rank() {
+        let batch = |(name, updates): (String, _)| {
+            let (session, program) = ways.get(&name)?.clone();
+            Some(Batch { name, session, program, updates })
+        };
+        let batches = due.into_iter().filter_map(batch).collect();
         let written =
-            each(due, move |writer: Writer| async move { writer.write(rank).await.map(|()| writer) });
+            each(batches, |it: Batch| async move { it.session.write(&it.updates, &it.program.index).await });
         for (name, result) in written.await {
-            match result {
-                Ok(writer) => open.push(writer),
-                Err(error) => {
-                    outcomes.insert(name, Err(error));
-                }
+            if result.is_err() {
+                ranked.give_up(&name);
+                outcomes.insert(name, result);
             }
         }
     }
@@ -151,16 +156,12 @@ pub(super) struct Writer {
     pub difference: Difference,
 }
 
-impl Writer {
-    fn has(&self, rank: u32) -> bool {
-        self.difference.steps.iter().any(|step| step.rank == rank)
-    }
-
-    async fn write(&self, rank: u32) -> Result<(), ClientError> {
-        let due = self.difference.steps.iter().filter(|step| step.rank == rank);
-        let updates: Vec<Update> = due.map(|step| step.update.clone()).collect();
-        self.session.write(&updates, &self.program.index).await
-    }
+/// What is written to a switch at once.
+struct Batch {
+    name: String,
+    session: Session,
+    program: Arc<Program>,
+    updates: Vec<Update>,
 }
 
 /// A switch that is read back.
@@ -197,7 +198,7 @@ macro_rules! named {
 
 named! {
     Task: target.name;
-    Writer: name;
+    Batch: name;
     Check: task.target.name;
     Member: name;
 }

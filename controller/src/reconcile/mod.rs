@@ -10,10 +10,12 @@
 
 mod canonical;
 mod goal;
+mod ranked;
 
 pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
 pub use goal::{BASE, Goal, LAST, LAST_WANTED, Wanted};
+pub use ranked::Ranked;
 
 use p4runtime::p4::config::v1::Table;
 use p4runtime::p4::v1::action::Param;

@@ -1,14 +1,22 @@
-//! Determines which links are up, by probes that the switches carry for the controller. This part has no socket and no
-//! clock; `client::watch` drives it.
+//! How a fabric is kept as planned: the part that knows no socket and no clock. `weir_client::watch` drives it, and so do
+//! the simulations of the control plane in `sim/tests/it/control_plane/`.
+//!
+//! [`Watcher`] is told what happens and what time it is, and says what to do: which links to probe, when to bring which
+//! switches in line, and when to give that up. [`LinkMonitor`] says which links are up, [`Aim`] what the tables should
+//! hold then.
 //!
 //! A probe leaves the controller as a packet-out by one port of a switch; the switch at the other end hands it back as a
 //! packet-in (`p4src/controls/packet_io.p4`). So every direction of every link between switches is tried, data
 //! plane to data plane, several times a second.
 
+mod aim;
 mod contact;
 mod monitor;
 mod probe;
+mod watcher;
 
+pub use aim::{Aim, Fabric};
 pub use contact::Loss;
 pub use monitor::{LinkMonitor, MonitorConfig, Received, Round};
 pub use probe::{ETHERTYPE, Probe};
+pub use watcher::{Ended, Held, Rollout, Watcher, Why};

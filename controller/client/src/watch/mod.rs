@@ -3,7 +3,7 @@
 //! - A task for each switch (`keeper`) holds its session, comes back when it is lost, and puts the program on a
 //!   switch that lacks it.
 //! - One task (`run`) probes the links, and starts a rollout when a link changed, a switch came back, or the tables
-//!   were to be looked at again. What silence means is decided by [`weir_controller::watch::LinkMonitor`].
+//!   were to be looked at again. All of that is decided by [`weir_controller::watch::Watcher`].
 //! - A rollout (`rollout`) computes routes for the links that are up and writes the difference. There is one at a
 //!   time; what happens meanwhile makes the next one.
 //!
@@ -15,6 +15,7 @@ mod ports;
 mod rollout;
 mod run;
 
-pub use notice::{Notice, Why};
+pub use notice::Notice;
 pub(super) use rollout::Member;
-pub use run::{Fabric, WatchOptions, watch};
+pub use run::{WatchOptions, watch};
+pub use weir_controller::watch::{Fabric, Why};

@@ -1,6 +1,7 @@
 use super::super::{ClientError, fleet::Applied};
 use std::fmt;
 use std::time::Duration;
+use weir_controller::watch::Why;
 
 /// Something that the operator may want to know. Prints as a line.
 #[derive(Debug)]
@@ -60,21 +61,6 @@ pub enum Notice {
     NoRoutes(String),
     /// Packet-ins that were no probes of ours, since the last notice.
     Strange(u64),
-}
-
-/// The cause of a rollout.
-///
-/// Ordered by importance, the most important first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    /// The first one.
-    Start,
-    /// Links failed or returned.
-    Links,
-    /// A switch came back.
-    Returned,
-    /// Somebody else changed tables, or a write had failed.
-    Drift,
 }
 
 impl fmt::Display for Notice {

@@ -1,59 +1,29 @@
 //! One round of routes: computed, compared, written.
 
-use super::super::fleet::{self, Applied, Outcomes, Writer, each};
+use super::super::fleet::{self, Applied, Writer, each};
 use super::super::{ClientError, Program, Session};
-use super::run::Fabric;
-use p4runtime::p4::v1::Entity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
-use weir_controller::plan::goals;
 use weir_controller::reconcile::{Goal, difference};
-use weir_controller::routes::{Routes, reroute};
-use weir_controller::topology::LinkIx;
-
-/// The routes for a set of failed links, and what every switch should hold.
-#[derive(Clone)]
-pub struct Aim {
-    pub down: BTreeSet<LinkIx>,
-    pub routes: Arc<Routes>,
-    pub goals: Arc<BTreeMap<String, Goal>>,
-}
-
-impl Aim {
-    /// For the fabric without some links, coming from `now`.
-    pub fn new(
-        fabric: &Fabric,
-        program: &Program,
-        down: BTreeSet<LinkIx>,
-        now: &Routes,
-    ) -> Result<Aim, String> {
-        let routes = if down.is_empty() {
-            fabric.routes.clone()
-        } else {
-            let left = fabric.topology.without(&down);
-            reroute(&left, fabric.method, now).map_err(|error| error.to_string())?
-        };
-        let goals = goals(&fabric.topology, &routes, &fabric.options, &program.index);
-        let goals = Arc::new(goals.map_err(|error| error.to_string())?);
-        Ok(Aim { down, routes: Arc::new(routes), goals })
-    }
-}
+use weir_controller::topology::{LinkIx, SwitchIx};
+use weir_controller::watch::{Aim, Fabric, Held};
 
 /// A switch that takes part in a rollout.
 #[derive(Clone)]
 pub struct Member {
+    pub at: SwitchIx,
     pub name: String,
     pub session: Session,
-    /// Content of its tables, if it is known; else it is read.
-    pub held: Option<Arc<Vec<Entity>>>,
+    /// What it holds, if that is known; else it is read.
+    pub held: Option<Held>,
 }
 
 /// Outcome of a rollout.
 pub struct Outcome {
     pub aim: Result<Aim, String>,
-    /// Present content of each switch's tables.
-    pub held: Outcomes<Arc<Vec<Entity>>>,
+    /// What each switch holds now.
+    pub held: BTreeMap<SwitchIx, Result<Held, ClientError>>,
     /// Over all switches.
     pub applied: Applied,
     /// Switches that were written.
@@ -71,8 +41,8 @@ pub async fn roll_out(
     let aim = if now.down == down {
         Ok(now.clone())
     } else {
-        let (fabric, program, routes) = (Arc::clone(&fabric), Arc::clone(&program), Arc::clone(&now.routes));
-        let work = spawn_blocking(move || Aim::new(&fabric, &program, down, &routes)).await;
+        let (fabric, program, now) = (Arc::clone(&fabric), Arc::clone(&program), now.clone());
+        let work = spawn_blocking(move || now.next(&fabric, &program.index, down)).await;
         work.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     };
     // Without new routes the old ones are kept up.
@@ -90,6 +60,7 @@ pub async fn roll_out(
         }
     });
     let (mut held, mut applied, mut writers) = (read.await, Applied::default(), Vec::new());
+    let places: BTreeMap<String, SwitchIx> = members.iter().map(|it| (it.name.clone(), it.at)).collect();
     for member in members {
         let (Some(goal), Some(Ok(actual))) = (goals.get(&member.name), held.get(&member.name)) else {
             continue;
@@ -108,5 +79,6 @@ pub async fn roll_out(
             result.map(|()| goals.get(&name).map(holds).unwrap_or_default());
         held.insert(name, now_held);
     }
+    let held = held.into_iter().filter_map(|(name, held)| Some((*places.get(&name)?, held))).collect();
     Outcome { aim, held, applied, written }
 }

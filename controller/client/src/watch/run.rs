@@ -1,51 +1,32 @@
-//! The task in the middle.
+//! The task in the middle: the [`Watcher`] with sockets and a clock.
 
 use super::super::{ClientError, ClientOptions, Program, Target};
 use super::keeper::{Event, Heard, Keeper, Link};
-use super::notice::{Notice, Why};
+use super::notice::Notice;
 use super::ports::port_states;
-use super::rollout::{Aim, Member, Outcome, roll_out};
-use p4runtime::p4::v1::{Entity, PacketMetadata, PacketOut};
+use super::rollout::{Member, Outcome, roll_out};
+use p4runtime::p4::v1::{PacketMetadata, PacketOut};
 use p4runtime::value;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use weir_controller::plan::{PlanError, PlanOptions};
-use weir_controller::routes::{Method, Routes};
-use weir_controller::topology::{LinkIx, SwitchIx, Topology};
-use weir_controller::watch::{LinkMonitor, Loss, MonitorConfig, Received};
+use weir_controller::plan::PlanError;
+use weir_controller::topology::{LinkIx, Topology};
+use weir_controller::watch::{Aim, Fabric, Loss, MonitorConfig, Received, Watcher, Why};
 use weir_units::Time;
 
 /// Events of keepers that wait.
 const EVENT_QUEUE: usize = 256;
 /// Probes that wait: a tick of a fat-tree with k = 16 has 8,192.
 const HEARD_QUEUE: usize = 16_384;
-/// Time that the first rollout waits for switches that cannot be reached.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Delay until a switch that refused something is tried again.
-const RETRY: Duration = Duration::from_secs(1);
-/// Interval of notices about strange packet-ins.
+/// How often strange packet-ins are spoken of.
 const STRANGE_EVERY: Duration = Duration::from_secs(10);
 
-/// A fabric to be kept.
-#[derive(Clone, Debug)]
-pub struct Fabric {
-    /// With all links.
-    pub topology: Topology,
-    /// Kind of routes to use when links fail.
-    pub method: Method,
-    /// While all links are up.
-    pub routes: Routes,
-    /// Content of the tables besides routes.
-    pub options: PlanOptions,
-}
-
-/// Options of a watch.
+/// How to watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
     /// Options of the connections to switches.
@@ -69,67 +50,49 @@ pub async fn watch(
     tell: impl FnMut(Notice),
     stop: impl Future<Output = ()>,
 ) -> Result<(), PlanError> {
-    let mut watcher = Watcher::start(fabric, program, targets, options, tell)?;
+    let mut driver = Driver::start(fabric, program, targets, options, tell)?;
     tokio::select! {
         () = stop => {}
-        () = watcher.run() => {}
+        () = driver.run() => {}
     }
     Ok(())
 }
 
-/// A switch as the watcher sees it.
+/// A switch and the way to it.
 struct Known {
     target: Target,
     link: Option<Link>,
-    held: Option<Arc<Vec<Entity>>>,
-    /// Its tables are left alone until its links are known, at the latest until then.
-    waits_until: Option<Instant>,
     /// Its loss was told.
     told: bool,
 }
 
-/// A rollout under way.
-struct Rollout {
-    task: JoinHandle<Outcome>,
-    why: Why,
-    began: Instant,
-    /// Links that were down when it began.
-    down: BTreeSet<LinkIx>,
-    members: Vec<SwitchIx>,
-}
-
-struct Watcher<T> {
+struct Driver<T> {
     fabric: Arc<Fabric>,
     program: Arc<Program>,
     switches: Vec<Known>,
-    monitor: LinkMonitor,
+    watcher: Watcher,
     /// P4Runtime ids of the packet-out's egress port and padding; `None` if links are not probed.
     probe_ports: Option<(u32, Option<u32>)>,
-    aim: Aim,
-    /// Cause of the next rollout.
-    pending: Option<Why>,
-    rollout: Option<Rollout>,
+    rollout: Option<JoinHandle<Outcome>>,
     began: Instant,
-    has_started: bool,
-    retry_at: Option<Instant>,
     options: WatchOptions,
     events: mpsc::Receiver<Event>,
     event_sender: mpsc::Sender<Event>,
     heard: mpsc::Receiver<Heard>,
     strange: Arc<AtomicU64>,
     tell: T,
-    /// Ends with the watcher.
+    /// Ends with the driver.
     _keepers: JoinSet<()>,
 }
 
-impl<T: FnMut(Notice)> Watcher<T> {
+impl<T: FnMut(Notice)> Driver<T> {
     fn start(
         fabric: Fabric,
         program: Arc<Program>,
         targets: Vec<Target>,
         options: WatchOptions,
         tell: T,
-    ) -> Result<Watcher<T>, PlanError> {
+    ) -> Result<Driver<T>, PlanError> {
         let began = Instant::now();
         let mut random = Pcg64Mcg::seed_from_u64(options.random);
         let run = random.next_u64();
@@ -157,29 +120,19 @@ impl<T: FnMut(Notice)> Watcher<T> {
             };
             keepers.spawn(keeper.keep());
         }
-        let known = |target: &Target| {
-            let target = target.clone();
-            Known { target, link: None, held: None, waits_until: None, told: false }
-        };
-        let monitor =
-            LinkMonitor::new(&fabric.topology, options.monitor.unwrap_or_default(), run, Time::ZERO);
-        let goals =
-            weir_controller::plan::goals(&fabric.topology, &fabric.routes, &fabric.options, &program.index)?;
-        let routes = Arc::new(fabric.routes.clone());
-        let egress_port = header("packet_out", "egress_port");
-        let can_probe = options.monitor.is_some() && ingress_port.is_some();
-        Ok(Watcher {
+        let known = |target: &Target| Known { target: target.clone(), link: None, told: false };
+        let egress_port = header("packet_out", "egress_port").filter(|_| ingress_port.is_some());
+        let monitor = options.monitor.filter(|_| egress_port.is_some());
+        let aim = Aim::first(&fabric, &program.index)?;
+        let fabric = Arc::new(fabric);
+        Ok(Driver {
             switches: targets.iter().map(known).collect(),
-            aim: Aim { down: BTreeSet::new(), routes, goals: Arc::new(goals) },
-            monitor,
-            probe_ports: egress_port.filter(|_| can_probe).map(|port| (port, header("packet_out", "pad"))),
-            fabric: Arc::new(fabric),
+            watcher: Watcher::new(Arc::clone(&fabric), aim, monitor, run, Time::ZERO),
+            probe_ports: egress_port.map(|port| (port, header("packet_out", "pad"))),
+            fabric,
             program,
-            pending: None,
             rollout: None,
             began,
-            has_started: false,
-            retry_at: None,
             options,
             events,
             event_sender,
@@ -196,17 +149,22 @@ impl<T: FnMut(Notice)> Watcher<T> {
         let mut strange = tokio::time::interval(STRANGE_EVERY);
         loop {
             self.ask_ports();
-            self.abandon_rollout();
+            if self.watcher.abandon(self.now())
+                && let Some(rollout) = self.rollout.take()
+            {
+                rollout.abort();
+            }
             self.begin_rollout();
-            let next_tick = self.began + Duration::from_nanos(self.monitor.next_tick().as_ns());
+            let next_tick = self.watcher.next_tick();
+            let wakeup = self.began + Duration::from_nanos(next_tick.unwrap_or_default().as_ns());
             tokio::select! {
                 // Probes that came are looked at before silence is concluded from.
                 biased;
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 Some(event) = self.events.recv() => self.take(event),
                 outcome = finished(&mut self.rollout) => self.end_rollout(outcome),
-                () = tokio::time::sleep_until(next_tick.into()), if self.probe_ports.is_some() => self.tick(),
-                _ = check.tick() => self.check_tables(),
+                () = tokio::time::sleep_until(wakeup.into()), if next_tick.is_some() => self.tick(),
+                _ = check.tick() => self.watcher.check(),
                 _ = strange.tick() => {
                     match self.strange.swap(0, Ordering::Relaxed) {
                         0 => {}
@@ -224,75 +182,45 @@ impl<T: FnMut(Notice)> Watcher<T> {
     fn hear(&mut self, heard: Heard) {
         match heard {
             Heard::Probe { at, port, frame } => {
-                if self.monitor.received(at, port, &frame) != Received::Probe {
+                if self.watcher.received(at, port, &frame) != Received::Probe {
                     self.strange.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Heard::Echo { at, round } => {
-                self.monitor.answered(at, round, self.now());
-                self.settle();
-            }
-            Heard::Refused { at } => self.monitor.refused(at),
+            Heard::Echo { at, round } => self.watcher.answered(at, round, self.now()),
+            Heard::Refused { at } => self.watcher.refused(at),
         }
     }
 
     fn take(&mut self, event: Event) {
         match event {
             Event::Ready { at, link, pushed, actual } => {
-                self.monitor.connected(at);
+                self.watcher.ready(at, pushed, actual, self.now());
                 let it = &mut self.switches[at.0 as usize];
-                it.link = Some(link);
-                it.held = Some(Arc::new(actual));
-                it.told = false;
+                (it.link, it.told) = (Some(link), false);
                 (self.tell)(Notice::Connected { switch: it.target.name.clone(), pushed });
-                // A switch that holds entries forwards. It is written when the links are known again: they may have
-                // changed while another controller led.
-                let is_urgent = (pushed && self.has_started) || self.probe_ports.is_none();
-                it.waits_until = (!is_urgent).then(|| Instant::now() + PATIENCE);
-                if is_urgent {
-                    self.pend(Why::Returned);
-                }
             }
             Event::Standby { at } => {
-                self.monitor.disconnected(at, Loss::Standby);
+                self.watcher.lost(at, Loss::Standby);
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
                 (self.tell)(Notice::Standby { switch: it.target.name.clone() });
             }
             Event::Lost { at, error } => {
                 let is_refused = matches!(error, ClientError::Unreachable { is_refused: true, .. });
-                self.monitor.disconnected(at, if is_refused { Loss::Refused } else { Loss::Silent });
+                self.watcher.lost(at, if is_refused { Loss::Refused } else { Loss::Silent });
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
                 if !std::mem::replace(&mut it.told, true) {
                     (self.tell)(Notice::Lost { switch: it.target.name.clone(), error });
                 }
             }
-            Event::Ports { at, ports } => self.monitor.port_states(at, ports),
-        }
-    }
-
-    /// Lets switches take part in rollouts whose links are known.
-    fn settle(&mut self) {
-        let now = Instant::now();
-        let mut has_settled = false;
-        for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
-            if it.link.is_some()
-                && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
-            {
-                it.waits_until = None;
-                has_settled = true;
-            }
-        }
-        if has_settled {
-            self.pend(Why::Returned);
+            Event::Ports { at, ports } => self.watcher.port_states(at, ports),
         }
     }
 
     fn tick(&mut self) {
-        let round = self.monitor.tick(self.now());
-        self.settle();
-        for link in self.monitor.kept() {
+        let round = self.watcher.tick(self.now());
+        for link in self.watcher.kept() {
             (self.tell)(Notice::Kept { link: link_name(&self.fabric.topology, link) });
         }
         let Some((egress_port, pad)) = self.probe_ports else { return };
@@ -303,7 +231,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
             let packet =
                 PacketOut { payload: probe.frame(), metadata: [port].into_iter().chain(pad).collect() };
             if !link.packets.send(packet) {
-                self.monitor.refused(at);
+                self.watcher.refused(at);
             }
         }
         for (at, round) in round.echoes {
@@ -313,9 +241,9 @@ impl<T: FnMut(Notice)> Watcher<T> {
         }
     }
 
-    /// Asks switches for their port states if the monitor needs them.
+    /// Asks switches for their port states if they are wanted.
     fn ask_ports(&mut self) {
-        for at in self.monitor.questions() {
+        for at in self.watcher.questions() {
             let (target, events) = (self.switches[at.0 as usize].target.clone(), self.event_sender.clone());
             let thrift_port =
                 u16::try_from(at.0).ok().and_then(|n| self.options.thrift_base_port.checked_add(n));
@@ -330,121 +258,61 @@ impl<T: FnMut(Notice)> Watcher<T> {
         }
     }
 
-    fn check_tables(&mut self) {
-        if self.has_started && self.rollout.is_none() {
-            self.switches.iter_mut().for_each(|it| it.held = None);
-            self.pend(Why::Drift);
-        }
-    }
-
-    /// The most important reason stays.
-    fn pend(&mut self, why: Why) {
-        self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
-    }
-
-    /// Returns whether all switches can take part in the first rollout, or have had the time.
-    fn is_ready(&self) -> bool {
-        self.has_started
-            || self.switches.iter().all(|it| it.link.is_some() && it.waits_until.is_none())
-            || self.began.elapsed() >= PATIENCE
-    }
-
-    /// Switches that are under control, whose links are known, and that answer.
-    fn members(&mut self) -> Vec<(SwitchIx, Member)> {
-        let (now, is_probing) = (self.now(), self.probe_ports.is_some());
-        let mut members = Vec::new();
-        for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
-            let Some(link) = it.link.as_ref().filter(|_| it.waits_until.is_none()) else { continue };
-            if is_probing && !self.monitor.is_answering(at, now) {
-                // The others do not wait for it.
-                self.retry_at = Some(Instant::now() + RETRY);
-                continue;
-            }
-            let (name, session, held) = (it.target.name.clone(), link.session.clone(), it.held.clone());
-            members.push((at, Member { name, session, held }));
-        }
-        members
-    }
-
     fn begin_rollout(&mut self) {
-        if self.rollout.is_some() || !self.is_ready() {
-            return;
-        }
-        if self.retry_at.is_some_and(|at| Instant::now() >= at) {
-            self.retry_at = None;
-            self.pend(Why::Drift);
-        }
-        if *self.monitor.down() != self.aim.down {
-            self.pend(Why::Links);
-        }
-        if self.pending.is_none() {
-            return;
-        }
-        let (ixs, members): (Vec<SwitchIx>, Vec<Member>) = self.members().into_iter().unzip();
-        if members.is_empty() {
-            return;
-        }
-        let down = self.monitor.down().clone();
-        let Some(why) = self.pending.take() else { return };
-        let why = if std::mem::replace(&mut self.has_started, true) { why } else { Why::Start };
-        for &link in down.symmetric_difference(&self.aim.down) {
-            let is_up = !down.contains(&link);
+        let Some(rollout) = self.watcher.begin(self.now()) else { return };
+        for (link, is_up) in rollout.changed {
             (self.tell)(Notice::Link { link: link_name(&self.fabric.topology, link), is_up });
         }
-        let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
-        let task = tokio::spawn(roll_out(fabric, program, self.aim.clone(), down.clone(), members));
-        self.rollout = Some(Rollout { task, why, began: Instant::now(), down, members: ixs });
-    }
-
-    /// Gives a rollout up that waits for a switch which does not answer while links have changed: the others cannot
-    /// wait. What it has written is compared again.
-    fn abandon_rollout(&mut self) {
-        let now = self.now();
-        let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
-        let is_stuck = |it: &mut Rollout| it.down != *self.monitor.down() && it.members.iter().any(is_silent);
-        let Some(rollout) = self.rollout.take_if(is_stuck) else { return };
-        rollout.task.abort();
-        for at in rollout.members {
-            self.switches[at.0 as usize].held = None;
+        let mut members = Vec::new();
+        for (at, held) in rollout.members {
+            let it = &self.switches[at.0 as usize];
+            // The watcher takes only switches under control.
+            let Some(link) = &it.link else { continue };
+            members.push(Member { at, name: it.target.name.clone(), session: link.session.clone(), held });
         }
-        self.pend(rollout.why);
+        let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
+        self.rollout = Some(tokio::spawn(roll_out(fabric, program, rollout.aim, rollout.down, members)));
     }
 
     fn end_rollout(&mut self, outcome: Outcome) {
-        let Some(rollout) = self.rollout.take() else { return };
-        match outcome.aim {
-            Ok(aim) => self.aim = aim,
-            Err(error) => {
-                // Said once: these links are dealt with until others change.
-                self.aim.down = self.monitor.down().clone();
-                (self.tell)(Notice::NoRoutes(error));
+        self.rollout = None;
+        let (aim, no_routes) = match outcome.aim {
+            Ok(aim) => (Some(aim), None),
+            Err(error) => (None, Some(error)),
+        };
+        let (mut held, mut errors) = (Vec::new(), Vec::new());
+        for (at, result) in outcome.held {
+            match result {
+                Ok(now) => held.push((at, Some(now))),
+                Err(error) => {
+                    held.push((at, None));
+                    errors.push((at, error));
+                }
             }
         }
-        for it in &mut self.switches {
-            match outcome.held.get(&it.target.name) {
-                Some(Ok(held)) => it.held = Some(Arc::clone(held)),
-                Some(Err(_)) => it.held = None,
-                None => {}
-            }
+        let now = self.now();
+        let Some(ended) = self.watcher.end(aim, held, now) else { return };
+        if let Some(error) = no_routes {
+            (self.tell)(Notice::NoRoutes(error));
         }
-        for (switch, error) in outcome.held.into_iter().filter_map(|(name, held)| Some((name, held.err()?))) {
+        for (at, error) in errors {
             if !matches!(error, ClientError::Unreachable { .. } | ClientError::Closed(_)) {
+                let switch = self.switches[at.0 as usize].target.name.clone();
                 (self.tell)(Notice::Refused { switch, error });
             }
-            self.retry_at = Some(Instant::now() + RETRY);
         }
-        if outcome.written > 0 || rollout.why != Why::Drift {
-            let (why, applied, switches) = (rollout.why, outcome.applied, outcome.written);
-            let (down, took) = (self.aim.down.len(), rollout.began.elapsed());
+        if outcome.written > 0 || ended.why != Why::Drift {
+            let (why, applied, switches, down) = (ended.why, outcome.applied, outcome.written, ended.down);
+            let took = Duration::from_nanos(now.saturating_sub(ended.began).as_ns());
             (self.tell)(Notice::Written { why, switches, applied, down, took });
         }
     }
 }
 
 /// Returns the outcome of the rollout when it is done; never if there is none.
-async fn finished(rollout: &mut Option<Rollout>) -> Outcome {
-    let Some(rollout) = rollout else { return std::future::pending().await };
-    (&mut rollout.task).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+async fn finished(rollout: &mut Option<JoinHandle<Outcome>>) -> Outcome {
+    let Some(task) = rollout else { return std::future::pending().await };
+    task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// `s1:3 - s5:1`

@@ -1,251 +1,210 @@
-//! A controller: `client::watch` without its sockets and clock.
+//! A controller: the [`Watcher`] that `weir controller watch` drives, and what that program does around it: it reads a
+//! switch when it comes under control, and carries out rollouts.
 
 use p4runtime::p4::v1::{Entity, Update};
 use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use weir_controller::PlanOptions;
-use weir_controller::plan::goals;
-use weir_controller::reconcile::{Difference, Goal, difference};
-use weir_controller::routes::{Method, Routes, reroute};
-use weir_controller::topology::{LinkIx, SwitchIx, Topology};
-use weir_controller::watch::{LinkMonitor, Loss, MonitorConfig};
+use weir_controller::reconcile::{Ranked, difference};
+use weir_controller::routes::{Method, Routes};
+use weir_controller::topology::{SwitchIx, Topology};
+use weir_controller::watch::{self, Aim, Fabric, Held, Loss, MonitorConfig, Watcher};
 use weir_units::Time;
-
-/// How long the first rollout waits for switches that are not there, as `client::watch` does.
-const PATIENCE: Time = Time::from_secs(3);
-/// When a switch that could not be written is tried again.
-const RETRY: Time = Time::from_secs(1);
 
 /// What a controller sends to a switch.
 pub enum Order {
-    ReadAll,
+    /// For the rollout with this number; `None`: since the switch has come under control.
+    Read(Option<u64>),
     /// Of the rollout with this number.
     Write(u64, Vec<Update>),
 }
 
-#[derive(Default)]
-struct Known {
+/// What a controller knows of its session with a switch.
+#[derive(Clone, Copy, Default)]
+struct Session {
     is_primary: bool,
-    held: Option<Vec<Entity>>,
-    waits_until: Option<Time>,
-    /// A read is under way.
-    is_reading: bool,
+    /// Reads under way, for the sake of the last one: the switch has come under control as often.
+    reads: u32,
 }
 
 struct Rollout {
     number: u64,
     is_full: bool,
-    down: BTreeSet<LinkIx>,
-    differences: BTreeMap<SwitchIx, Difference>,
-    ranks: Vec<u32>,
-    /// Switches whose answers to the present rank are outstanding.
+    /// `None` if there are no routes.
+    aim: Option<Aim>,
+    /// What is aimed at; without new routes the old ones.
+    now: Aim,
+    /// What its switches hold; `None` if that is not known.
+    held: BTreeMap<SwitchIx, Option<Held>>,
+    /// Switches that did not answer.
+    failed: BTreeSet<SwitchIx>,
+    /// `None` while switches are read.
+    ranked: Option<Ranked<SwitchIx>>,
+    /// Switches whose answers are outstanding.
     awaited: BTreeSet<SwitchIx>,
 }
 
 pub struct Brain {
-    pub monitor: LinkMonitor,
-    topology: Topology,
-    base: Routes,
-    routes: Routes,
-    aim: BTreeSet<LinkIx>,
-    goals: BTreeMap<String, Goal>,
-    switches: Vec<Known>,
+    pub watcher: Watcher,
+    fabric: Arc<Fabric>,
+    p4info: Arc<Index>,
+    sessions: Vec<Session>,
     rollout: Option<Rollout>,
-    is_pending: bool,
-    retry_at: Option<Time>,
-    began: Time,
-    has_started: bool,
     rollouts: u64,
+    has_started: bool,
     /// All switches have taken part in the last rollout to its end, and so hold the routes of one plan.
     is_level: bool,
 }
 
 impl Brain {
-    pub fn new(topology: &Topology, base: &Routes, p4info: &Index, run: u64, now: Time) -> Brain {
-        Brain {
-            monitor: LinkMonitor::new(topology, MonitorConfig::default(), run, now),
+    pub fn new(topology: &Topology, base: &Routes, p4info: &Arc<Index>, run: u64, now: Time) -> Brain {
+        let fabric = Arc::new(Fabric {
             topology: topology.clone(),
-            base: base.clone(),
+            method: Method::Auto,
             routes: base.clone(),
-            aim: BTreeSet::new(),
-            goals: goals(topology, base, &PlanOptions::default(), p4info).unwrap(),
-            switches: topology.switches.iter().map(|_| Known::default()).collect(),
+            options: PlanOptions::default(),
+        });
+        let aim = Aim::first(&fabric, p4info).unwrap();
+        Brain {
+            watcher: Watcher::new(Arc::clone(&fabric), aim, Some(MonitorConfig::default()), run, now),
+            sessions: vec![Session::default(); topology.switches.len()],
+            fabric,
+            p4info: Arc::clone(p4info),
             rollout: None,
-            is_pending: false,
-            retry_at: None,
-            began: now,
-            has_started: false,
             rollouts: 0,
+            has_started: false,
             is_level: true,
         }
     }
 
-    fn at(&mut self, at: SwitchIx) -> &mut Known {
-        &mut self.switches[at.0 as usize]
+    fn session(&mut self, at: SwitchIx) -> &mut Session {
+        &mut self.sessions[at.0 as usize]
     }
 
-    pub fn is_primary(&self, at: SwitchIx) -> bool {
-        self.switches[at.0 as usize].is_primary
-    }
-
-    pub fn connected(&mut self, at: SwitchIx) -> (SwitchIx, Order) {
-        self.monitor.connected(at);
-        *self.at(at) = Known { is_primary: true, is_reading: true, ..Known::default() };
-        (at, Order::ReadAll)
+    /// Takes what a switch says of who leads it. Returns what to send.
+    pub fn standing(&mut self, at: SwitchIx, is_primary: bool) -> Option<Order> {
+        let it = self.session(at);
+        let was_primary = std::mem::replace(&mut it.is_primary, is_primary);
+        if !is_primary {
+            self.lost(at, Loss::Standby);
+        } else if !was_primary {
+            self.session(at).reads += 1;
+            return Some(Order::Read(None));
+        }
+        None
     }
 
     pub fn lost(&mut self, at: SwitchIx, loss: Loss) {
-        self.monitor.disconnected(at, loss);
-        *self.at(at) = Known::default();
-        self.answered(at, false);
-    }
-
-    /// What a switch held when it was read.
-    pub fn read(&mut self, at: SwitchIx, held: Vec<Entity>, now: Time) {
-        let is_urgent = held.is_empty() && self.has_started;
-        let it = self.at(at);
-        let is_first = std::mem::take(&mut it.is_reading) && it.waits_until.is_none() && it.held.is_none();
-        it.held = Some(held);
-        if is_urgent {
-            it.waits_until = None;
-            self.is_pending = true;
-        } else if is_first {
-            it.waits_until = Some(now + PATIENCE);
+        self.watcher.lost(at, loss);
+        self.session(at).is_primary = false;
+        if loss != Loss::Standby {
+            // Answers of this connection do not come any more.
+            self.session(at).reads = 0;
         }
+        self.fail(at);
     }
 
-    /// A switch took the updates of the present rank, or not.
-    pub fn answered(&mut self, at: SwitchIx, is_taken: bool) {
-        let Some(rollout) = &mut self.rollout else { return };
-        rollout.awaited.remove(&at);
-        if !is_taken && rollout.differences.remove(&at).is_some() {
-            self.at(at).held = None;
-            self.is_pending = true;
-        }
-    }
-
-    /// Lets switches take part whose links are known.
-    pub fn settle(&mut self, now: Time) {
-        for (index, it) in self.switches.iter_mut().enumerate() {
-            let has_settled = self.monitor.has_settled(SwitchIx(index as u32));
-            if it.waits_until.is_some_and(|until| now >= until || has_settled) {
-                it.waits_until = None;
-                self.is_pending = true;
+    /// Takes what a switch held when it was read.
+    pub fn read(&mut self, at: SwitchIx, reason: Option<u64>, held: Vec<Entity>, now: Time) {
+        if let Some(number) = reason {
+            let Some(rollout) = self.rollout.as_mut().filter(|it| it.number == number) else { return };
+            if rollout.awaited.remove(&at) {
+                rollout.held.insert(at, Some(Arc::new(held)));
             }
+            return;
+        }
+        let it = self.session(at);
+        it.reads -= 1;
+        if it.is_primary && it.reads == 0 {
+            // A switch that has started anew has no entries.
+            self.watcher.ready(at, held.is_empty() && self.has_started, held, now);
+        }
+    }
+
+    /// Takes a switch's answer to the updates of a rank: whether they were taken.
+    pub fn written(&mut self, at: SwitchIx, number: u64, is_taken: bool) {
+        let Some(rollout) = self.rollout.as_mut().filter(|it| it.number == number) else { return };
+        if !is_taken {
+            self.fail(at);
+        } else {
+            rollout.awaited.remove(&at);
+        }
+    }
+
+    /// A switch takes no more part in the rollout.
+    fn fail(&mut self, at: SwitchIx) {
+        let Some(rollout) = self.rollout.as_mut().filter(|it| it.held.contains_key(&at)) else { return };
+        rollout.awaited.remove(&at);
+        rollout.failed.insert(at);
+        if let Some(ranked) = &mut rollout.ranked {
+            ranked.give_up(&at);
         }
     }
 
     /// Whether all switches take part in this rollout, which is under way, and began it with the routes of one plan.
     pub fn is_full(&self, number: u64) -> bool {
         let now = self.rollout.as_ref().filter(|it| it.number == number);
-        now.is_some_and(|it| it.is_full && it.differences.len() == self.switches.len())
+        now.is_some_and(|it| it.is_full && it.failed.is_empty())
     }
 
     /// Looks at everything again; returns what to send.
-    pub fn think(&mut self, now: Time, p4info: &Index) -> Vec<(SwitchIx, Order)> {
-        self.abandon(now);
-        let mut orders = self.advance();
-        if self.rollout.is_none() {
-            orders.extend(self.begin(now, p4info));
+    pub fn think(&mut self, now: Time) -> Vec<(SwitchIx, Order)> {
+        if self.watcher.abandon(now) {
+            self.rollout = None;
+        }
+        let mut orders = self.advance(now);
+        if let Some(begun) = self.watcher.begin(now) {
+            orders.extend(self.begin(begun));
+            orders.extend(self.advance(now));
         }
         orders
     }
 
-    fn abandon(&mut self, now: Time) {
-        let is_stuck = self.rollout.as_ref().is_some_and(|it| {
-            let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
-            it.down != *self.monitor.down() && it.differences.keys().any(is_silent)
-        });
-        if let Some(rollout) = self.rollout.take_if(|_| is_stuck) {
-            rollout.differences.into_keys().for_each(|at| self.at(at).held = None);
-            self.is_pending = true;
-        }
+    fn begin(&mut self, begun: watch::Rollout) -> Vec<(SwitchIx, Order)> {
+        self.rollouts += 1;
+        self.has_started = true;
+        let aim = begun.aim.next(&self.fabric, &self.p4info, begun.down).ok();
+        let held: BTreeMap<SwitchIx, Option<Held>> = begun.members.into_iter().collect();
+        let awaited: BTreeSet<SwitchIx> =
+            held.iter().filter(|(_, held)| held.is_none()).map(|(at, _)| *at).collect();
+        let is_full = std::mem::take(&mut self.is_level) && held.len() == self.sessions.len();
+        let (number, now) = (self.rollouts, aim.clone().unwrap_or(begun.aim));
+        let orders = awaited.iter().map(|&at| (at, Order::Read(Some(number)))).collect();
+        let (failed, ranked) = (BTreeSet::new(), None);
+        self.rollout = Some(Rollout { number, is_full, aim, now, held, failed, ranked, awaited });
+        orders
     }
 
-    /// The next rank, once all switches have answered to the present one.
-    fn advance(&mut self) -> Vec<(SwitchIx, Order)> {
-        let Some(rollout) = self.rollout.as_mut().filter(|it| it.awaited.is_empty()) else { return vec![] };
-        while rollout.awaited.is_empty() && !rollout.ranks.is_empty() {
-            let rank = rollout.ranks.remove(0);
-            let mut orders = Vec::new();
-            for (&at, difference) in &rollout.differences {
-                let due = difference.steps.iter().filter(|step| step.rank == rank);
-                let updates: Vec<Update> = due.map(|step| step.update.clone()).collect();
-                if !updates.is_empty() {
-                    rollout.awaited.insert(at);
-                    orders.push((at, Order::Write(rollout.number, updates)));
-                }
+    /// Goes on with the rollout once all answers are there: from reading to writing, from rank to rank, to its end.
+    fn advance(&mut self, now: Time) -> Vec<(SwitchIx, Order)> {
+        while let Some(rollout) = self.rollout.as_mut().filter(|it| it.awaited.is_empty()) {
+            let topology = &self.fabric.topology;
+            let goal = |at: &SwitchIx| &rollout.now.goals[&topology.switch(*at).name];
+            let Some(ranked) = &mut rollout.ranked else {
+                let read = rollout.held.iter().filter(|(at, _)| !rollout.failed.contains(at));
+                let differs = |(at, held): (&SwitchIx, &Option<Held>)| {
+                    Some((*at, difference(goal(at), held.as_ref()?, &self.p4info)))
+                };
+                rollout.ranked = Some(Ranked::new(read.filter_map(differs)));
+                continue;
+            };
+            if let Some(due) = ranked.next_rank() {
+                rollout.awaited = due.keys().copied().collect();
+                let number = rollout.number;
+                return due.into_iter().map(|(at, updates)| (at, Order::Write(number, updates))).collect();
             }
-            if !orders.is_empty() {
-                return orders;
-            }
-        }
-        let done = self.rollout.take().expect("it is there");
-        self.is_level = done.differences.len() == self.switches.len();
-        for at in done.differences.into_keys() {
-            let name = &self.topology.switch(at).name;
-            self.switches[at.0 as usize].held =
-                Some(self.goals[name].wanted().map(|it| it.entity.clone()).collect());
+            let holds = |at: &SwitchIx| Arc::new(goal(at).wanted().map(|it| it.entity.clone()).collect());
+            let held: Vec<(SwitchIx, Option<Held>)> = rollout
+                .held
+                .keys()
+                .map(|at| (*at, (!rollout.failed.contains(at)).then(|| holds(at))))
+                .collect();
+            self.is_level = rollout.failed.is_empty() && held.len() == self.sessions.len();
+            let aim = rollout.aim.take();
+            self.rollout = None;
+            self.watcher.end(aim, held, now);
         }
         vec![]
-    }
-
-    fn begin(&mut self, now: Time, p4info: &Index) -> Vec<(SwitchIx, Order)> {
-        let is_known = |it: &Known| it.is_primary && it.held.is_some() && it.waits_until.is_none();
-        if !self.has_started && !self.switches.iter().all(is_known) && now < self.began + PATIENCE {
-            return vec![];
-        }
-        if self.retry_at.is_some_and(|at| now >= at) {
-            (self.retry_at, self.is_pending) = (None, true);
-        }
-        let down = self.monitor.down().clone();
-        if !self.is_pending && down == self.aim {
-            return vec![];
-        }
-        let mut members = Vec::new();
-        for (index, it) in self.switches.iter_mut().enumerate() {
-            let at = SwitchIx(index as u32);
-            if !it.is_primary || it.waits_until.is_some() {
-                continue;
-            }
-            if !self.monitor.is_answering(at, now) {
-                self.retry_at = Some(now + RETRY);
-                continue;
-            }
-            members.push(at);
-        }
-        let unread: Vec<SwitchIx> =
-            members.iter().copied().filter(|at| self.switches[at.0 as usize].held.is_none()).collect();
-        if members.is_empty() || !unread.is_empty() {
-            let unasked =
-                unread.into_iter().filter(|at| !std::mem::replace(&mut self.at(*at).is_reading, true));
-            return unasked.collect::<Vec<_>>().into_iter().map(|at| (at, Order::ReadAll)).collect();
-        }
-        (self.has_started, self.is_pending) = (true, false);
-        if down != self.aim {
-            let left = self.topology.without(&down);
-            let next = match down.is_empty() {
-                true => Some(self.base.clone()),
-                false => reroute(&left, Method::Auto, &self.routes).ok(),
-            };
-            self.aim = down.clone();
-            if let Some(routes) = next {
-                self.goals = goals(&self.topology, &routes, &PlanOptions::default(), p4info).unwrap();
-                self.routes = routes;
-            }
-        }
-        let mut differences = BTreeMap::new();
-        for at in members {
-            let held = self.switches[at.0 as usize].held.as_deref().unwrap_or_default();
-            differences.insert(at, difference(&self.goals[&self.topology.switch(at).name], held, p4info));
-        }
-        let ranks: BTreeSet<u32> =
-            differences.values().flat_map(|it| it.steps.iter().map(|step| step.rank)).collect();
-        let ranks = ranks.into_iter().collect();
-        self.rollouts += 1;
-        let (number, is_full) = (self.rollouts, self.is_level && differences.len() == self.switches.len());
-        self.is_level = false;
-        self.rollout = Some(Rollout { number, is_full, down, differences, ranks, awaited: BTreeSet::new() });
-        self.advance()
     }
 }

@@ -50,13 +50,13 @@ pub enum Fault {
 
 enum Message {
     Bid,
-    Read,
+    Read(Option<u64>),
     Write(u64, Vec<Update>),
     Echo(u64),
     Probe(u16, Probe),
     Standing(bool),
-    Held(Vec<Entity>),
-    Written(bool),
+    Held(Option<u64>, Vec<Entity>),
+    Written(u64, bool),
     Answer(u64),
     Returned(u16, Vec<u8>),
 }
@@ -281,8 +281,10 @@ impl World {
         let end = self.now + Time::from_ms(ms);
         loop {
             let event = self.events.first_key_value().map_or(Time::MAX, |(key, _)| key.0);
-            let tick = (0..2)
-                .filter_map(|who| Some(self.brains[who].as_ref()?.monitor.next_tick().max(self.asleep[who])));
+            let tick = (0..2).filter_map(|who| {
+                let next = self.brains[who].as_ref()?.watcher.next_tick()?;
+                Some(next.max(self.asleep[who]))
+            });
             let tick = tick.min().unwrap_or(Time::MAX);
             let next = event.min(tick);
             if next > end {
@@ -305,12 +307,9 @@ impl World {
 
     fn tick(&mut self, who: usize) {
         let (now, is_awake) = (self.now, self.is_awake(who));
-        let Some(brain) = self.brains[who].as_mut().filter(|it| is_awake && it.monitor.next_tick() <= now)
-        else {
-            return;
-        };
-        let round = brain.monitor.tick(now);
-        brain.settle(now);
+        let is_due = |it: &&mut Brain| is_awake && it.watcher.next_tick().is_some_and(|due| due <= now);
+        let Some(brain) = self.brains[who].as_mut().filter(is_due) else { return };
+        let round = brain.watcher.tick(now);
         for (at, port, probe) in round.probes {
             self.send(who, at, true, Message::Probe(port, probe));
         }
@@ -323,17 +322,17 @@ impl World {
         if !self.is_awake(who) {
             return;
         }
-        let (now, index) = (self.now, Arc::clone(&self.index));
+        let now = self.now;
         let Some(brain) = &mut self.brains[who] else { return };
         // The ports that switches report are those of the links.
-        for at in brain.monitor.questions() {
+        for at in brain.watcher.questions() {
             let state = |link: LinkIx| !self.cut.contains(&link);
             let ports = self.topology.switch(at).ports().map(|(port, link)| (port, state(link))).collect();
-            brain.monitor.port_states(at, Some(ports));
+            brain.watcher.port_states(at, Some(ports));
         }
-        for (at, order) in brain.think(now, &index) {
+        for (at, order) in brain.think(now) {
             let message = match order {
-                Order::ReadAll => Message::Read,
+                Order::Read(reason) => Message::Read(reason),
                 Order::Write(rollout, updates) => Message::Write(rollout, updates),
             };
             self.send(who, at, true, message);
@@ -379,9 +378,9 @@ impl World {
                     self.send(who, at, false, Message::Standing(before == Some(who)));
                 }
             }
-            Message::Read => {
+            Message::Read(reason) => {
                 let held = self.held(place);
-                self.send(who, at, false, Message::Held(held));
+                self.send(who, at, false, Message::Held(reason, held));
             }
             Message::Write(rollout, updates) => {
                 let is_primary = self.devices[place].primary == Some(who);
@@ -392,7 +391,7 @@ impl World {
                     taken &= control.apply(switch, update).is_ok();
                     self.look(is_full);
                 }
-                self.send(who, at, false, Message::Written(taken));
+                self.send(who, at, false, Message::Written(rollout, taken));
             }
             // The answer leaves after what the switch has returned before.
             Message::Echo(round) => self.send(who, at, false, Message::Answer(round)),
@@ -429,19 +428,16 @@ impl World {
         let now = self.now;
         let Some(brain) = &mut self.brains[who] else { return };
         match answer {
-            Message::Standing(true) if !brain.is_primary(at) => {
-                let (at, _) = brain.connected(at);
-                self.send(who, at, true, Message::Read);
+            Message::Standing(is_primary) => {
+                if let Some(Order::Read(reason)) = brain.standing(at, is_primary) {
+                    self.send(who, at, true, Message::Read(reason));
+                }
             }
-            Message::Standing(false) => brain.lost(at, Loss::Standby),
-            Message::Held(held) => brain.read(at, held, now),
-            Message::Written(is_taken) => brain.answered(at, is_taken),
-            Message::Answer(round) => {
-                brain.monitor.answered(at, round, now);
-                brain.settle(now);
-            }
+            Message::Held(reason, held) => brain.read(at, reason, held, now),
+            Message::Written(rollout, is_taken) => brain.written(at, rollout, is_taken),
+            Message::Answer(round) => brain.watcher.answered(at, round, now),
             Message::Returned(port, frame) => {
-                brain.monitor.received(at, port, &frame);
+                brain.watcher.received(at, port, &frame);
             }
             _ => {}
         }

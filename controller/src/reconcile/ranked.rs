@@ -1,0 +1,72 @@
+//! The order in which differences of several switches are written.
+
+use super::Difference;
+use p4runtime::p4::v1::Update;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Differences of several switches that are handed out rank by rank, so that no packet loops in between: the next rank
+/// is due when the last one was written everywhere.
+#[derive(Clone, Debug)]
+pub struct Ranked<K> {
+    /// What is left for each switch, by rank.
+    left: BTreeMap<K, VecDeque<(u32, Update)>>,
+}
+
+impl<K: Ord + Clone> Ranked<K> {
+    /// Takes the difference of each switch.
+    pub fn new(differences: impl IntoIterator<Item = (K, Difference)>) -> Ranked<K> {
+        let steps = |it: Difference| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
+        Ranked { left: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
+    }
+
+    /// Takes the updates of the lowest rank that is left, for each switch that has some. `None` when nothing is left.
+    pub fn next_rank(&mut self) -> Option<BTreeMap<K, Vec<Update>>> {
+        let rank = self.left.values().filter_map(|steps| steps.front()).map(|step| step.0).min()?;
+        let mut due = BTreeMap::new();
+        for (key, steps) in &mut self.left {
+            let count = steps.partition_point(|step| step.0 <= rank);
+            if count > 0 {
+                due.insert(key.clone(), steps.drain(..count).map(|step| step.1).collect());
+            }
+        }
+        Some(due)
+    }
+
+    /// Forgets what is left for a switch that has not taken its updates.
+    pub fn give_up(&mut self, key: &K) {
+        self.left.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Step;
+    use super::*;
+
+    fn difference(ranks: &[u32]) -> Difference {
+        let steps = ranks.iter().map(|&rank| Step { rank, update: Update::default() }).collect();
+        Difference { steps, unchanged: 0 }
+    }
+
+    #[test]
+    fn a_rank_comes_after_the_lower_ones_of_all_switches() {
+        let mut ranked = Ranked::new([("s1", difference(&[1, 1, 3])), ("s2", difference(&[2, 3]))]);
+        let mut next = || {
+            let due = ranked.next_rank()?;
+            Some(due.into_iter().map(|(key, updates)| (key, updates.len())).collect::<Vec<_>>())
+        };
+        assert_eq!(next(), Some(vec![("s1", 2)]));
+        assert_eq!(next(), Some(vec![("s2", 1)]));
+        assert_eq!(next(), Some(vec![("s1", 1), ("s2", 1)]));
+        assert_eq!(next(), None);
+    }
+
+    #[test]
+    fn a_switch_that_was_given_up_gets_nothing_more() {
+        let mut ranked = Ranked::new([("s1", difference(&[1, 2])), ("s2", difference(&[3]))]);
+        assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s1")));
+        ranked.give_up(&"s1");
+        assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s2")));
+        assert!(ranked.next_rank().is_none());
+    }
+}

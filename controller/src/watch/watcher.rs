@@ -1,0 +1,294 @@
+use super::{Aim, Fabric, LinkMonitor, Loss, MonitorConfig, Received, Round};
+use crate::topology::{LinkIx, SwitchIx};
+use p4runtime::p4::v1::Entity;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use weir_units::Time;
+
+/// How long the first rollout waits for switches that are not there.
+const PATIENCE: Time = Time::from_secs(3);
+/// When a switch that refused something, or did not answer, is tried again.
+const RETRY: Time = Time::from_secs(1);
+
+/// What a switch holds.
+pub type Held = Arc<Vec<Entity>>;
+
+/// What made a rollout necessary.
+///
+/// Ordered by importance, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// The first one.
+    Start,
+    /// Links failed or returned.
+    Links,
+    /// A switch came back.
+    Returned,
+    /// Somebody else changed tables, or a write had failed.
+    Drift,
+}
+
+/// What a rollout is to do: compute the aim, read switches of which it is not known what they hold, compare, and write
+/// the differences rank by rank. Its end goes to [`Watcher::end`].
+#[derive(Clone, Debug)]
+pub struct Rollout {
+    /// The aim so far.
+    pub aim: Aim,
+    /// The links that are down.
+    pub down: BTreeSet<LinkIx>,
+    /// Links whose state changes by this, and whether they are up now.
+    pub changed: Vec<(LinkIx, bool)>,
+    /// The switches that take part, and what they hold, if that is known.
+    pub members: Vec<(SwitchIx, Option<Held>)>,
+}
+
+/// A rollout that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What it was for.
+    pub why: Why,
+    /// When it began.
+    pub began: Time,
+    /// How many links are down.
+    pub down: usize,
+}
+
+/// A switch as the watcher sees it.
+#[derive(Default)]
+struct Known {
+    is_ours: bool,
+    held: Option<Held>,
+    /// Its tables are left alone until its links are known, at the latest until then.
+    waits_until: Option<Time>,
+}
+
+struct UnderWay {
+    why: Why,
+    began: Time,
+    /// Links that were down when it began.
+    down: BTreeSet<LinkIx>,
+    members: Vec<SwitchIx>,
+}
+
+/// Decides when a fabric's switches are brought in line, and which of them.
+pub struct Watcher {
+    fabric: Arc<Fabric>,
+    switches: Vec<Known>,
+    monitor: LinkMonitor,
+    is_probing: bool,
+    aim: Aim,
+    /// What the next rollout is for.
+    pending: Option<Why>,
+    rollout: Option<UnderWay>,
+    began: Time,
+    has_started: bool,
+    retry_at: Option<Time>,
+}
+
+impl Watcher {
+    /// Starts at `now`, with no switch under control. `aim` is that of all links. Without `monitor` all links are taken
+    /// to be up; `run` is a random number that tells its probes from those of others.
+    pub fn new(
+        fabric: Arc<Fabric>,
+        aim: Aim,
+        monitor: Option<MonitorConfig>,
+        run: u64,
+        now: Time,
+    ) -> Watcher {
+        Watcher {
+            switches: fabric.topology.switches.iter().map(|_| Known::default()).collect(),
+            monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run, now),
+            is_probing: monitor.is_some(),
+            fabric,
+            aim,
+            pending: None,
+            rollout: None,
+            began: now,
+            has_started: false,
+            retry_at: None,
+        }
+    }
+
+    fn at(&mut self, at: SwitchIx) -> &mut Known {
+        &mut self.switches[at.0 as usize]
+    }
+
+    /// Takes a switch that accepted this controller, runs the program and holds this. `pushed` says whether it lacked
+    /// the program.
+    pub fn ready(&mut self, at: SwitchIx, pushed: bool, held: Vec<Entity>, now: Time) {
+        self.monitor.connected(at);
+        // A switch that holds entries forwards. It is written when the links are known again: they may have changed
+        // while another controller led.
+        let is_urgent = (pushed && self.has_started) || !self.is_probing;
+        let waits_until = (!is_urgent).then(|| now + PATIENCE);
+        *self.at(at) = Known { is_ours: true, held: Some(Arc::new(held)), waits_until };
+        if is_urgent {
+            self.pend(Why::Returned);
+        }
+    }
+
+    /// Records that a switch is no longer under control, or that another attempt to reach it failed.
+    pub fn lost(&mut self, at: SwitchIx, loss: Loss) {
+        self.monitor.disconnected(at, loss);
+        self.at(at).is_ours = false;
+    }
+
+    /// Takes a packet-in of a switch: the port it had come by, and the frame.
+    pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> Received {
+        self.monitor.received(at, port, frame)
+    }
+
+    /// Records that a probe was not taken by the switch that should send it.
+    pub fn refused(&mut self, at: SwitchIx) {
+        self.monitor.refused(at);
+    }
+
+    /// Takes a switch's answer to a request of [`Round::echoes`].
+    pub fn answered(&mut self, at: SwitchIx, round: u64, now: Time) {
+        self.monitor.answered(at, round, now);
+        self.settle(now);
+    }
+
+    /// Takes the port states of a switch of [`questions`](Self::questions); `None` if it has not told.
+    pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
+        self.monitor.port_states(at, ports);
+    }
+
+    /// Takes the switches whose port states are wanted.
+    pub fn questions(&mut self) -> Vec<SwitchIx> {
+        self.monitor.questions()
+    }
+
+    /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
+    pub fn kept(&mut self) -> BTreeSet<LinkIx> {
+        self.monitor.kept()
+    }
+
+    /// Returns when to call [`tick`](Self::tick); `None` if links are not probed.
+    pub fn next_tick(&self) -> Option<Time> {
+        self.is_probing.then(|| self.monitor.next_tick())
+    }
+
+    /// Ends an interval between probes; returns what to send.
+    pub fn tick(&mut self, now: Time) -> Round {
+        let round = self.monitor.tick(now);
+        self.settle(now);
+        round
+    }
+
+    /// Lets all tables be read and compared, unless a rollout is under way.
+    pub fn check(&mut self) {
+        if self.has_started && self.rollout.is_none() {
+            self.switches.iter_mut().for_each(|it| it.held = None);
+            self.pend(Why::Drift);
+        }
+    }
+
+    /// Whether the rollout under way is to be given up: it waits for a switch that does not answer while links have
+    /// changed, and the others cannot wait. What it has written is compared again.
+    pub fn abandon(&mut self, now: Time) -> bool {
+        let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
+        let is_stuck =
+            |it: &mut UnderWay| it.down != *self.monitor.down() && it.members.iter().any(is_silent);
+        let Some(rollout) = self.rollout.take_if(is_stuck) else { return false };
+        for at in rollout.members {
+            self.at(at).held = None;
+        }
+        self.pend(rollout.why);
+        true
+    }
+
+    /// Begins a rollout if one is due and possible, and none is under way.
+    pub fn begin(&mut self, now: Time) -> Option<Rollout> {
+        if self.rollout.is_some() || !self.is_ready(now) {
+            return None;
+        }
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.pend(Why::Drift);
+        }
+        if *self.monitor.down() != self.aim.down {
+            self.pend(Why::Links);
+        }
+        self.pending?;
+        let members = self.members(now);
+        if members.is_empty() {
+            return None;
+        }
+        let why = self.pending.take()?;
+        let why = if std::mem::replace(&mut self.has_started, true) { why } else { Why::Start };
+        let down = self.monitor.down().clone();
+        let changed = down.symmetric_difference(&self.aim.down);
+        let changed = changed.map(|link| (*link, !down.contains(link))).collect();
+        let ixs = members.iter().map(|member| member.0).collect();
+        self.rollout = Some(UnderWay { why, began: now, down: down.clone(), members: ixs });
+        Some(Rollout { aim: self.aim.clone(), down, changed, members })
+    }
+
+    /// Ends the rollout that is under way. `aim` is the new one, `None` if there are no routes; `held` what its switches
+    /// hold now, `None` for those that could not be read or written.
+    pub fn end(
+        &mut self,
+        aim: Option<Aim>,
+        held: impl IntoIterator<Item = (SwitchIx, Option<Held>)>,
+        now: Time,
+    ) -> Option<Ended> {
+        let rollout = self.rollout.take()?;
+        match aim {
+            Some(aim) => self.aim = aim,
+            // These links are dealt with until others change.
+            None => self.aim.down = self.monitor.down().clone(),
+        }
+        for (at, held) in held {
+            if held.is_none() {
+                self.retry_at = Some(now + RETRY);
+            }
+            self.at(at).held = held;
+        }
+        Some(Ended { why: rollout.why, began: rollout.began, down: self.aim.down.len() })
+    }
+
+    /// Lets switches take part in rollouts whose links are known.
+    fn settle(&mut self, now: Time) {
+        let mut has_settled = false;
+        for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
+            if it.is_ours && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
+            {
+                it.waits_until = None;
+                has_settled = true;
+            }
+        }
+        if has_settled {
+            self.pend(Why::Returned);
+        }
+    }
+
+    /// The most important reason stays.
+    fn pend(&mut self, why: Why) {
+        self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
+    }
+
+    /// Whether all switches can take part in the first rollout, or have had the time.
+    fn is_ready(&self, now: Time) -> bool {
+        self.has_started
+            || self.switches.iter().all(|it| it.is_ours && it.waits_until.is_none())
+            || now >= self.began + PATIENCE
+    }
+
+    /// Returns switches that are under control, whose links are known, and that answer.
+    fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<Held>)> {
+        let mut members = Vec::new();
+        for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
+            if !it.is_ours || it.waits_until.is_some() {
+                continue;
+            }
+            if self.is_probing && !self.monitor.is_answering(at, now) {
+                // The others do not wait for it.
+                self.retry_at = Some(now + RETRY);
+                continue;
+            }
+            members.push((at, it.held.clone()));
+        }
+        members
+    }
+}
