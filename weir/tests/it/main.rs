@@ -1,6 +1,7 @@
 //! The command line without root.
 
 mod architecture;
+mod book;
 mod cli;
 mod docs;
 mod fleet;

@@ -101,6 +101,24 @@ fn the_digest_is_the_golden_one() {
     assert_eq!(summary(shared().0.path()).digest, include_str!("quickstart.digest").trim_end());
 }
 
+/// README.md and the page about the quickstart show the rows that it prints, and that page the digest.
+#[test]
+fn documentation_shows_what_the_quickstart_prints() {
+    let printed = String::from_utf8_lossy(&shared().1.stdout).into_owned();
+    let rows: Vec<&str> =
+        printed.lines().filter(|line| line.starts_with(" fncc ") || line.starts_with(" hpcc ")).collect();
+    assert_eq!(rows.len(), 2, "{printed}");
+    let digest = include_str!("quickstart.digest").trim_end();
+    for (page, shown) in
+        [("README.md", rows.clone()), ("docs/start/quickstart.md", [&rows[..], &[digest]].concat())]
+    {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
+        for row in shown {
+            assert!(text.contains(row.trim_end()), "{page} is to show\n{row}");
+        }
+    }
+}
+
 #[test]
 fn the_report_loads_nothing_and_its_charts_have_data() {
     let out = shared().0.path().join("out");

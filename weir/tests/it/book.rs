@@ -1,0 +1,259 @@
+//! The documentation as a whole: links, citations in the code, the table of contents, the length of pages, and terms.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// A page has at most this many words, or a comment `<!-- long: reason -->`.
+const MOST_WORDS: usize = 1_500;
+
+/// Pages that a program writes, and which therefore state no reason for their length.
+const WRITTEN_BY_PROGRAMS: [&str; 1] = ["docs/results.md"];
+
+/// Terms to avoid in pages and comments (CONTRIBUTING.md#terms), with the most uses that there may be. The numbers only
+/// go down: replace a term where you meet it, and lower its number.
+const TERMS: [(&str, usize); 16] = [
+    ("befalls", 1),
+    ("books", 12),
+    ("crowded", 21),
+    ("goes round", 0),
+    ("knob", 0),
+    ("knobs", 0),
+    ("lane", 7),
+    ("notices", 4),
+    ("of which", 35),
+    ("pace", 5),
+    ("reckons", 2),
+    ("so many", 59),
+    ("the line", 38),
+    ("way", 235),
+    ("ways", 31),
+    ("whoever", 32),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// Every file below `folder` whose name has one of the endings, as a path from the root.
+fn files(folder: &str, endings: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("names are UTF-8");
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let is_ours =
+            !name.starts_with('.') && !["target", "runs", "build", "logs", "snapshots"].contains(&&*name);
+        if entry.file_type().expect("a type").is_dir() {
+            if is_ours {
+                found.extend(files(&path, endings));
+            }
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A page without code blocks and code in lines.
+fn prose(text: &str) -> String {
+    let mut out = String::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            out.extend(line.split('`').step_by(2).flat_map(|part| [part, " "]));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The anchors of a page: its headings as Git hosts and mdBook number them, and explicit `<a id="..">`.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        in_block ^= line.trim_start().starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !in_block) {
+            let heading = heading.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            let slug: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+            let earlier = found.iter().filter(|other| **other == slug).count();
+            found.push(if earlier == 0 { slug } else { format!("{slug}-{earlier}") });
+        }
+        found.extend(
+            line.split("<a id=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())),
+        );
+    }
+    found
+}
+
+/// `folder/to` without `..` and `.`.
+fn resolve(folder: &Path, to: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in folder.join(to).components() {
+        match part {
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+/// What is wrong with a reference to a file, or to an anchor in a page.
+fn fault(path: &Path, anchor: Option<&str>) -> Option<String> {
+    if !root().join(path).exists() {
+        return Some(format!("there is no {}", path.display()));
+    }
+    let anchor = anchor?;
+    let page = read(&path.display().to_string());
+    (!anchors(&page).iter().any(|other| other == anchor))
+        .then(|| format!("{} has no anchor #{anchor}", path.display()))
+}
+
+fn pages() -> Vec<String> {
+    let mut pages = files("docs", &[".md"]);
+    pages.extend(files("examples", &["README.md"]));
+    pages.extend(
+        ["README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY"].map(|name| format!("{name}.md")),
+    );
+    pages
+}
+
+/// The targets of a page's links, also those that `[key]: target` defines.
+fn links(text: &str) -> Vec<String> {
+    let mut found: Vec<String> =
+        text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect();
+    let defined = text.lines().filter(|line| line.starts_with('[')).filter_map(|line| line.split_once("]: "));
+    found.extend(defined.map(|(_, target)| target.trim().to_owned()));
+    found
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let (mut faults, mut checked) = (Vec::new(), 0);
+    for page in pages() {
+        let text = read(&page);
+        let folder = Path::new(&page).parent().expect("a page is in a folder");
+        for target in links(&prose(&text)) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            checked += 1;
+            let (to, anchor) =
+                target.split_once('#').map_or((&*target, None), |(to, anchor)| (to, Some(anchor)));
+            let path = if to.is_empty() { PathBuf::from(&page) } else { resolve(folder, to) };
+            faults.extend(fault(&path, anchor).map(|why| format!("{page}: {target}: {why}")));
+        }
+    }
+    assert!(checked > 200, "only {checked} links were checked");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Comments cite pages as `docs/page.md` or `docs/page.md#anchor`.
+#[test]
+fn every_citation_in_the_code_resolves() {
+    // The pages that a reader cannot reach.
+    const LOST: [&str; 4] = ["schemes.md §", "schemes.md` §", "design §", "design.md`"];
+    let mut sources = files("", &[".rs", ".p4", ".py", ".lua", ".yaml", ".toml", ".proto", ".stf", ".txt"]);
+    sources.retain(|path| !path.ends_with("it/book.rs"));
+    sources.push("Makefile".to_owned());
+    let (mut faults, mut checked) = (Vec::new(), 0);
+    for path in &sources {
+        let text = read(path);
+        faults.extend(
+            LOST.iter().filter(|lost| text.contains(**lost)).map(|lost| format!("{path}: \"{lost}\"")),
+        );
+        for rest in text.split("docs/").skip(1) {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || "-_/.#".contains(c);
+            let cited = rest.split(|c| !is_part(c)).next().unwrap_or_default().trim_end_matches('.');
+            let (page, anchor) =
+                cited.split_once('#').map_or((cited, None), |(page, anchor)| (page, Some(anchor)));
+            if page.ends_with(".md") {
+                checked += 1;
+                let why = fault(&Path::new("docs").join(page), anchor);
+                faults.extend(why.map(|why| format!("{path}: docs/{cited}: {why}")));
+            }
+        }
+    }
+    assert!(checked > 80, "only {checked} citations were checked");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_page_is_in_the_summary() {
+    let listed: Vec<PathBuf> =
+        links(&read("docs/SUMMARY.md")).iter().map(|to| resolve(Path::new("docs"), to)).collect();
+    let unlisted: Vec<String> = files("docs", &[".md"])
+        .into_iter()
+        .filter(|page| page != "docs/SUMMARY.md" && !listed.contains(&PathBuf::from(page)))
+        .collect();
+    assert!(unlisted.is_empty(), "not in docs/SUMMARY.md: {unlisted:?}");
+    let twice = listed.iter().enumerate().find(|(n, page)| listed[..*n].contains(page));
+    assert!(twice.is_none(), "twice in docs/SUMMARY.md: {twice:?}");
+}
+
+#[test]
+fn pages_are_short_or_say_why() {
+    for page in pages() {
+        let text = read(&page);
+        let reason = text.split_once("<!-- long: ").and_then(|(_, rest)| rest.split_once(" -->"));
+        let may_be_long =
+            reason.is_some_and(|(why, _)| why.len() > 10) || WRITTEN_BY_PROGRAMS.contains(&&*page);
+        let words = text.split_whitespace().count();
+        assert!(
+            may_be_long || words <= MOST_WORDS,
+            "{page} has {words} words: split it, or say why it is long"
+        );
+    }
+}
+
+/// The comment of a line of code, or the prose of a page.
+fn comment<'a>(path: &str, line: &'a str) -> &'a str {
+    if path.ends_with(".md") {
+        return line;
+    }
+    let mark = if path.ends_with(".rs") || path.ends_with(".p4") { "//" } else { "#" };
+    line.split_once(mark).map_or("", |(_, comment)| comment)
+}
+
+#[test]
+fn terms_to_avoid_become_fewer() {
+    let mut sources = files("", &[".rs", ".p4", ".py", ".yaml"]);
+    sources.retain(|path| !path.ends_with("it/book.rs"));
+    sources.extend(pages().into_iter().filter(|page| page != "CONTRIBUTING.md"));
+    let mut uses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for path in &sources {
+        let text = read(path);
+        let text = if path.ends_with(".md") { prose(&text) } else { text };
+        for (number, line) in text.lines().enumerate() {
+            let words: Vec<String> = comment(path, line)
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .filter(|word| !word.is_empty())
+                .map(str::to_lowercase)
+                .collect();
+            for (term, _) in TERMS {
+                let parts: Vec<&str> = term.split(' ').collect();
+                let count = words.windows(parts.len()).filter(|window| **window == *parts).count();
+                let places = uses.entry(term).or_default();
+                places.extend((0..count).map(|_| format!("{path}:{}", number + 1)));
+            }
+        }
+    }
+    let more: Vec<String> = TERMS
+        .iter()
+        .filter(|(term, most)| uses[term].len() > *most)
+        .map(|(term, most)| format!("\"{term}\": {}, at most {most}: {:?}", uses[term].len(), uses[term]))
+        .collect();
+    assert!(more.is_empty(), "terms to avoid (CONTRIBUTING.md#terms):\n{}", more.join("\n"));
+}
