@@ -1,4 +1,4 @@
-//! What a P4 program does for congestion control, and the objects by which it says so.
+//! Describes what a P4 program offers for congestion control, and the objects by which it declares this.
 
 use std::fmt;
 

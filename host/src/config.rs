@@ -1,4 +1,4 @@
-//! What a host is told when it is made, and the transport's defaults with their reasons.
+//! The configuration of a host, and the transport's defaults with their reasons.
 
 use crate::abilities::Abilities;
 use crate::lane::Lane;
@@ -33,7 +33,7 @@ pub struct HostConfig {
     pub scheme: Arc<dyn SchemeConfig>,
     /// The schemes that a policy can name. Default: [`Registry::builtin`].
     pub registry: Registry,
-    /// What the switches' program offers, if it is not the scheme's own program. Policies may then change to every
+    /// The abilities of the switches' program, if it is not the scheme's own program. Policies can then change to every
     /// scheme that needs no more.
     pub switches: Option<Abilities>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
@@ -46,7 +46,7 @@ pub struct HostConfig {
     pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
-    /// What it needs to take part in policies; `None`: it does not.
+    /// Configuration for taking part in policies; `None` if the host does not take part.
     pub policy: Option<PolicyConfig>,
 }
 
@@ -82,7 +82,7 @@ impl HostConfig {
         }
     }
 
-    /// What the switches' program offers.
+    /// Returns the abilities of the switches' program.
     pub(crate) fn abilities(&self) -> Abilities {
         self.switches.unwrap_or(self.scheme.needs().program.abilities())
     }
@@ -99,7 +99,7 @@ impl HostConfig {
         (payload > 0).then_some(Bytes::new(payload))
     }
 
-    /// What the host's scheme is told of it.
+    /// Returns what a sender half of the host's scheme is told about a flow with full packets of this payload.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
         FlowParams {
             nic_rate: self.nic_rate,
@@ -109,7 +109,7 @@ impl HostConfig {
         }
     }
 
-    /// What makes up for losses: as the transport is told, else as the scheme wants it.
+    /// Returns the kind of loss recovery: the transport's setting, or else the scheme's.
     pub fn recovery(&self) -> Recovery {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
@@ -202,7 +202,7 @@ pub const RTO_FLOOR: Time = Time::from_ms(4);
 /// Base round trips in a default retransmission timeout, for slow fabrics. Ours: RTT samples in a
 /// congested BMv2 network reach several times the base.
 pub const RTO_RTTS: u64 = 16;
-/// How far repeated timeouts back off: 2^6 times the first.
+/// The most doublings of a retransmission timeout: 2^6 times the first.
 pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
 /// One NACK per this time for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
 pub const NACK_INTERVAL: Time = Time::from_us(500);
@@ -235,7 +235,7 @@ pub const CONTROL_QUEUE: u32 = 16_384;
 /// Timers and limits. `None` takes the default, which follows the fabric's speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportConfig {
-    /// What makes up for losses; `None`: as the scheme wants it. All hosts of a network must agree.
+    /// Kind of loss recovery; `None`: the scheme's. All hosts of a network must agree.
     pub recovery: Option<Recovery>,
     /// Retransmission timeout with [`Recovery::GoBackN`]; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
@@ -250,8 +250,8 @@ pub struct TransportConfig {
     pub nack_interval: Option<Time>,
     /// Longest time a packet waits for its ACK where `ack_every` is above 1; default one base RTT.
     pub ack_delay: Option<Time>,
-    /// How long a flow counts in N after its last packet; default the larger of [`ACTIVE_RTTS`]
-    /// base RTTs and [`ACTIVE_FRAMES`] frame times.
+    /// Time for which a flow counts in N after its last packet; by default the larger of [`ACTIVE_RTTS`] base RTTs and
+    /// [`ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
     /// Flows a receiver keeps at once; the longest idle one makes room for a new one.
     pub max_inbound: u32,
@@ -292,7 +292,7 @@ pub(crate) struct Resolved {
     pub active_window: Time,
 }
 
-/// Why a host cannot be made.
+/// A reason why a host cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// mtu is too small.

@@ -1,8 +1,8 @@
-//! Why a host drops frames.
+//! The reasons for which a host drops frames.
 
 macro_rules! drop_reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a host threw a frame away.
+        /// A reason why a host threw a frame away.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DropReason {
             $($(#[doc = $doc])+ $variant,)+

@@ -1,4 +1,4 @@
-//! What crosses the host's border: flows in, events and frames out.
+//! The types at the host's boundary: flows in, events and frames out.
 
 use crate::policy::{PolicyId, PolicyRefusal};
 use crate::slab::Key;
@@ -13,24 +13,24 @@ pub struct FlowId(pub(crate) Key);
 /// A message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// Where to.
+    /// The receiver's address.
     pub peer: Ipv4Addr,
     /// Destination MAC of its DATA.
     pub peer_mac: MacAddr,
     /// The UDP port that spreads flows over paths; of a message with subflows that of the first, from which
     /// the others follow ([`subflow_port`]).
     pub entropy_port: u16,
-    /// How much; `None` until [`Host::stop`](crate::Host::stop).
+    /// Bytes to send; `None`: until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
     /// Its id, unique among this host's messages.
     pub message: u32,
 }
 
-/// Where the dynamic ports begin (RFC 6335), and how many there are: a power of two.
+/// First of the dynamic ports (RFC 6335), and their number: a power of two.
 const DYNAMIC_PORTS: u16 = 49_152;
 const PORTS: u16 = 16_384;
-/// How far the ports of consecutive subflows are apart: the golden part of [`PORTS`], odd, so that sixteen
-/// of them are different and far from each other. Neighbouring ports crowd in a CRC.
+/// Distance of the ports of consecutive subflows: [`PORTS`] times the golden ratio, odd, so that sixteen of them are
+/// different and far apart. A CRC maps neighbouring ports to few values.
 const STRIDE: u16 = 10_125;
 
 /// The UDP port of a subflow of a message whose first subflow has the port `first`.
@@ -42,7 +42,7 @@ pub fn subflow_port(first: u16, subflow: u8) -> u16 {
     DYNAMIC_PORTS + place
 }
 
-/// Why a message cannot be sent.
+/// A reason why a message cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The id is taken.
@@ -62,9 +62,9 @@ pub enum OpenError {
     TooManyAnnounced {
         /// As given.
         message: u32,
-        /// How many were given.
+        /// Number of senders given.
         count: usize,
-        /// How many fit.
+        /// Number of senders that fit.
         most: usize,
     },
 }
@@ -75,15 +75,15 @@ pub enum HostEvent {
     /// The last byte of a flow was acknowledged; its state is gone. The flow completion time is
     /// `end - start`.
     FlowFinished {
-        /// Which flow.
+        /// The flow that has finished.
         flow: FlowId,
         /// Its message id.
         message: u32,
-        /// Where it went.
+        /// The receiver's address.
         peer: Ipv4Addr,
-        /// When it was opened.
+        /// Time at which it was opened.
         start: Time,
-        /// When the last ACK came.
+        /// Time of the last ACK.
         end: Time,
         /// Payload bytes.
         bytes: Bytes,
@@ -92,56 +92,56 @@ pub enum HostEvent {
     },
     /// The last byte of a peer's message arrived.
     MessageReceived {
-        /// Who sent it.
+        /// The sender's address.
         peer: Ipv4Addr,
         /// Its message id.
         message: u32,
         /// Payload bytes.
         bytes: Bytes,
-        /// When the last byte came.
+        /// Time at which the last byte came.
         at: Time,
     },
     /// Something about policies.
     Policy(PolicyEvent),
 }
 
-/// What became of a policy at a host.
+/// The fate of a policy at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyEvent {
     /// The host holds a newer one, which it heard of.
     Heard {
-        /// Which.
+        /// The policy.
         id: PolicyId,
         /// From whom; it need not have been set there.
         from: Ipv4Addr,
     },
     /// The host runs it: all its flows do.
     Runs {
-        /// Which.
+        /// The policy.
         id: PolicyId,
     },
     /// The host holds it and passes it on, but runs what it ran before.
     Refused {
-        /// Which.
+        /// The policy.
         id: PolicyId,
-        /// Why.
+        /// The reason.
         why: PolicyRefusal,
     },
     /// A policy that was set at this host has lost against another that was set at the same time.
     Lost {
-        /// What was set here.
+        /// The policy that was set here.
         ours: PolicyId,
-        /// What has won.
+        /// The policy that has won.
         by: PolicyId,
     },
     /// Its lifetime is over: the host runs what it was told when it was made.
     Expired {
-        /// Which.
+        /// The policy.
         id: PolicyId,
     },
 }
 
-/// What the NIC gets when it asks for a frame.
+/// The answer to a NIC that asks for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
     /// A frame: the head was written, the payload is only counted.
@@ -170,11 +170,11 @@ pub enum Transmit {
 pub struct FlowView {
     /// Its message id.
     pub message: u32,
-    /// Where it goes.
+    /// The receiver's address.
     pub peer: Ipv4Addr,
-    /// When it was opened.
+    /// Time at which it was opened.
     pub start: Time,
-    /// How much there is to send; `None` until it is stopped.
+    /// Bytes to send; `None` until the flow is stopped.
     pub size: Option<Bytes>,
     /// Pacing rate.
     pub rate: Bandwidth,
@@ -202,7 +202,7 @@ pub struct FlowView {
 pub struct InboundView {
     /// Payload bytes received in order.
     pub received: Bytes,
-    /// When its last packet came.
+    /// Time at which its last packet came.
     pub last_seen: Time,
     /// XOR of switch ids on the way of its last DATA packet.
     pub path_id: u16,
@@ -213,7 +213,7 @@ pub struct InboundView {
 pub struct SubflowView {
     /// Its UDP port.
     pub entropy_port: u16,
-    /// Whether it may send data that was not sent before.
+    /// True if it may send data that was not sent before.
     pub active: bool,
     /// Window in payload bytes.
     pub window: Bytes,

@@ -1,5 +1,5 @@
-//! What every port of a switch computes for a scheme, beside telemetry and marks: part of what the scheme
-//! wants from the network. The controller makes table entries of it, in the integers of the P4 program.
+//! The computations that every port of a switch performs for a scheme, beside telemetry and marks. A scheme states them
+//! as part of its needs, and the controller translates them into table entries, in the integers of the P4 program.
 
 use weir_units::Time;
 
@@ -8,7 +8,7 @@ pub const GRANT_UNIT_BPS: u64 = 1_000;
 /// The grant of an ACK that a receiver sends out for switches to lower: no limit.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// What a port computes or keeps. Rates and queues are in proportion to the port's own rate.
+/// The computation of a port. Rates and queues are relative to the port's own rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PortLaw {
     /// FNCC's All_INT_Table, refreshed this often (`p4src/controls/all_int_table.p4`).

@@ -1,4 +1,4 @@
-//! What a congestion control scheme is: a factory with parameters, a sender half and a receiver half.
+//! Defines a congestion control scheme: a factory with parameters, a sender half and a receiver half.
 //!
 //! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does
 //! not know how telemetry travelled: [`Telemetry`] comes in data-path order, whichever packet
@@ -180,7 +180,7 @@ fn parameter<S: Scheme>(name: &str) -> Option<ParameterOf<S>> {
     S::parameters().into_iter().find(|it| it.info.name == name)
 }
 
-/// What makes up for packets that are lost.
+/// The kinds of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
@@ -203,11 +203,11 @@ impl fmt::Display for Recovery {
 /// The transport that a scheme wants for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// What makes up for losses.
+    /// The kind of loss recovery.
     pub recovery: Recovery,
     /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
     pub subflows: u8,
-    /// Whether flows start with a small window that doubles per round trip, and not at line rate.
+    /// True if flows start with a small window that doubles per round trip, and not at line rate.
     pub slow_start: bool,
 }
 
@@ -221,7 +221,7 @@ impl Default for Transport {
 /// Subflows of a message, at most: the header's index has 4 bits.
 pub const MAX_SUBFLOWS: u8 = 16;
 
-/// Which packets gather telemetry.
+/// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetryOn {
     /// None.
@@ -257,7 +257,7 @@ pub enum SwitchProgram {
     Dart,
     /// ExpressPass' credits.
     Xpass,
-    /// What `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as the packet asks.
+    /// Does what `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as each packet asks.
     Weir,
 }
 
@@ -327,22 +327,22 @@ impl FromStr for SwitchProgram {
     }
 }
 
-/// What a scheme wants from the network and from the transport. [`Needs::of`] is the start of each.
+/// What a scheme requires of the network and of the transport. Start from [`Needs::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
-    /// What switches run.
+    /// The P4 program of the switches.
     pub program: SwitchProgram,
-    /// Which packets gather telemetry.
+    /// The packets that gather telemetry.
     pub telemetry: TelemetryOn,
-    /// What the records are made of, if there are any.
+    /// The content of a telemetry record.
     pub records: RecordFormat,
-    /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
-    /// say otherwise; `None` if the scheme does not look at marks.
+    /// Thresholds at which switches mark DATA, which is then sent ECN-capable; an experiment may override them. `None`
+    /// if the scheme does not use marks.
     pub ecn: Option<Marking>,
-    /// Whether the scheme's receiver half writes the ACK's grant field. Where it does not, the
-    /// transport echoes the path id of the DATA packet there.
+    /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
+    /// the DATA packet there.
     pub grant: bool,
-    /// Which messages switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
+    /// The messages that switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
     pub deflection: Option<Deflection>,
     /// The longest message that is sent before longer ones and has a priority class of its own; `None` if all
     /// messages are treated alike.
@@ -405,7 +405,7 @@ pub struct Marking {
     pub per: Bandwidth,
 }
 
-/// What [`Marking`] takes, for the help of parameters.
+/// The values that [`Marking`] accepts, for the help of parameters.
 pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
 impl ParameterValue for Marking {
@@ -433,7 +433,7 @@ impl ParameterValue for Marking {
     }
 }
 
-/// What a scheme wants of switches that deflect (Dart §IV).
+/// What a scheme requires of switches that deflect (Dart section IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflection {
     /// Deflections that a packet of a short message is allowed; other packets are allowed none.
@@ -444,7 +444,7 @@ pub struct Deflection {
     pub threshold: QueueLimit,
     /// Ports to hosts are deflected from too: the message goes back into the network.
     pub at_hosts: bool,
-    /// When a switch may forget a message of which nothing came for so long; `None`: never.
+    /// Idle time after which a switch may reclaim the entry of a message; `None`: never.
     pub lifetime: Option<Time>,
 }
 
@@ -476,7 +476,7 @@ impl ParameterValue for QueueLimit {
     }
 }
 
-/// What a sender half knows of its flow from the start.
+/// What a sender half knows about its flow from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowParams {
     /// Rate of the host's NIC: flows start at it.
@@ -503,7 +503,7 @@ pub struct AckEvent<'a> {
     pub snd_nxt: u64,
     /// Time from sending the acknowledged packet, if the echoed stamp can be one of ours.
     pub rtt: Option<Time>,
-    /// Whether the acknowledged packet was marked.
+    /// True if the acknowledged packet was marked.
     pub ecn_echo: bool,
     /// Flows at the receiver as it reported them; 0 if it does not report.
     pub concurrency: u16,
@@ -514,7 +514,7 @@ pub struct AckEvent<'a> {
     /// XOR of switch ids on the path that the acknowledged DATA took. It differs from `path_id` where ACKs gather
     /// telemetry and come back another way.
     pub data_path: u16,
-    /// What the switches reported, first hop after the sender first.
+    /// The records of the switches, the first hop after the sender first.
     pub telemetry: &'a Telemetry,
 }
 
@@ -525,11 +525,11 @@ pub struct RateEvent {
     pub now: Time,
     /// The rate; whatever a forger likes.
     pub rate: Bandwidth,
-    /// Which port it is of: its number, and the XOR of switch ids on the way from it.
+    /// Identifies the port: its number, and the XOR of the switch ids on the path from it.
     pub point: (u32, u16),
 }
 
-/// How a loss was noticed.
+/// The ways in which a loss is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// The receiver saw a gap: it said so, or duplicate ACKs did.
@@ -543,11 +543,11 @@ pub enum LossKind {
 pub struct LossEvent {
     /// The time it was noticed.
     pub now: Time,
-    /// How it was noticed.
+    /// The way in which it was detected.
     pub kind: LossKind,
     /// The byte the sender goes back to.
     pub seq: u64,
-    /// Where it had been.
+    /// Next byte to be sent before the loss was detected.
     pub snd_nxt: u64,
 }
 
@@ -558,7 +558,7 @@ pub struct Decision {
     pub window: Bytes,
     /// Rate at which frames leave. At least 1 bit/s.
     pub rate: Bandwidth,
-    /// When to call [`Sender::on_timer`].
+    /// Time at which to call [`Sender::on_timer`].
     pub timer: Option<Time>,
 }
 
@@ -587,21 +587,21 @@ pub trait Sender: fmt::Debug + Send {
     fn resume(&mut self, _now: Time, _from: &Pace) -> Decision {
         self.decision()
     }
-    /// What holds now; before any event, how the flow starts.
+    /// Returns the decision in force; before any event, how the flow starts.
     fn decision(&self) -> Decision;
 }
 
-/// What a running flow was allowed, when its law changes.
+/// Effective sending rate of a flow when its scheme changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// What left per second, in bit/s: its rate, or its window per base round trip if that is less.
+    /// Effective sending rate in bit/s: `min(rate, window / base_rtt)`.
     pub rate: f64,
     /// The same per base round trip, in bytes; at least 1.
     pub window: f64,
 }
 
 impl Pace {
-    /// What a decision allows on a fabric of this base round-trip time.
+    /// Returns the sending rate that a decision allows on a fabric of this base RTT.
     pub fn of(decision: &Decision, base_rtt: Time) -> Pace {
         let t = base_rtt.as_secs_f64();
         let by_window = decision.window.as_f64() * 8.0 / t;
@@ -610,7 +610,7 @@ impl Pace {
     }
 }
 
-/// Whether a subflow is making up for losses.
+/// The state of a subflow's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// It is not.
@@ -647,9 +647,9 @@ pub trait Coupled: fmt::Debug + Send {
     fn resume(&mut self, subflow: usize, _now: Time, _from: &Pace) -> Decision {
         self.decision(subflow)
     }
-    /// What holds for a subflow now; before any event, how it starts.
+    /// Returns the decision in force for a subflow; before any event, how it starts.
     fn decision(&self, subflow: usize) -> Decision;
-    /// Whether a subflow may send data that was not sent before. At least one may.
+    /// Returns whether a subflow may send new data. At least one may.
     fn is_active(&self, _subflow: usize) -> bool {
         true
     }
@@ -691,20 +691,20 @@ impl Coupled for Alone {
 pub struct DataEvent<'a> {
     /// The time it arrived.
     pub now: Time,
-    /// Who sent it.
+    /// The sender's address.
     pub source: Ipv4Addr,
     /// Payload bytes.
     pub payload: Bytes,
     /// Bytes of its frame.
     pub frame: Bytes,
-    /// Whether it was marked.
+    /// True if it was marked.
     pub marked: bool,
     /// A small number that is this flow's as long as the host knows it, so that state per flow may
     /// lie in an array; `None` if the flow has ended before.
     pub slot: Option<u32>,
-    /// Whether this is the flow's first packet here: what the slot held before was another's.
+    /// True if this is the flow's first packet here: earlier content of the slot belongs to another flow.
     pub first: bool,
-    /// Whether its message is complete with it.
+    /// True if the packet completes its message.
     pub last: bool,
     /// Flows active at this receiver, the packet's own included: at least 1.
     pub active_flows: u16,
@@ -715,7 +715,7 @@ pub struct DataEvent<'a> {
     pub credit: u32,
     /// XOR of switch ids on its way.
     pub path_id: u16,
-    /// What the switches reported in it, first hop after the sender first.
+    /// The records in the packet, the first hop after the sender first.
     pub telemetry: &'a Telemetry,
 }
 
@@ -739,7 +739,7 @@ pub struct Feedback {
 pub struct Credit {
     /// Its number; `None` if it is lost at the host already.
     pub number: Option<u32>,
-    /// When the flow's next one is due.
+    /// Time at which the flow's next credit is due.
     pub next: Time,
 }
 

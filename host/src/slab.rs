@@ -67,12 +67,12 @@ impl<T> Slab<T> {
         0..self.slots.len() as u32
     }
 
-    /// Whoever is in `slot` now.
+    /// Returns the present content of `slot`.
     pub fn at(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
 
-    /// Whoever is in `slot` now.
+    /// Returns the present content of `slot` for modification.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }

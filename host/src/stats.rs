@@ -18,11 +18,11 @@ impl Drops {
     pub(crate) fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
-    /// How many for this reason.
+    /// Returns the number of drops for this reason.
     pub fn get(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
-    /// How many in all.
+    /// Returns the number of all drops.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -32,7 +32,7 @@ impl Drops {
     }
 }
 
-/// What a host counted since it was made.
+/// Counters of a host since its creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostStats {
     /// Frames thrown away.
@@ -49,7 +49,7 @@ pub struct HostStats {
     pub timeouts: u64,
     /// Losses that duplicate ACKs told of.
     pub fast_retransmits: u64,
-    /// How often a message fell back from several subflows to fewer (AMP).
+    /// Number of times that a message fell back from several subflows to fewer (AMP).
     pub suppressions: u64,
     /// DATA packets taken in order.
     pub data_received: u64,

@@ -1,4 +1,4 @@
-//! What switches reported about one path, in data-path order and plain units.
+//! The telemetry of one path, in data-path order and plain units.
 
 use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -28,20 +28,20 @@ impl Clock {
 pub struct Hop {
     /// Rate of the port; zero if the switch did not know it.
     pub rate: Bandwidth,
-    /// When the record was taken, in clock ticks modulo [`Hop::TICKS`].
+    /// Time of the record, in clock ticks modulo [`Hop::TICKS`].
     pub at: u32,
     /// Bytes the port had sent, modulo [`Hop::TX_BYTES`].
     pub tx_bytes: u32,
-    /// What was queued at the port, as [`Telemetry::format`] says: bytes, or ticks that the packet waited.
+    /// Length of the port's queue, in the unit of [`Telemetry::format`]: bytes, or ticks that the packet waited.
     pub queue: u32,
-    /// Which switch and port, if the records say; else 0.
+    /// Ids of switch and port, if the record has them; else 0.
     pub link: u32,
 }
 
 impl Hop {
-    /// Where timestamps wrap.
+    /// Range of timestamps.
     pub const TICKS: u32 = 1 << 24;
-    /// Where the byte counter wraps: 2^20 units of 128 bytes.
+    /// Range of the byte counter: 2^20 units of 128 bytes.
     pub const TX_BYTES: u32 = 1 << 27;
 
     /// Ticks from `earlier` to `self`, across at most one wrap.
@@ -116,7 +116,7 @@ impl Telemetry {
         telemetry
     }
 
-    /// What the records were made of.
+    /// Returns the content of the records.
     pub fn format(&self) -> RecordFormat {
         self.format
     }

@@ -36,7 +36,7 @@ impl TrickleConfig {
         Ok(config)
     }
 
-    /// Whether there can be such a timer.
+    /// Checks that such a timer can exist.
     pub fn check(&self) -> Result<(), TrickleError> {
         if self.imin < SHORTEST_IMIN {
             return Err(TrickleError::Imin { imin: self.imin });
@@ -47,8 +47,8 @@ impl TrickleConfig {
         Ok(())
     }
 
-    /// Whether Imin leaves time for k packets that take `packet` each: RFC 6206 §6.6 wants it two to three times as long, or
-    /// intervals end before k packets could have been heard.
+    /// Checks that Imin leaves time for k packets of duration `packet`. RFC 6206 section 6.6 requires two to three
+    /// times that, or intervals end before k packets could have been heard.
     pub fn check_time(&self, packet: Time) -> Result<(), TrickleError> {
         let packets = 2 * u64::from(self.redundancy().max(1));
         let least = Time::from_ps(packet.as_ps().saturating_mul(packets));
@@ -88,7 +88,7 @@ pub enum TrickleError {
         imin: Time,
         /// As given.
         k: u32,
-        /// What would do.
+        /// The least Imin that is possible.
         least: Time,
     },
     /// Imax is too long.
@@ -99,7 +99,7 @@ pub enum TrickleError {
     },
 }
 
-/// What a timer came to.
+/// An event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// Rule 4: fewer than k others were heard, so transmit now.
@@ -118,7 +118,7 @@ pub struct Trickle {
     interval: Time,
     /// t as a point in time; `None` once it is over.
     moment: Option<Time>,
-    /// When the interval is over.
+    /// Time at which the interval ends.
     ends: Time,
     /// c.
     heard: u32,
@@ -165,7 +165,7 @@ impl Trickle {
         resets
     }
 
-    /// What is due at `now`, one thing at a time; `None` if nothing is.
+    /// Returns the next event that is due at `now`; `None` if none is.
     pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<Tick> {
         if self.moment.take_if(|at| *at <= now).is_some() {
             return Some(if self.is_redundant() { Tick::Suppressed } else { Tick::Transmit });
@@ -181,17 +181,17 @@ impl Trickle {
         Some(Tick::Interval(doubled))
     }
 
-    /// When [`poll`](Self::poll) has something.
+    /// Returns the time of the next event of [`poll`](Self::poll).
     pub fn next(&self) -> Time {
         self.moment.unwrap_or(self.ends)
     }
 
-    /// When the interval is over, and with it the time in which to transmit.
+    /// Returns the end of the interval, and thereby of the time in which to transmit.
     pub fn ends(&self) -> Time {
         self.ends
     }
 
-    /// Whether k others were heard in this interval.
+    /// Returns whether k others were heard in this interval.
     pub fn is_redundant(&self) -> bool {
         self.config.k.is_some_and(|k| self.heard >= k.get())
     }

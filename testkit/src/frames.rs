@@ -46,7 +46,7 @@ pub fn give(host: &mut Host, now: Time, repr: &FrameRepr, records: &[u8]) {
     host.receive(now, &frame.head, frame.payload);
 }
 
-/// What the NIC gets now, if anything.
+/// Returns what the NIC gets now, if anything.
 pub fn take(host: &mut Host, now: Time) -> Option<FrameRepr> {
     take_frame(host, now).map(|frame| FrameRepr::parse(&frame.view()))
 }

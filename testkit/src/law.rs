@@ -50,12 +50,12 @@ impl State {
         *self = State { rate: Some(rate), at: now, queue, sent, told: HashSet::new() };
     }
 
-    /// What ACKs of this port's data are granted.
+    /// Returns what ACKs of this port's data are granted.
     pub fn grant(&self) -> Option<u32> {
         self.rate.map(|rate| (rate / GRANT_UNIT_BPS as f64) as u32)
     }
 
-    /// What this flow is to be told now, if anything.
+    /// Returns what this flow is to be told now, if anything.
     pub fn notice(&mut self, flow: (usize, u32)) -> Option<u32> {
         let grant = self.grant()?;
         self.told.insert(flow).then_some(grant)

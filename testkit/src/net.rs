@@ -404,7 +404,7 @@ impl Net {
         self.serve(from);
     }
 
-    /// Whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
+    /// Returns whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
     fn marks(&mut self, port: usize, frame: &Frame) -> bool {
         let Some(Marking { kmin, kmax, pmax, per }) = self.marking else { return false };
         let queued = self.ports[port].queued as f64 * per.as_bps_f64() / self.rate.as_bps_f64();

@@ -62,7 +62,7 @@ impl Bandwidth {
         self.0 as f64 / 8.0
     }
 
-    /// How long `bytes` take to serialise, rounded up to a picosecond. [`Time::MAX`] at rate zero.
+    /// Returns how long `bytes` take to serialise, rounded up to a picosecond. [`Time::MAX`] at rate zero.
     ///
     /// ```
     /// # use weir_units::*;
@@ -83,7 +83,7 @@ impl Bandwidth {
         }
     }
 
-    /// How many whole bytes pass in `time`.
+    /// Returns how many whole bytes pass in `time`.
     pub fn bytes_in(self, time: Time) -> Bytes {
         let bits = u128::from(self.0) * u128::from(time.as_ps()) / u128::from(PS_PER_SECOND);
         Bytes::new(u64::try_from(bits / 8).unwrap_or(u64::MAX))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a quantity could not be read.
+/// A reason why a quantity could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError {
     text: String,

@@ -27,7 +27,7 @@ impl Clock {
         (read(ClockId::Realtime) + time.as_ns()).saturating_sub(self.now().as_ns())
     }
 
-    /// When the run starts on this clock.
+    /// Returns the time at which the run starts on this clock.
     pub(super) fn resolve(&self, start: StartAt) -> Result<Time, AgentError> {
         let (now, target) = match start {
             StartAt::Now => return Ok(self.now()),

@@ -4,7 +4,7 @@ use weir_host::ConfigError;
 use weir_host::policy::StateError;
 use weir_units::Bytes;
 
-/// Why an agent cannot start.
+/// A reason why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// There is no such interface.

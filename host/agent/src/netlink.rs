@@ -25,7 +25,7 @@ pub(super) struct Netlink {
 pub(super) struct Link {
     /// Largest packet above Ethernet.
     pub mtu: u32,
-    /// Whether it was brought up.
+    /// True if it was brought up.
     pub up: bool,
 }
 

@@ -118,7 +118,7 @@ impl Nic {
         })
     }
 
-    /// When the transmitter has sent what it was given.
+    /// Returns the time at which the transmitter has sent what it was given.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -132,7 +132,7 @@ impl Nic {
     pub fn counters(&self) -> &NicCounters {
         &self.counters
     }
-    /// Whether there was trouble since the last time this was asked.
+    /// Returns whether there was trouble since the last time this was asked.
     pub fn take_trouble(&mut self) -> bool {
         std::mem::take(&mut self.troubled)
     }

@@ -40,7 +40,7 @@ pub struct FlowPlan {
     pub peer_mac: Option<MacAddr>,
     /// The UDP port that spreads flows over paths.
     pub entropy_port: u16,
-    /// When it starts.
+    /// Time at which it starts.
     pub start: Time,
     /// When it stops, if it is not finished sooner.
     pub stop: Option<Time>,

@@ -175,7 +175,7 @@ fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyAnswer {
     report(now, host, past).ok_or_else(|| PolicyError::Off.to_string())
 }
 
-/// What the host has to say of its policy; `None` if it takes no part.
+/// Returns what the host has to say of its policy; `None` if it takes no part.
 pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport> {
     let PolicyView { node, runs, refused } = host.policy()?;
     let config = host.config();

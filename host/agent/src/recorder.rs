@@ -17,7 +17,7 @@ const PATH_BITS: u32 = 0xfff;
 /// Watches the flows of one agent, from the frames that its host took and by asking it from time to
 /// time.
 pub(super) struct Recorder {
-    /// When the run starts.
+    /// Time at which the run starts.
     epoch: Time,
     interval: Option<Time>,
     next_sample: Option<Time>,

@@ -63,7 +63,7 @@ pub struct StartResult {
     pub wall_ns: u64,
 }
 
-/// Why a run ended.
+/// A reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -191,7 +191,7 @@ pub struct ReceivedResult {
     pub port: u16,
     /// Payload taken in order.
     pub bytes: u64,
-    /// Whether its last byte came.
+    /// True if its last byte came.
     pub complete: bool,
     /// Its first packet.
     pub first_ns: u64,

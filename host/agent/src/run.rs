@@ -47,7 +47,7 @@ pub struct Agent {
     slack: Time,
     /// The host may have something to send.
     eager: bool,
-    /// When the last flow was seen to be finished.
+    /// Time at which the last flow was seen to be finished.
     all_finished: Option<Time>,
     ended: Option<Ended>,
     desk: Option<Desk>,

@@ -91,7 +91,7 @@ impl Waiter {
     }
 }
 
-/// Whether `fd` is ready, after at most `timeout`. An error or a signal counts as ready: the caller
+/// Returns whether `fd` is ready, after at most `timeout`. An error or a signal counts as ready: the caller
 /// looks for itself.
 fn ready(fd: BorrowedFd<'_>, flags: PollFlags, timeout: Time) -> bool {
     let nanos = timeout.as_ns();

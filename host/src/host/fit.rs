@@ -1,4 +1,4 @@
-//! Whether a host may go over to another configuration while the switches stay as they are.
+//! Decides whether a host can change to another configuration while the switches stay as they are.
 
 use crate::config::HostConfig;
 use crate::policy::PolicyRefusal;

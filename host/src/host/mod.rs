@@ -52,7 +52,7 @@ impl Host {
         })
     }
 
-    /// What it was made from.
+    /// Returns the configuration from which the host was created.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
@@ -133,7 +133,7 @@ impl Host {
         }
     }
 
-    /// When to call [`wakeup`](Self::wakeup), if ever.
+    /// Returns the time at which to call [`wakeup`](Self::wakeup), if ever.
     pub fn next_wakeup(&self) -> Option<Time> {
         let policy = self.policy.as_deref().map(Part::next_wakeup);
         [self.outbound.next_wakeup(), self.inbound.next_wakeup(), policy].into_iter().flatten().min()

@@ -12,28 +12,28 @@ use crate::wire::{
 use std::collections::VecDeque;
 use weir_units::Time;
 
-/// What a host that takes part keeps.
+/// The state of a host that takes part in policies.
 #[derive(Debug)]
 pub(super) struct Part {
     node: PolicyNode,
-    /// What the host was told when it was made; the switches are set for it.
+    /// The configuration from which the host was created; the switches are configured for it.
     told: HostConfig,
     runs: Option<PolicyId>,
     refused: Option<PolicyRefusal>,
-    /// When the policy that runs is over.
+    /// Time at which the policy that runs is over.
     expires: Option<Time>,
     /// The last POLICY frame that was given out.
     frame: Vec<u8>,
 }
 
-/// What a host has to say of policies.
+/// The policies of a host, as it reports them.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyView<'a> {
     /// The protocol: what is held, the history, counters, the timer.
     pub node: &'a PolicyNode,
     /// The policy that all flows follow; `None`: what the host was told when it was made.
     pub runs: Option<PolicyId>,
-    /// Why the policy that is held does not run, if it was refused.
+    /// The reason why the policy that is held does not run; `None` if it runs.
     pub refused: Option<PolicyRefusal>,
 }
 
@@ -192,7 +192,7 @@ impl Host {
         Ok(id)
     }
 
-    /// What there is to say of policies; `None` if the host takes no part.
+    /// Returns the host's view of policies; `None` if it does not take part.
     pub fn policy(&self) -> Option<PolicyView<'_>> {
         let part = self.policy.as_deref()?;
         Some(PolicyView { node: &part.node, runs: part.runs, refused: part.refused })
@@ -203,7 +203,7 @@ impl Host {
         self.policy.as_deref().map_or(&[], |part| &part.frame)
     }
 
-    /// What to keep over a restart; `None` if the host takes no part.
+    /// Returns the state to keep over a restart; `None` if the host does not take part.
     pub fn export_policy(&self, now: Time) -> Option<Vec<u8>> {
         self.policy.as_deref().map(|part| part.node.export(now))
     }

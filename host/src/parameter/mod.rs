@@ -26,7 +26,7 @@ pub struct ParameterInfo {
     pub symbol: &'static str,
     /// The source of the default.
     pub source: &'static str,
-    /// What it does.
+    /// One sentence on the effect of the parameter.
     pub help: &'static str,
 }
 
@@ -112,7 +112,7 @@ pub fn part<P: 'static, C: 'static>(
     })
 }
 
-/// Why a parameter could not be set.
+/// A reason why a parameter could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// The parameter does not take this value.
@@ -120,7 +120,7 @@ pub enum ParameterError {
     BadValue {
         /// The parameter.
         parameter: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
         /// The values that it takes.
         range: &'static str,

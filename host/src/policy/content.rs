@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// What hosts agree on. It says everything: parameters that stand at their defaults too, so that it means the same to a host
-/// whose build has other defaults.
+/// The content of a policy. It is complete: parameters at their defaults are included, so that it means the same to a
+/// host whose build has other defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Name of the scheme.
@@ -18,13 +18,15 @@ pub struct Policy {
     pub parameters: BTreeMap<String, String>,
     /// `T`; `None`: what each host was told.
     pub base_rtt: Option<Time>,
-    /// What switches are to mark by; `None`: what the scheme asks for. Hosts carry it; it is for whoever fills the
-    /// switches' tables.
+    /// Thresholds at which switches should mark; `None`: those of the scheme. Hosts only distribute them, for those who
+    /// write the switches' tables.
     pub ecn: Option<Marking>,
-    /// What hosts are to speak by; RFC 6206 §6 recommends that it can be told at run time, since hosts with different
-    /// parameters do each other's work (§6.1 to §6.3). It holds as long as the policy is held, run or not.
+    /// Trickle's parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time, since hosts
+    /// with different parameters do each other's work (sections 6.1 to 6.3). They apply as long as the policy is held,
+    /// whether or not it runs.
     pub timer: Timer,
-    /// How long it holds from when it was set; then hosts go back to what each was told. `None`: until the next.
+    /// Time after which the policy ends, counted from when it was set; each host then returns to its own configuration.
+    /// `None`: until the next policy.
     pub lifetime: Option<Time>,
 }
 
@@ -49,7 +51,7 @@ impl Timer {
         }
     }
 
-    /// Whether there can be such a timer, whatever a host was told.
+    /// Checks that such a timer can exist, whatever a host's own configuration is.
     pub(super) fn check(&self) -> Result<(), TrickleError> {
         self.over(TrickleConfig { imin: SHORTEST_IMIN, doublings: 0, k: None }).check()
     }
@@ -71,7 +73,7 @@ const FOREVER: &str = "forever";
 const ECN_PARAMETER: &str = "ecn";
 
 impl Policy {
-    /// What a host with this scheme runs, and nothing else.
+    /// Returns the policy of a host that runs this scheme and nothing else.
     pub fn of(scheme: &dyn SchemeConfig) -> Policy {
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
         let (scheme, parameters) = (scheme.name().to_owned(), parameters.collect());
@@ -151,7 +153,7 @@ impl Policy {
         own.chain(self.parameters.clone()).collect()
     }
 
-    /// What of it differs from `other`, as [`entries`](Self::entries) of this one.
+    /// Returns the [`entries`](Self::entries) of this policy that differ from `other`.
     pub fn differs(&self, other: &Policy) -> Vec<(String, String)> {
         let theirs = other.entries();
         self.entries().into_iter().filter(|entry| !theirs.contains(entry)).collect()
@@ -179,7 +181,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Why there is no such policy.
+/// A reason why a policy cannot exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No such scheme or parameter, or no such value of a parameter.
@@ -190,15 +192,15 @@ pub enum PolicyError {
     Value {
         /// The key.
         key: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// It does not fit a packet.
     #[error("the policy takes {bytes} bytes in a packet, and {most} fit")]
     TooLong {
-        /// What it would take.
+        /// Size of the policy.
         bytes: usize,
-        /// What fits.
+        /// Largest size that fits.
         most: usize,
     },
     /// There can be no such timer.

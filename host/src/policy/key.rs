@@ -32,7 +32,7 @@ impl PolicyKey {
         self.over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())
     }
 
-    /// Whether `signature` is that of `parts`; takes as long either way.
+    /// Returns whether `signature` is that of `parts`, in constant time.
     pub(super) fn verifies(&self, parts: &[&[u8]], signature: &[u8]) -> bool {
         self.over(parts).is_some_and(|mac| mac.verify_slice(signature).is_ok())
     }

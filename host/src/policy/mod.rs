@@ -41,20 +41,20 @@ pub const REDUNDANCY: u32 = 2;
 /// Policies that a host remembers, where it is not told otherwise. Ours.
 pub const HISTORY: usize = 32;
 
-/// What a host needs to take part.
+/// The configuration of a host that takes part in policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
-    /// When it speaks.
+    /// The parameters of the host's Trickle timer.
     pub trickle: TrickleConfig,
     /// Shared by all hosts. Who has it may set policies.
     pub key: PolicyKey,
-    /// When it begins to take part.
+    /// Time at which it begins to take part.
     pub start: Time,
     /// Of the random moments at which it speaks: another one for every host.
     pub seed: u64,
-    /// What to add to the host's time, in nanoseconds, so that it is later in every run of a host than in all runs
-    /// before, restarts included: the wall clock at its time zero. Packets are stamped with the sum, and one that is not
-    /// later than another of its sender is a replay.
+    /// Offset from the host's time to its stamps, in nanoseconds: the wall clock at time zero. It must make stamps of
+    /// every run later than those of all earlier runs, including restarts. A packet whose stamp is not later than
+    /// another one of its sender is a replay.
     pub epoch_ns: u64,
     /// Policies that it remembers.
     pub history: usize,

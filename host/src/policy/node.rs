@@ -13,24 +13,24 @@ use weir_units::Time;
 /// Senders whose last stamp a host remembers; only who has the key gets into that list. Ours: 16 times the largest fabric
 /// that we simulate.
 pub const MAX_SENDERS: usize = 16_384;
-/// How far a stamp may be ahead of our own clock, in nanoseconds: for so long whoever has the key can silence another host
-/// by a packet in its name. Ours: an hour, more than clocks differ that anybody looks after.
+/// How far a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence another host
+/// for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
 pub const STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether it runs it or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// Which.
+    /// The policy's id.
     pub id: PolicyId,
-    /// What it was edited from.
+    /// Digest of the policy from which it was edited.
     pub parent: Digest,
     /// Its digest.
     pub digest: Digest,
-    /// What it says; `None`: nobody has set any that the host knows of.
+    /// The content; `None`: the host knows of no policy that was set.
     pub policy: Option<Policy>,
     /// The body of its packets.
     pub(super) body: Box<[u8]>,
-    /// How old it was, and when.
+    /// Age of the policy at the time that follows.
     pub(super) age: Time,
     pub(super) aged_at: Time,
 }
@@ -48,19 +48,20 @@ impl Held {
         (self.id, self.digest)
     }
 
-    /// How long ago it was set, as far as this host knows.
+    /// Returns the time since the policy was set, as far as this host knows.
     pub fn age(&self, now: Time) -> Time {
         self.age.saturating_add(now.saturating_sub(self.aged_at))
     }
 
-    /// When its lifetime is over, if it has one.
+    /// Returns the time at which its lifetime ends, if it has one.
     pub fn expires(&self) -> Option<Time> {
         let lifetime = self.policy.as_ref()?.lifetime?;
         Some(self.aged_at.saturating_add(lifetime.saturating_sub(self.age)))
     }
 }
 
-/// What a packet was. One that was not taken has a [`DropReason`] instead, and changed nothing.
+/// The classification of an accepted packet. A packet that is not accepted has a [`DropReason`] instead, and changes
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The sender holds what we hold.
@@ -74,7 +75,7 @@ pub enum Heard {
     },
 }
 
-/// What a node counted; what it did not take is counted as drops.
+/// Counters of a node; packets that are not accepted are counted as drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyStats {
     /// Packets sent.
@@ -197,8 +198,8 @@ impl PolicyNode {
         Ok(Heard::Newer { lost })
     }
 
-    /// What was set here and is still held, if `theirs` was made by somebody who did not know of it. One that is further
-    /// ahead may come from ours or not: that cannot be told, and is not claimed.
+    /// Returns the policy that was set here and is still held, if `theirs` is certainly a concurrent one. Of a policy
+    /// that is further ahead it is unknown whether it derives from ours, and nothing is claimed.
     fn beaten_by(&self, theirs: &Held) -> Option<PolicyId> {
         let ours = &self.held;
         if ours.id.version == 0 || ours.id.writer() != self.addr {
@@ -256,7 +257,7 @@ impl PolicyNode {
         Ok(id)
     }
 
-    /// When to call [`wakeup`](Self::wakeup).
+    /// Returns the time at which to call [`wakeup`](Self::wakeup).
     pub fn next_wakeup(&self) -> Time {
         self.trickle.next()
     }
@@ -276,7 +277,7 @@ impl PolicyNode {
         }
     }
 
-    /// Whether a packet is to leave.
+    /// Returns whether a packet should leave at `now`.
     pub fn is_due(&self, now: Time) -> bool {
         self.due.is_some_and(|until| now < until)
     }
@@ -292,17 +293,17 @@ impl PolicyNode {
         packet::seal(envelope, &self.held.body, self.addr, &self.key, out);
     }
 
-    /// What the node holds.
+    /// Returns the policy that the node holds.
     pub fn held(&self) -> &Held {
         &self.held
     }
 
-    /// What it held, the oldest first, and holds, last.
+    /// Returns the policies that it held and holds, the oldest first.
     pub fn history(&self) -> impl DoubleEndedIterator<Item = &PolicyRecord> {
         self.history.iter()
     }
 
-    /// What it counted.
+    /// Returns the node's counters.
     pub fn stats(&self) -> &PolicyStats {
         &self.stats
     }

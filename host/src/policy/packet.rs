@@ -45,17 +45,18 @@ const HEAD_LEN: usize = 20;
 /// Ethernet has.
 pub const MAX_POLICY_PACKET: usize = 1_024;
 
-/// Which policy: a later one has a higher version; of two that were set at once, the one with the higher writer wins.
+/// Identifies a policy. A later one has a higher version; of two that were set at the same time, the one with the
+/// higher writer wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyId {
-    /// How many were set before it, and it; 0 if none was.
+    /// The policy's number: 1 for the first that was set; 0 if none was.
     pub version: u64,
     /// The address of the host where it was set, as a number.
     pub writer: u32,
 }
 
 impl PolicyId {
-    /// Where it was set.
+    /// Returns the address of the host where it was set.
     pub fn writer(self) -> Ipv4Addr {
         Ipv4Addr::from(self.writer)
     }
@@ -81,11 +82,11 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What the body of a packet says.
+/// The content of a packet's body.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Body {
     pub id: PolicyId,
-    /// What it was edited from.
+    /// Digest of the policy from which it was edited.
     pub parent: Digest,
     /// `None` with version 0.
     pub policy: Option<Policy>,
@@ -199,7 +200,7 @@ fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(take_slice(rest, usize::from(len))?).ok()
 }
 
-/// What is around the body.
+/// The fields around the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub stamp: u64,
@@ -223,7 +224,7 @@ pub(super) fn sealed_len(body: &[u8]) -> usize {
     HEAD_LEN + body.len() + MAC_LEN
 }
 
-/// Why a packet is not taken.
+/// A reason why a packet is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsealed {
     Malformed,

@@ -2,7 +2,7 @@ use super::{Digest, Policy, PolicyId};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// How a host came by a policy.
+/// The way in which a host received a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was set here.
@@ -18,13 +18,13 @@ pub enum Origin {
 pub struct PolicyRecord {
     /// Since when.
     pub at: Time,
-    /// Which.
+    /// The policy's id.
     pub id: PolicyId,
     /// Its digest.
     pub digest: Digest,
-    /// What it says; `None` only before the first.
+    /// The content; `None` only before the first policy.
     pub policy: Option<Policy>,
-    /// How the host came by it.
+    /// The way in which the host received it.
     pub origin: Origin,
     /// It was set here, and another one that was set at the same time has won.
     pub lost: bool,

@@ -1,8 +1,8 @@
-//! Why a host does not run a policy.
+//! Reasons why a host does not run a policy.
 
 use std::fmt;
 
-/// Why a host holds a policy, and passes it on, but does not run it.
+/// A reason why a host holds and forwards a policy, but does not run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyRefusal {
     /// This build has no such scheme, or the scheme no such parameter or value.

@@ -1,5 +1,5 @@
-//! What a host keeps over a restart: the policy it holds, and the stamps that let it know replays. Signed, so that what a
-//! disk has spoiled is not taken for a policy.
+//! The state that a host keeps over a restart: the policy it holds, and the stamps by which it recognises replays. It
+//! is signed, so that data damaged on disk is not mistaken for a policy.
 
 use super::PolicyNode;
 use super::key::MAC_LEN;
@@ -27,7 +27,7 @@ pub enum StateError {
 }
 
 impl PolicyNode {
-    /// What to keep for [`restore`](Self::restore).
+    /// Returns the state for [`restore`](Self::restore).
     pub fn export(&self, now: Time) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(self.stamp.to_be_bytes());

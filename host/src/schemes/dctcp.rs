@@ -25,7 +25,7 @@ pub(super) struct Dctcp {
     windows: WindowsConfig,
 }
 
-/// What the law regulates.
+/// The quantity that the algorithm regulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Rate,
@@ -50,7 +50,7 @@ impl Default for Dctcp {
     }
 }
 
-/// What an unmarked round trip adds.
+/// The increase after a round trip without marks.
 #[derive(Clone, Copy, Debug)]
 enum Increase {
     /// A packet more in flight.
@@ -188,12 +188,12 @@ struct DctcpSender {
     increase: f64,
     rate: f64,
     alpha: f64,
-    /// What was to be sent next when this round trip began; the first does not move alpha.
+    /// Next byte to be sent when this round trip began. The first round trip does not change alpha.
     round_ends: Option<u64>,
     /// Bytes of this round trip that were acknowledged, and those of them that were marked.
     acked: u64,
     marked: u64,
-    /// What was to be sent next at the last cut: until it is acknowledged there is no other.
+    /// Next byte to be sent at the last decrease; there is no other until it is acknowledged.
     cut_at: Option<u64>,
 }
 

@@ -176,7 +176,7 @@ struct Crediting {
     /// Between credits at the most.
     interval: Time,
     rtt: Time,
-    /// When the host's own link has room for the next credit: it is shaped like a switch's.
+    /// Time at which the host's own link has room for the next credit; it is limited like a switch's.
     next_slot: Time,
     /// By the transport's slots.
     flows: Vec<Flow>,

@@ -21,7 +21,7 @@ pub struct Fncc {
     refresh: Or<EveryDequeue, Time>,
 }
 
-/// What happens when LHCS fires (docs/algorithms/fncc.md#open-points, 4).
+/// The action of LHCS (docs/algorithms/fncc.md#open-points, 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lhcs {
     /// It does not.

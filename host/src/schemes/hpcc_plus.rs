@@ -22,7 +22,7 @@ pub(super) struct HpccPlus {
     queue: Queued,
 }
 
-/// What gathers telemetry.
+/// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Telemeter {
     Packet,
@@ -35,7 +35,7 @@ impl OneOf for Telemeter {
         &[("packet", Telemeter::Packet), ("rtt", Telemeter::Rtt), ("probe", Telemeter::Probe)];
 }
 
-/// Who computes the window.
+/// The end that computes the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Computes {
     Sender,
@@ -47,7 +47,7 @@ impl OneOf for Computes {
         &[("sender", Computes::Sender), ("receiver", Computes::Receiver)];
 }
 
-/// What of a queue is reported.
+/// The measure of a queue that records carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queued {
     Length,
@@ -207,7 +207,7 @@ struct RxFlow {
     /// Round trips of `T` that were committed, and when the last was; none yet: at once.
     rounds: u64,
     updated: Option<Time>,
-    /// What was last sent.
+    /// The window that was last sent.
     window: Bytes,
 }
 

@@ -48,8 +48,8 @@ impl ParameterValue for Tokens {
     }
 }
 
-/// What Dart's thresholds are for. Its link speed is lost; 225 KB of buffer a port, of which 22.5 KB are a tenth,
-/// is the usual setting of 10 Gbit/s.
+/// The port rate of Dart's thresholds. The paper's link speed is lost; 22.5 KB are a tenth of 225 KB, the usual buffer
+/// per port at 10 Gbit/s.
 const DARTS_LINK: Bandwidth = Bandwidth::from_gbps(10);
 
 /// Dart's ECN threshold, a step.
@@ -58,7 +58,7 @@ pub(super) fn dart_marking() -> Marking {
     Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: DARTS_LINK }
 }
 
-/// Where switches mark, for schemes with Dart's threshold.
+/// Declares the parameter `ecn` for schemes with Dart's threshold.
 pub(super) fn ecn_parameter<C: 'static>(field: fn(&mut C) -> &mut Marking) -> ParameterOf<C> {
     let parameter = ParameterInfo {
         name: "ecn",

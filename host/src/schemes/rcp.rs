@@ -21,7 +21,7 @@ pub(super) struct Rcp {
     pacing: PacingConfig,
 }
 
-/// What a flow does before it has heard of a rate.
+/// The behaviour of a flow before it knows a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     /// Sends at line rate, as all flows here.

@@ -112,7 +112,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Why there is no such scheme.
+/// A reason why a scheme cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// No scheme has this name.

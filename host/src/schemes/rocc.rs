@@ -22,7 +22,7 @@ pub(super) struct Rocc {
     pacing: PacingConfig,
 }
 
-/// How a switch's rate reaches the source.
+/// The packets by which a switch's rate reaches the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// RATE packets from the switch.

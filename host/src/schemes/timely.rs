@@ -317,7 +317,7 @@ struct TimelySender {
     state: State,
     /// Bytes of the present segment.
     acked: u64,
-    /// What was to be sent next at the last update.
+    /// Next byte to be sent at the last update.
     round_ends: u64,
     updated: Time,
 }

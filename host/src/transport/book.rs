@@ -21,7 +21,7 @@ pub(super) struct Book<T, E> {
     ended: IdMap<u64, E>,
     ended_order: VecDeque<u64>,
     active_window: Time,
-    /// How often the scheme has changed.
+    /// Number of times that the scheme has changed.
     generation: u32,
     max_entries: usize,
     max_ended: usize,
@@ -37,7 +37,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// What the book knows of a message.
+/// The book's knowledge of a message.
 pub(super) enum Known<'a, E> {
     /// It is arriving.
     Arriving(u32),
@@ -97,7 +97,7 @@ impl<T, E> Book<T, E> {
     pub fn arriving_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
-    /// Whether the scheme learns of the message now; the next time it does not.
+    /// Returns whether the scheme learns of the message now: true the first time only.
     pub fn meet(&mut self, slot: u32) -> bool {
         let generation = Some(self.generation);
         self.entries

@@ -11,7 +11,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// One message on its way out: go-back-N, window and pacing.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// How its full DATA packets look, and the same as bytes.
+    /// Headers of its full DATA packets, and the same as bytes.
     repr: FrameRepr,
     head: [u8; HEADERS_LEN],
     /// Payload of a full packet.
@@ -31,18 +31,18 @@ pub(super) struct Flow {
     pub sender: Box<dyn Sender>,
     window: u64,
     rate: Bandwidth,
-    /// When the scheme wants its timer.
+    /// Time at which the scheme's timer expires.
     scheme_timer: Option<Time>,
-    /// When the last packet left and how long it was: the next one may leave a frame time later.
+    /// Departure of the last packet, and its length: the next one may leave a frame time later.
     paced_from: Time,
     last_frame: u32,
     next_avail: Time,
 
-    /// When to give up waiting; `None` with nothing in flight.
+    /// Time of the retransmission timeout; `None` with nothing in flight.
     rto_at: Option<Time>,
     timeouts: u32,
 
-    /// Whether it waits in the ring of flows that may send.
+    /// True if it waits in the ring of flows that may send.
     pub queued: bool,
 
     start: Time,
@@ -51,15 +51,15 @@ pub(super) struct Flow {
     pub ack_path: u16,
     pub data_path: Option<u16>,
 
-    /// Whom the first packet announces, and whether the packet that is being written is that one.
+    /// Hosts that the first packet announces, and whether that packet is being written.
     announces: Box<[u16]>,
     listing: bool,
     telemetry: TelemetryOn,
-    /// Where the packet began that asked last, if one per round trip does.
+    /// First byte of the last packet that requested telemetry, if one per round trip does.
     asked: Option<u64>,
     /// The last probe: its number, when it left, whether its reply came.
     probe: Option<(u32, Time, bool)>,
-    /// Where a packet needs a credit.
+    /// State for packets that need credits.
     credits: Option<Credits>,
 }
 
@@ -83,7 +83,7 @@ const MOST_CREDITS: usize = 64;
 /// The size of a flow that was not stopped yet.
 const ENDLESS: u64 = u64::MAX;
 
-/// What an acknowledgement did.
+/// The effect of an acknowledgement.
 pub(super) enum Acked {
     /// It is older than one already taken.
     Stale,
@@ -181,7 +181,7 @@ impl Flow {
         self.size = self.size.min(self.max.saturating_add(u64::from(self.full)));
     }
 
-    /// Whether there is something to send and the window lets it: it is tested before the packet, on payload bytes
+    /// Returns whether there is something to send and the window lets it: it is tested before the packet, on payload bytes
     /// (docs/algorithms/README.md#window-and-pacer), so inflight may exceed it by less than one packet.
     pub fn has_room(&self) -> bool {
         self.nxt < self.size
@@ -209,7 +209,7 @@ impl Flow {
         wanted
     }
 
-    /// Whether packets need credits.
+    /// Returns whether packets need credits.
     pub fn is_credited(&self) -> bool {
         self.credits.is_some()
     }
@@ -228,7 +228,7 @@ impl Flow {
         self.apply(decision);
     }
 
-    /// How long it is, once that is known.
+    /// Returns the flow's size, once it is known.
     pub fn known_size(&self) -> Option<Bytes> {
         (self.size != ENDLESS).then_some(Bytes::new(self.size))
     }
@@ -321,7 +321,7 @@ impl Flow {
         2 * (1 + self.announces.len())
     }
 
-    /// Whether the next DATA packet asks for telemetry. If one per round trip does: the first, the first
+    /// Returns whether the next DATA packet asks for telemetry. If one per round trip does: the first, the first
     /// after the last that asked was acknowledged, and that one again if it is repeated.
     fn wants_records(&self) -> bool {
         match self.telemetry {
@@ -331,7 +331,7 @@ impl Flow {
         }
     }
 
-    /// Whether a probe is due: a base round trip after the last, once its reply has come or will not.
+    /// Returns whether a probe is due: a base round trip after the last, once its reply has come or will not.
     pub fn asks(&self, now: Time, base_rtt: Time, rto: Time) -> bool {
         if let Some(credits) = &self.credits {
             return credits.ask && credits.held.is_empty();
@@ -408,7 +408,7 @@ impl Flow {
         self.rto_at = Some(now.saturating_add(Time::from_ps(backed_off)));
     }
 
-    /// Whether nothing was acknowledged for too long.
+    /// Returns whether nothing was acknowledged for too long.
     pub fn is_timed_out(&self, now: Time) -> bool {
         self.rto_at.is_some_and(|at| at <= now)
     }
@@ -423,7 +423,7 @@ impl Flow {
         }
     }
 
-    /// Whether the scheme's timer expired; it does so once.
+    /// Returns whether the scheme's timer expired; it does so once.
     pub fn take_scheme_timer(&mut self, now: Time) -> bool {
         self.scheme_timer.take_if(|at| *at <= now).is_some()
     }

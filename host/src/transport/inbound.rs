@@ -19,7 +19,7 @@ use weir_units::{Bytes, Time};
 pub(crate) struct Inbound {
     /// Of ended messages their sizes.
     book: Book<Arriving, u64>,
-    /// When held ACKs are due. One that was sent meanwhile is no longer its flow's `ack_due`.
+    /// Times at which held ACKs are due. If an ACK was sent meanwhile, the entry differs from its flow's `ack_due`.
     delayed: VecDeque<(Time, Key)>,
     receiver: Box<dyn Receiver>,
     ack_every: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Inbound {
     telemetry: TelemetryOn,
     nack_interval: Time,
     ack_delay: Time,
-    /// When messages are due for a credit, by slot, where packets need credits.
+    /// Times at which messages are due for a credit, by slot, where packets need credits.
     credits: Deadlines,
     credited: bool,
     active_window: Time,
@@ -47,13 +47,13 @@ struct Arriving {
     /// The expected byte that was last asked for, and when.
     nacked: Option<(u64, Time)>,
     path_id: u16,
-    /// What the last credit for it looked like, once it has asked for credits.
+    /// The last credit for it, once it has requested credits.
     credit: Option<Control>,
     /// The scheme has changed since.
     resumes: bool,
 }
 
-/// What ACKs ask of switches.
+/// Returns the flags by which ACKs request telemetry of switches.
 fn ack_flags(telemetry: TelemetryOn) -> Flags {
     match telemetry {
         TelemetryOn::Acks => Flags::TELEMETRY,
@@ -61,7 +61,7 @@ fn ack_flags(telemetry: TelemetryOn) -> Flags {
     }
 }
 
-/// Where a packet stands in its message, for the scheme.
+/// The position of a packet in its message, for the scheme.
 struct Place<'a> {
     slot: Option<u32>,
     first: bool,
@@ -69,7 +69,7 @@ struct Place<'a> {
     announced: &'a [[u8; 2]],
 }
 
-/// Whom a packet with LOOKAHEAD announces; `None` if the list is not whole.
+/// Returns the hosts that a packet with LOOKAHEAD announces; `None` if the list is incomplete.
 fn announced<'a>(frame: &FrameView<'a>) -> Option<&'a [[u8; 2]]> {
     if !frame.weir.flags().has(Flags::LOOKAHEAD) {
         return Some(&[]);
@@ -376,7 +376,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// When [`wakeup`](Self::wakeup) is due.
+    /// Returns the time at which [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
         let delayed = self.delayed.front().map(|&(due, _)| due);
         match (delayed, self.credits.next()) {

@@ -1,5 +1,5 @@
-//! What may leave by the NIC now, in two lanes: short messages that go before long ones (Dart's Pri-Q), and all others.
-//! Each lane has a priority class of its own in the switches, which may be paused.
+//! The queues of flows that may send now, one per priority class of hosts: short messages that go before long ones
+//! (Dart's Pri-Q), and all others. Each has a priority class of its own in the switches, which PFC may pause.
 
 use crate::lane::Lane;
 use std::collections::VecDeque;

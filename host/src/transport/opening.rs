@@ -1,4 +1,4 @@
-//! What every message begins with, by whichever transport.
+//! Opens messages, for both transports.
 
 use super::IdMap;
 use crate::config::HostConfig;
@@ -7,7 +7,7 @@ use crate::scheme::Needs;
 use crate::wire::{Ecn, Flags, FrameRepr, Kind, WeirRepr};
 use weir_units::Bytes;
 
-/// Whether the message may begin beside those that are on their way.
+/// Checks that the message can begin beside those in progress.
 pub(super) fn check(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(), OpenError> {
     if by_message.contains_key(&spec.message) {
         return Err(OpenError::MessageInUse { message: spec.message });
@@ -30,7 +30,7 @@ fn ecn(needs: &Needs) -> Ecn {
     if needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }
 }
 
-/// How its full DATA packets look, with so many deflections each.
+/// Returns the headers of its full DATA packets, with this number of tokens.
 pub(super) fn data_repr(
     config: &HostConfig,
     spec: &FlowSpec,

@@ -191,7 +191,7 @@ impl Outbound {
         None
     }
 
-    /// When [`wakeup`](Self::wakeup) is due.
+    /// Returns the time at which [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
         match (self.paced.next(), self.timers.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -33,7 +33,7 @@ impl<'a> EthernetView<'a> {
     pub fn ethertype(&self) -> u16 {
         u16::from_be_bytes([self.header[12], self.header[13]])
     }
-    /// What follows.
+    /// Returns the bytes behind the header.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -5,7 +5,7 @@ use super::{
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
-/// Which way a packet goes, seen from its flow.
+/// The direction of a packet, seen from its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the sender of DATA: Weir's port is the destination.
@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 impl Kind {
-    /// Which way packets of this kind go.
+    /// Returns the direction of packets of this kind.
     pub const fn direction(self) -> Direction {
         match self {
             Kind::Data | Kind::Probe | Kind::Policy => Direction::Forward,
@@ -78,7 +78,7 @@ impl<'a> FrameView<'a> {
     pub fn records(&self) -> &'a [u8] {
         self.records
     }
-    /// What of the payload is materialised.
+    /// Returns the part of the payload that has bytes.
     pub fn payload(&self) -> &'a [u8] {
         let behind = self.weir.payload().get(self.records.len()..).unwrap_or_default();
         behind.get(..self.payload_len as usize).unwrap_or(behind)

@@ -8,8 +8,8 @@ const LINK_LEN: usize = 4;
 /// Length of the longest record.
 pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
 
-/// What the telemetry records of a packet are made of: bits that the sender of DATA sets and every switch and the
-/// receiver keep to. Bits that are not known mean nothing.
+/// The content of a packet's telemetry records. The sender of DATA sets these bits; every switch and the receiver keep
+/// to them. Unknown bits have no meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordFormat(u8);
 
@@ -33,7 +33,7 @@ impl RecordFormat {
     pub const fn and(self, other: RecordFormat) -> RecordFormat {
         RecordFormat(self.0 | other.0)
     }
-    /// Whether all of `other` is set.
+    /// Returns whether all bits of `other` are set.
     pub const fn has(self, other: RecordFormat) -> bool {
         self.0 & other.0 == other.0
     }

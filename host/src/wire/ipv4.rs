@@ -88,7 +88,7 @@ impl<'a> Ipv4View<'a> {
     pub fn ttl(&self) -> u8 {
         self.header[8]
     }
-    /// What the payload is.
+    /// Returns the protocol number of the payload.
     pub fn protocol(&self) -> u8 {
         self.header[9]
     }
@@ -100,7 +100,7 @@ impl<'a> Ipv4View<'a> {
     pub fn destination(&self) -> Ipv4Addr {
         self.addr(16)
     }
-    /// What follows and is not virtual.
+    /// Returns the bytes behind the header, without virtual payload.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

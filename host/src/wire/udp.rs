@@ -28,7 +28,7 @@ impl<'a> UdpView<'a> {
     pub fn length(&self) -> u16 {
         self.word(4)
     }
-    /// What follows and is not virtual.
+    /// Returns what follows and is not virtual.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

@@ -68,7 +68,7 @@ impl Flags {
     /// A packet of a short message that goes before long ones, here and in switches that have a class for it.
     pub const EXPRESS: Flags = Flags(0x80);
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub const fn has(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
@@ -115,7 +115,7 @@ impl<'a> WeirView<'a> {
     fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
     }
-    /// What the packet is.
+    /// Returns what the packet is.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -131,7 +131,7 @@ impl<'a> WeirView<'a> {
     pub fn subflow(&self) -> u8 {
         self.header[2] & 0xf
     }
-    /// What its telemetry records are made of.
+    /// Returns what its telemetry records are made of.
     pub fn format(&self) -> RecordFormat {
         RecordFormat::from_bits(self.header[3])
     }
@@ -163,7 +163,7 @@ impl<'a> WeirView<'a> {
     pub fn grant(&self) -> u32 {
         self.word(20)
     }
-    /// What follows the header and is not virtual: telemetry records, then payload.
+    /// Returns what follows the header and is not virtual: telemetry records, then payload.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }

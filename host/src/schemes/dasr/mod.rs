@@ -195,7 +195,7 @@ struct DasrSender {
     cap: f64,
     base_rtt: Time,
     packet: Bytes,
-    /// What may be in flight to a slower receiver.
+    /// Limit of bytes in flight to a slower receiver.
     window: Option<Bytes>,
 }
 

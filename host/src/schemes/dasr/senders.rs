@@ -27,13 +27,13 @@ pub(super) struct Senders {
     soft_state: Time,
     announced_for: Time,
     census: Census,
-    /// When senders were announced, oldest first. An entry is void if its sender's state is not [`State::Announced`] since
-    /// that time.
+    /// Times at which senders were announced, oldest first. An entry is void unless its sender's state has been
+    /// [`State::Announced`] since that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
     swept: Time,
 }
 
-/// What the receiver knows of one sender.
+/// The receiver's knowledge of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// A list named it at this time, and no packet has come since. It counts for its tenant only.

@@ -17,7 +17,7 @@ pub(super) struct StateMachine {
     began: Time,
     bytes: u64,
     marked: bool,
-    /// Whether the last whole window was at line rate.
+    /// True if the last whole window was at line rate.
     at_line: bool,
     state: State,
 }

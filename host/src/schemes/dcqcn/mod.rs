@@ -119,7 +119,7 @@ impl NotificationPoint {
         }
     }
 
-    /// Whether this packet is answered with a CNP.
+    /// Returns whether this packet is answered with a CNP.
     pub fn notifies(&mut self, data: &DataEvent<'_>) -> bool {
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.begin(data);

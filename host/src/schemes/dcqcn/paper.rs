@@ -68,7 +68,7 @@ impl Reaction {
         self.pacing.decide(self.current.min(cap), self.timer())
     }
 
-    /// What is due next.
+    /// Returns the time of the next timer event.
     fn timer(&self) -> Option<Time> {
         self.limiter.map(|limiter| limiter.alpha_at.min(limiter.increase_at))
     }

@@ -30,7 +30,7 @@ struct Timers {
     decrease_at: Time,
     /// Since the first cut.
     increase_at: Option<Time>,
-    /// Whether a mark came since alpha, or the decrease, was last looked at.
+    /// True if a mark came since alpha, or the decrease, was last looked at.
     marked_for_alpha: bool,
     marked_for_decrease: bool,
 }

@@ -126,7 +126,7 @@ impl InflightConfig {
         self.base_rtt.or(flow.base_rtt)
     }
 
-    /// How often the average's time constant goes into `T`; infinity where there is no average.
+    /// Returns how often the average's time constant fits into `T`; infinity without an average.
     pub(super) fn averages_in_t(&self) -> f64 {
         match self.average_over {
             AverageOver::Off => f64::INFINITY,
@@ -174,7 +174,7 @@ impl InflightConfig {
     }
 }
 
-/// Where defaults come from that are not the same in all schemes.
+/// Sources of the defaults that differ between schemes.
 pub(in crate::schemes) struct Sources {
     max_stage: &'static str,
     w_ai: &'static str,

@@ -14,21 +14,21 @@ const SLACK: f64 = 2.0 * 9_216.0;
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     hop: Hop,
-    /// When it arrived here.
+    /// Time at which it arrived here.
     seen: Time,
-    /// How long after `seen` a difference to it is not yet ambiguous.
+    /// Time after `seen` during which a difference to it is unambiguous.
     fresh_for: Time,
     /// Bytes the link carries in `T`, and 1 over it.
     bdp: f64,
     per_bdp: f64,
-    /// What it last told.
+    /// The last reading.
     last: Option<Sample>,
 }
 
 /// One hop's utilisation since the record before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// Which hop, 0 the first after the sender.
+    /// Index of the hop, 0 for the first after the sender.
     pub hop: usize,
     /// `u'`.
     pub u: f64,
@@ -40,12 +40,12 @@ pub(super) struct Sample {
     pub unit: f64,
 }
 
-/// What one ACK told.
+/// The result of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
     samples: [Sample; MAX_HOPS],
     len: usize,
-    /// Whether some hop was recorded afresh.
+    /// True if some hop was recorded afresh.
     pub recorded: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Path {
     t: f64,
     t_ticks: f64,
     per_t_ticks: f64,
-    /// How often the average's time constant goes into `T`.
+    /// Number of times that the average's time constant fits into `T`.
     averages_in_t: f64,
     /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
     half_wrap: Time,
@@ -97,7 +97,7 @@ impl Path {
         }
     }
 
-    /// Whether anything was recorded.
+    /// Returns whether anything was recorded.
     pub fn is_known(&self) -> bool {
         self.len > 0
     }

@@ -21,7 +21,7 @@ struct Law {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
-    /// What flows share as additive increase, if the receiver says how many they are.
+    /// Additive increase that all flows share, if the receiver reports their number.
     shared_headroom: Option<f64>,
     w_min: f64,
     w_init: f64,
@@ -31,7 +31,7 @@ struct Law {
     nic_rate: Bandwidth,
 }
 
-/// What moves at most once per round trip.
+/// State that changes at most once per round trip.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
     wc: f64,
@@ -73,7 +73,7 @@ impl Law {
     }
 }
 
-/// What a scheme does to the reference before the window is computed.
+/// A scheme's change of the reference before the window is computed.
 pub(super) enum Adjust {
     /// Nothing: HPCC.
     Keep,
@@ -89,7 +89,7 @@ pub(super) struct Worst {
     /// so that over a short time txRate seems up to a frame too high. The average `U` must keep that,
     /// because the next sample is too low by as much; a threshold on one sample must not.
     pub u: f64,
-    /// Whether it is the hop before the receiver.
+    /// True if it is the hop before the receiver.
     pub is_last_hop: bool,
     /// Bytes its link carries in `T`.
     pub bdp: f64,
@@ -145,7 +145,7 @@ impl Inflight {
         self.decision
     }
 
-    /// What a flow may do whose window was computed elsewhere.
+    /// Returns the decision for a window that was computed elsewhere.
     pub fn take_window(&mut self, window: Bytes) -> Decision {
         self.decision = self.law.decide(self.law.clamp(window.as_f64()));
         self.decision

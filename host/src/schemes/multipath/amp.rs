@@ -104,12 +104,12 @@ impl AmpLaw {
     }
 }
 
-/// Whether a window is at its minimum, which no loss has brought it to.
+/// Returns whether a window is at its minimum, which no loss has brought it to.
 fn struggles(path: &Path, min: f64) -> bool {
     path.established && path.w.floor() == min.floor() && path.repair == Repair::None
 }
 
-/// Whether a path has been free, and its window has grown.
+/// Returns whether a path has been free, and its window has grown.
 fn is_free(path: &Path, min: f64) -> bool {
     path.w.floor() > min.floor() && path.share == 0.0 && path.repair == Repair::None
 }

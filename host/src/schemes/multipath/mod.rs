@@ -24,7 +24,7 @@ use crate::telemetry::TelemetryChecks;
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// What a window is at least after a timeout, and what may be in flight in any case, in packets (RFC 5681).
+/// Window after a timeout, and the least that may be in flight at any time, in packets (RFC 5681).
 const LOSS_WINDOW: f64 = 1.0;
 /// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
 const MIN_SSTHRESH: f64 = 2.0;
@@ -155,12 +155,12 @@ pub(super) struct Path {
     pub w: f64,
     pub ssthresh: f64,
     pub srtt: f64,
-    /// Whether anything was ever acknowledged.
+    /// True if anything was ever acknowledged.
     pub established: bool,
     pub repair: Repair,
-    /// What was to be sent next at the last cut: there is no other until an ACK passes it.
+    /// Next byte to be sent at the last decrease; there is no other until an ACK passes it.
     pub cut_at: Option<u64>,
-    /// What was to be sent next when this window of data began.
+    /// Next byte to be sent when this window of data began.
     round_ends: Option<u64>,
     /// Bytes of it that were acknowledged, and those of them that were marked.
     acked: u64,
@@ -175,9 +175,9 @@ impl Path {
     }
 }
 
-/// What schemes differ in.
+/// The control law in which the schemes differ.
 pub(super) trait Law: fmt::Debug + Send {
-    /// What an acknowledged packet on subflow `r` adds to its window, in packets, beyond slow start.
+    /// Returns the increase per acknowledged packet on subflow `r` after slow start, in packets.
     fn increase(&self, paths: &[Path], r: usize) -> f64;
     /// The first mark in a window of data: what becomes of `r`'s window and threshold, at least `min` packets.
     fn cut(&mut self, paths: &mut [Path], r: usize, min: f64);
@@ -185,11 +185,11 @@ pub(super) trait Law: fmt::Debug + Send {
     fn round(&mut self, _paths: &mut [Path], _r: usize, _min: f64) {}
     /// A loss on `r` has set its window.
     fn lost(&mut self, _paths: &[Path], _r: usize) {}
-    /// Whether windows grow between a cut and the end of its window of data.
+    /// Returns whether windows grow between a cut and the end of its window of data.
     fn grows_after_cut(&self) -> bool {
         true
     }
-    /// Whether `r` may send new data.
+    /// Returns whether `r` may send new data.
     fn is_active(&self, _r: usize) -> bool {
         true
     }

@@ -61,7 +61,7 @@ struct XmpLaw {
     subflows: Vec<Subflow>,
 }
 
-/// What a round of a subflow leaves.
+/// The state of a subflow after a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Subflow {
     /// `x_r`, packets per second; none before its first round.

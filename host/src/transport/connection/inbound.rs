@@ -17,7 +17,8 @@ use weir_units::{Bytes, Time};
 #[derive(Debug)]
 pub(crate) struct Inbound {
     book: Book<Arriving, Ended>,
-    /// When held ACKs are due, and of which subflow. One that was sent meanwhile is no longer its `ack_due`.
+    /// Times at which held ACKs are due, and their subflows. If an ACK was sent meanwhile, the entry differs from its
+    /// `ack_due`.
     delayed: VecDeque<(Time, Key, u8)>,
     receiver: Box<dyn Receiver>,
     ack_every: u32,
@@ -27,7 +28,7 @@ pub(crate) struct Inbound {
     max_stretches: usize,
 }
 
-/// What is kept of a message that has arrived: its size, and up to where each subflow had brought its own bytes.
+/// The remaining state of a message that has arrived: its size, and how far each subflow had delivered its own bytes.
 #[derive(Debug)]
 struct Ended {
     size: u64,
@@ -38,14 +39,14 @@ struct Ended {
 #[derive(Debug, Default)]
 struct Arriving {
     subflows: Vec<Arrival>,
-    /// What of the message is there.
+    /// Bytes of the message that have arrived.
     data: Intervals,
     /// Known once its END has come.
     size: Option<u64>,
     path_id: u16,
 }
 
-/// What has arrived by one subflow.
+/// Bytes that have arrived by one subflow.
 #[derive(Debug, Default)]
 struct Arrival {
     bytes: Intervals,
@@ -268,7 +269,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// When [`wakeup`](Self::wakeup) is due.
+    /// Returns the time at which [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.delayed.front().map(|&(due, ..)| due)
     }

@@ -1,5 +1,5 @@
-/// Which bytes of a sequence space have arrived: all before one place, and some stretches behind it.
-/// No payload is kept.
+/// Records which bytes of a sequence space have arrived: all before one position, and some ranges behind it. No payload
+/// is kept.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     done: u64,
@@ -23,7 +23,7 @@ impl Intervals {
         self.ahead.last().map_or(self.done, |&(_, end)| end)
     }
 
-    /// Whether `start..end` would be one stretch more.
+    /// Returns whether `start..end` would be one stretch more.
     pub fn needs_room(&self, start: u64, end: u64) -> bool {
         let after = self.ahead.partition_point(|&(_, to)| to < start);
         start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)

@@ -45,7 +45,7 @@ impl Rto {
         self.timeouts += 1;
     }
 
-    /// How long to wait.
+    /// Returns the present timeout.
     pub fn get(&self) -> Time {
         let base = match self.known {
             None => self.initial.max(self.min),

@@ -22,14 +22,14 @@ pub(super) struct Connection {
     size: u64,
     /// First byte not given to a subflow.
     next: u64,
-    /// Which bytes are acknowledged, by whichever subflow, and how many.
+    /// Bytes that were acknowledged by any subflow.
     arrived: Intervals,
     acked: u64,
     /// Ranges that a dead subflow holds: any other may send them too. Those at the front are not acknowledged.
     held: VecDeque<(u64, u64)>,
     pub control: Box<dyn Coupled>,
     pub subflows: Box<[Subflow]>,
-    /// Whether some subflows may not send new data. At first they may not have joined.
+    /// True if some subflows may not send new data. At first they may not have joined.
     suppressed: bool,
     start: Time,
 }
@@ -100,7 +100,7 @@ impl Connection {
         self.size = self.size.min(self.next.saturating_add(u64::from(self.full)));
     }
 
-    /// Whether a subflow has something to send and room for it. The bytes of the message on their way
+    /// Returns whether a subflow has something to send and room for it. The bytes of the message on their way
     /// are bounded too, so that 32 bits on the wire are never ambiguous.
     pub fn may_send(&self, index: usize) -> bool {
         let Some(subflow) = self.subflows.get(index) else { return false };
@@ -112,7 +112,7 @@ impl Connection {
         has_data && subflow.has_room() && self.is_active(index)
     }
 
-    /// Whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are dead.
+    /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are dead.
     fn is_active(&self, index: usize) -> bool {
         let is_dead = |index: usize| self.subflows.len() > 1 && self.subflows[index].is_dead();
         let may = |index: usize| self.control.is_active(index) && !is_dead(index);

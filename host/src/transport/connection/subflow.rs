@@ -16,7 +16,7 @@ const DEAD: u32 = 2;
 /// One subflow on its way out: NewReno (RFC 6582) over its own sequence space.
 #[derive(Debug)]
 pub(super) struct Subflow {
-    /// How its full DATA packets look, and the same as bytes.
+    /// Headers of its full DATA packets, and the same as bytes.
     repr: FrameRepr,
     head: [u8; HEADERS_LEN],
 
@@ -24,11 +24,11 @@ pub(super) struct Subflow {
     una: u64,
     nxt: u64,
     max: u64,
-    /// Where in the message its bytes from `una` to `max` stand.
+    /// Positions in the message of its bytes from `una` to `max`.
     runs: VecDeque<Run>,
 
     pub repair: Repair,
-    /// What had been sent when the last repair began.
+    /// End of the sent data when the last recovery began.
     recover: u64,
     /// Duplicate ACKs in a row.
     duplicates: u32,
@@ -49,7 +49,7 @@ pub(super) struct Subflow {
     rto: Rto,
     rto_at: Option<Time>,
 
-    /// Whether it waits in the ring of subflows that may send.
+    /// True if it waits in the ring of subflows that may send.
     pub queued: bool,
 
     pub retransmits: u64,
@@ -66,7 +66,7 @@ struct Run {
     len: u64,
 }
 
-/// What an acknowledgement did.
+/// The effect of an acknowledgement.
 pub(super) enum Acked {
     /// It is older than one already taken.
     Stale,
@@ -145,17 +145,17 @@ impl Subflow {
         (self.nxt - self.una).saturating_sub(self.past)
     }
 
-    /// Whether a packet that was sent before is to be sent again now.
+    /// Returns whether a packet that was sent before is to be sent again now.
     pub fn must_repeat(&self) -> bool {
         self.resend || self.nxt < self.max && self.inflight() < self.window
     }
 
-    /// Whether the window has room for a new packet, all old ones sent: it is tested before the packet.
+    /// Returns whether the window has room for a new packet, all old ones sent: it is tested before the packet.
     pub fn has_room(&self) -> bool {
         self.nxt == self.max && self.inflight() < self.window
     }
 
-    /// Whether nothing comes through any more.
+    /// Returns whether nothing comes through any more.
     pub fn is_dead(&self) -> bool {
         self.rto.timeouts() >= DEAD
     }
@@ -165,7 +165,7 @@ impl Subflow {
         self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
-    /// What it is allowed now.
+    /// Returns the decision in force.
     pub fn held(&self) -> Decision {
         Decision { window: Bytes::new(self.window), rate: self.rate, timer: None }
     }
@@ -356,7 +356,7 @@ impl Subflow {
         self.rto.sample(rtt);
     }
 
-    /// Whether nothing was acknowledged for too long.
+    /// Returns whether nothing was acknowledged for too long.
     pub fn is_timed_out(&self, now: Time) -> bool {
         self.rto_at.is_some_and(|at| at <= now)
     }
@@ -378,7 +378,7 @@ impl Subflow {
         was
     }
 
-    /// Whether the scheme's timer expired; it does so once.
+    /// Returns whether the scheme's timer expired; it does so once.
     pub fn take_scheme_timer(&mut self, now: Time) -> bool {
         self.scheme_timer.take_if(|at| *at <= now).is_some()
     }

@@ -14,7 +14,7 @@ const fn host(tenant: u8, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, tenant, number)
 }
 
-/// What one packet tells the receiver.
+/// One packet, as the receiver sees it.
 #[derive(Clone, Debug)]
 struct Packet {
     now: Time,
