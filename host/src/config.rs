@@ -23,7 +23,7 @@ pub struct HostConfig {
     pub gateway_mac: MacAddr,
     /// Rate of its NIC.
     pub nic_rate: Bandwidth,
-    /// The largest Ethernet frame anywhere on the way, without preamble and gap.
+    /// The largest Ethernet frame on any link, without preamble and gap.
     pub mtu: Bytes,
     /// `T`: one base round-trip time for the whole fabric, slightly above the largest.
     pub base_rtt: Time,
@@ -51,7 +51,7 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// The priority class of DATA of this lane.
+    /// The priority class of DATA of this queue.
     pub(crate) fn class_of(&self, lane: Lane) -> u8 {
         match lane {
             Lane::Express => self.express_class,
@@ -211,9 +211,9 @@ pub const NACK_INTERVAL: Time = Time::from_us(500);
 pub const NACK_RTTS: u64 = 4;
 /// Base round trips a flow counts as active after its last packet. Ours: a few windows.
 pub const ACTIVE_RTTS: u64 = 8;
-/// Full frames at NIC rate a flow counts as active after its last packet. Ours: so many flows that
-/// share the receiver's link evenly each send one frame in that time, and so does a flow at HPCC's
-/// minimum rate (100 Mbit/s of 100 Gbit/s).
+/// Number of full frames at NIC rate for which a flow counts as active after its last packet. Ours: if that many flows
+/// share the receiver's link evenly, each sends one frame in that time, and so does a flow at HPCC's minimum rate (100
+/// Mbit/s of 100 Gbit/s).
 pub const ACTIVE_FRAMES: u64 = 1_024;
 /// Flows a receiver keeps at once: as many as the 16 bits of N can report.
 pub const MAX_INBOUND: u32 = 65_535;

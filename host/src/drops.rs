@@ -53,7 +53,7 @@ drop_reasons! {
     EmptyData = "empty_data",
     /// Feedback for a flow we do not have (any more).
     UnknownFlow = "unknown_flow",
-    /// Feedback from somebody who is not the flow's peer.
+    /// Feedback from a host that is not the flow's peer.
     WrongPeer = "wrong_peer",
     /// Feedback that acknowledges what was never sent.
     AckBeyondSent = "ack_beyond_sent",
@@ -69,7 +69,7 @@ drop_reasons! {
     PolicyUnicast = "policy_unicast",
     /// A POLICY packet that has not the form of any.
     PolicyMalformed = "policy_malformed",
-    /// A POLICY packet that is not signed with our key by who it says it is from.
+    /// A POLICY packet that is not signed with our key by the host that it names as its source.
     PolicyForged = "policy_forged",
     /// A POLICY packet no later than another of its sender.
     PolicyReplayed = "policy_replayed",

@@ -112,7 +112,7 @@ pub enum PolicyEvent {
     Heard {
         /// The policy.
         id: PolicyId,
-        /// From whom; it need not have been set there.
+        /// The host that sent it, which need not be the one where it was set.
         from: Ipv4Addr,
     },
     /// The host runs it: all its flows do.
@@ -190,9 +190,9 @@ pub struct FlowView {
     pub retransmits: u64,
     /// The newest round-trip time.
     pub rtt: Option<Time>,
-    /// XOR of switch ids on the way of the newest ACK.
+    /// XOR of the switch ids on the path of the newest ACK.
     pub ack_path: u16,
-    /// XOR of switch ids on the way of the DATA packet it acknowledged, unless the scheme uses the
+    /// XOR of the switch ids on the path of the DATA packet it acknowledged, unless the scheme uses the
     /// field that echoes it.
     pub data_path: Option<u16>,
 }
@@ -204,7 +204,7 @@ pub struct InboundView {
     pub received: Bytes,
     /// Time at which its last packet came.
     pub last_seen: Time,
-    /// XOR of switch ids on the way of its last DATA packet.
+    /// XOR of the switch ids on the path of its last DATA packet.
     pub path_id: u16,
 }
 
@@ -225,6 +225,6 @@ pub struct SubflowView {
     pub retransmits: u64,
     /// The newest round-trip time.
     pub rtt: Option<Time>,
-    /// XOR of switch ids on the way of the DATA packet that was acknowledged last.
+    /// XOR of the switch ids on the path of the DATA packet that was acknowledged last.
     pub data_path: Option<u16>,
 }

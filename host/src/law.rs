@@ -3,7 +3,7 @@
 
 use weir_units::Time;
 
-/// The unit of a rate in the grant field, of ACKs and of RATE packets: so many bit/s.
+/// The unit of a rate in the grant field of ACKs and of RATE packets, in bit/s.
 pub const GRANT_UNIT_BPS: u64 = 1_000;
 /// The grant of an ACK that a receiver sends out for switches to lower: no limit.
 pub const NO_LIMIT: u32 = u32::MAX;
@@ -30,7 +30,7 @@ pub const CREDIT_BYTES: u64 = 66;
 pub struct CreditLaw {
     /// The credits' part of the port's rate.
     pub share: f64,
-    /// So many may pass at once.
+    /// Number of credits that may pass at once.
     pub burst: u32,
 }
 
@@ -59,7 +59,7 @@ impl RoccLaw {
     pub const RATE_UNIT: f64 = 1e-4;
     /// A unit of queue, over what the port sends in a period: 600 B of 500 KB.
     pub const QUEUE_UNIT: f64 = 600.0 / 500_000.0;
-    /// Gains halve below each half of F_max so many times.
+    /// Number of times that gains halve as the rate falls below each half of F_max.
     pub const LEVELS: u32 = 5;
 }
 

@@ -1,6 +1,6 @@
 //! Suggestions for names that do not exist.
 
-/// The largest distance of two names of which one may be a slip for the other (Damerau and Levenshtein).
+/// The largest distance of two names at which one may be a misspelling of the other (Damerau and Levenshtein).
 const SLIP: usize = 2;
 
 /// Returns `; did you mean "fncc"?` for the name that is most like `word`, or nothing if none is like it.

@@ -232,7 +232,7 @@ pub enum TelemetryOn {
     DataOncePerRtt,
     /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
     Probes,
-    /// ACKs, on their way back (FNCC).
+    /// ACKs, on the return path (FNCC).
     Acks,
     /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
     Notices,
@@ -440,7 +440,7 @@ pub struct Deflection {
     pub tokens: u8,
     /// The longest message that is short.
     pub short: Bytes,
-    /// A port with more in its queue is crowded.
+    /// A port whose queue is longer is congested.
     pub threshold: QueueLimit,
     /// Ports to hosts are deflected from too: the message goes back into the network.
     pub at_hosts: bool,
@@ -529,7 +529,7 @@ pub struct RateEvent {
     pub point: (u32, u16),
 }
 
-/// The ways in which a loss is detected.
+/// The evidence of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// The receiver saw a gap: it said so, or duplicate ACKs did.
@@ -543,7 +543,7 @@ pub enum LossKind {
 pub struct LossEvent {
     /// The time it was noticed.
     pub now: Time,
-    /// The way in which it was detected.
+    /// The evidence of the loss.
     pub kind: LossKind,
     /// The byte the sender goes back to.
     pub seq: u64,
@@ -713,7 +713,7 @@ pub struct DataEvent<'a> {
     pub announced: &'a [[u8; 2]],
     /// The number of the credit that it was sent for, where there are credits.
     pub credit: u32,
-    /// XOR of switch ids on its way.
+    /// XOR of the switch ids on its path.
     pub path_id: u16,
     /// The records in the packet, the first hop after the sender first.
     pub telemetry: &'a Telemetry,

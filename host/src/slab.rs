@@ -77,7 +77,7 @@ impl<T> Slab<T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// The key of whoever is in `slot` now.
+    /// Returns the key of the present content of `slot`.
     pub fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.slots[slot as usize].generation }
     }

@@ -96,7 +96,9 @@ impl Telemetry {
         telemetry
     }
 
-    /// From records as they lie on the wire, newest first.
+    /// Parses the records of a packet. Records that DATA gathered have the last hop first and are reversed. Records
+    /// that an ACK gathered on its return path have the sender's own switch first, which is data-path order already.
+    /// FNCC's `ack.L[0]`, in the paper's order, is therefore the last element here.
     ///
     /// What DATA gathered has its last hop first and is turned round. What an ACK gathered on its
     /// way back has the sender's own switch first, which is data-path order already (FNCC's

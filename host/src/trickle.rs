@@ -24,12 +24,13 @@ pub struct TrickleConfig {
     pub imin: Time,
     /// Imax: how often it doubles.
     pub doublings: u32,
-    /// k: so many others make our own transmission redundant. `None` sends in any case, which §6.5 advises against.
+    /// k: the number of other messages that make our own redundant. `None` always sends, which section 6.5 advises
+    /// against.
     pub k: Option<NonZeroU32>,
 }
 
 impl TrickleConfig {
-    /// With k as a number, of which 0 means infinity (RFC 6206 §6.5).
+    /// Creates a configuration with k as a number; 0 means infinity (RFC 6206 section 6.5).
     pub fn new(imin: Time, doublings: u32, k: u32) -> Result<TrickleConfig, TrickleError> {
         let config = TrickleConfig { imin, doublings, k: NonZeroU32::new(k) };
         config.check()?;
@@ -155,8 +156,9 @@ impl Trickle {
         self.heard = self.heard.saturating_add(1);
     }
 
-    /// Rule 6: somebody said something else, or something happened. Begins an interval of Imin and returns true, unless
-    /// the present one is that short already: then nothing changes, so that those who differ cannot hold a node back.
+    /// Applies rule 6 after an inconsistent message or an event. Begins an interval of Imin and returns true, unless
+    /// the present interval is that short already: then nothing changes, so that inconsistent nodes cannot hold a node
+    /// back.
     pub fn reset(&mut self, now: Time, rng: &mut impl Rng) -> bool {
         let resets = self.interval > self.config.imin;
         if resets {

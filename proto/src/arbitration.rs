@@ -42,7 +42,7 @@ pub const MAX_CLIENTS: usize = 16;
 /// The most characters of a name that an error repeats.
 const LONGEST_NAME: usize = 100;
 
-/// Why a bid ends its stream, or a write is not allowed.
+/// A reason why a bid ends its stream, or a write is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// Another device is meant.
@@ -128,7 +128,7 @@ impl Arbitration {
         self.highest().map(|(client, _)| client)
     }
 
-    /// Whether a client has bid, with an id or without.
+    /// Returns whether a client has bid, with an id or without.
     pub fn has_bid(&self, client: ClientId) -> bool {
         self.clients.contains_key(&client)
     }

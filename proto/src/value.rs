@@ -27,7 +27,7 @@ pub fn to_u64(bytes: &[u8]) -> Option<u64> {
     (digits.len() <= 8).then(|| digits.iter().fold(0, |n, &b| n << 8 | u64::from(b)))
 }
 
-/// How many bits the value needs, leading zeros left out.
+/// Returns how many bits the value needs, leading zeros left out.
 pub fn bit_length(bytes: &[u8]) -> u32 {
     match bytes.iter().position(|&b| b != 0) {
         None => 0,

@@ -138,7 +138,7 @@ impl FlowTable {
         self.active.values_mut()
     }
 
-    /// Whether a flow with a size is under way.
+    /// Returns whether a flow with a size is under way.
     pub fn busy(&self) -> bool {
         self.sized > 0
     }

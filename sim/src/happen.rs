@@ -118,7 +118,7 @@ impl<'e> Happenings<'e> {
         Ok(())
     }
 
-    /// Whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
     pub fn is_over(&self) -> bool {
         self.next == self.experiment.happenings.len()
     }
@@ -234,7 +234,7 @@ impl<'e> Happenings<'e> {
         }
     }
 
-    /// What came of policies by `now`.
+    /// Returns what came of policies by `now`.
     pub fn summarise(&self, now: Time, network: &Network) -> Option<PolicySummary> {
         let hops = network.policy_hops?;
         let spec = self.experiment.spec.policy.as_ref()?;

@@ -49,7 +49,7 @@ pub struct Direction {
 pub struct Fault {
     /// How many things keep it down.
     pub down: u32,
-    /// When it last came up: what had left before is lost.
+    /// Time at which it last came up: what had left before is lost.
     up_since: Time,
     /// Probability that a frame is lost, in 2^-53.
     loss: u64,
@@ -58,7 +58,7 @@ pub struct Fault {
     drawn: u64,
 }
 
-/// Why a frame was lost on a wire.
+/// A reason why a frame was lost on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The link was down.
@@ -95,7 +95,7 @@ impl Fault {
             self.up_since = now;
         }
     }
-    /// What becomes of a frame that arrives now and was `delay` on the wire.
+    /// Returns what becomes of a frame that arrives now and was `delay` on the wire.
     fn befalls(&mut self, now: Time, delay: Time) -> Option<Lost> {
         if self.down > 0 || now < self.up_since + delay {
             return Some(Lost::LinkDown);
@@ -169,7 +169,7 @@ impl Direction {
         Some((packet, next))
     }
 
-    /// What becomes of a frame that arrives now.
+    /// Returns what becomes of a frame that arrives now.
     #[inline]
     pub fn befalls(&mut self, now: Time) -> Option<Lost> {
         self.fault.as_mut().and_then(|fault| fault.befalls(now, self.delay))
@@ -184,7 +184,7 @@ impl Direction {
         (self.pfc.len() == 1).then_some(arrival)
     }
 
-    /// Whether a PFC frame is on the wire.
+    /// Returns whether a PFC frame is on the wire.
     pub fn has_pfc(&self) -> bool {
         !self.pfc.is_empty()
     }

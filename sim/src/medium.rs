@@ -96,7 +96,7 @@ impl Medium {
         }
     }
 
-    /// Whether a message is lost.
+    /// Returns whether a message is lost.
     fn is_lost(&mut self) -> bool {
         self.drawn += 1;
         ((mix(self.stream ^ self.drawn) >> 11) as f64) < self.loss * (1u64 << 53) as f64
@@ -135,7 +135,7 @@ impl Medium {
         Some(self.now)
     }
 
-    /// How many nodes hold this policy.
+    /// Returns how many nodes hold this policy.
     pub fn holding(&self, id: PolicyId) -> usize {
         self.nodes.iter().filter(|node| node.held().id == id).count()
     }
@@ -172,7 +172,7 @@ impl Medium {
         self.say(None, source, side, bytes.into());
     }
 
-    /// What the last message of a node was, for somebody who listens.
+    /// Returns what the last message of a node was, for somebody who listens.
     pub fn overhear(&mut self, node: usize) -> Option<Vec<u8>> {
         let of = |message: &&Message| message.from == Some(node);
         self.messages.iter().rev().flatten().find(of).map(|message| message.bytes.to_vec())

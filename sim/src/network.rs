@@ -397,7 +397,7 @@ impl Network {
     }
 }
 
-/// Whether a frame goes to the policy group.
+/// Returns whether a frame goes to the policy group.
 fn is_policy(frame: &[u8]) -> bool {
     const DESTINATION_AT: usize = ETHERNET_LEN + 16;
     frame.get(DESTINATION_AT..DESTINATION_AT + 4) == Some(&POLICY_GROUP.octets())

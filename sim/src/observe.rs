@@ -5,7 +5,7 @@ use crate::results::Part;
 use std::ops::ControlFlow;
 use weir_units::Time;
 
-/// Why a checked experiment cannot run.
+/// A reason why a checked experiment cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A program does not load.
@@ -60,7 +60,7 @@ pub trait Observer {
     /// Called every so often.
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
 
-    /// Whether it wants to keep what scheme number `index` has come to by now; asked as often, and at the
+    /// Returns whether it wants to keep what scheme number `index` has come to by now; asked as often, and at the
     /// scheme's end.
     fn keeps(&mut self, _index: usize) -> bool {
         false

@@ -81,7 +81,7 @@ impl Recorder {
         Recorder { interval, ports, port_series, rate_series, acked_before }
     }
 
-    /// How many flows are watched.
+    /// Returns how many flows are watched.
     pub fn watched_flows(&self) -> usize {
         self.rate_series.len()
     }

@@ -121,12 +121,12 @@ struct SchemeRun<'e> {
     names: Names<'e>,
     /// Where messages come from, if a source wants to know what arrives.
     senders: HashMap<Ipv4Addr, HostIx>,
-    /// When the next `Flow` event is due.
+    /// Time at which the next `Flow` event is due.
     next_flow: Option<Time>,
     slowdown: Option<SlowdownProbe>,
     happenings: Happenings<'e>,
     window_start: Time,
-    /// When a deadlock was last searched for.
+    /// Time at which a deadlock was last searched for.
     searched: Time,
     /// The deadlock that ended the run.
     deadlock: Option<DeadlockSummary>,
@@ -296,7 +296,7 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
-    /// Whether the run is over before its time.
+    /// Returns whether the run is over before its time.
     fn is_idle(&self) -> bool {
         self.experiment.spec.until_idle && !self.flows.busy() && self.next_item().is_none()
     }
@@ -389,7 +389,7 @@ impl<'e> SchemeRun<'e> {
         self.recorder.sample(&self.assembly.network, &flows);
     }
 
-    /// Whether ports wait for each other for good, so that the run ends here.
+    /// Returns whether ports wait for each other for good, so that the run ends here.
     fn is_deadlocked(&mut self) -> bool {
         let due = self.network().pauses_held > 0 && self.now - self.searched >= DEADLOCK_INTERVAL;
         if !due || !self.happenings.is_over() {
@@ -450,7 +450,7 @@ impl<'e> SchemeRun<'e> {
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows })
     }
 
-    /// What packets cost and what befell them, if that was counted.
+    /// Returns what packets cost and what befell them, if that was counted.
     fn packets(&self) -> Option<PacketSummary> {
         let network = self.network();
         let arrivals = network.arrivals.as_ref()?;

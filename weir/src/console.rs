@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use weir_sim::RunError;
 
-/// Why a command did not do what it was asked for. The message is one line: place, problem, remedy.
+/// A reason why a command did not do what it was asked for. The message is one line: place, problem, remedy.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The input is wrong; nothing was written. Exit status 2.
@@ -76,9 +76,9 @@ impl From<io::Error> for Failure {
 pub struct Console {
     /// Results go here.
     pub out: Box<dyn Write>,
-    /// Whether bold letters are welcome in [`out`](Self::out).
+    /// True if bold letters are welcome in [`out`](Self::out).
     pub styled: bool,
-    /// Whether somebody watches standard error, so that progress is worth showing.
+    /// True if somebody watches standard error, so that progress is worth showing.
     pub watched: bool,
     /// The schemes that this program knows.
     pub kit: Kit,

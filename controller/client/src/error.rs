@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::{Code, Status};
 use weir_controller::words;
 
-/// Why a switch could not be controlled. Who reports it puts the switch's name in front.
+/// A reason why a switch could not be controlled. Who reports it puts the switch's name in front.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers.
@@ -111,7 +111,7 @@ impl ClientError {
         ClientError::Refused { refused, of: updates.len() }
     }
 
-    /// Whether it may be otherwise in a moment.
+    /// Returns whether it may be otherwise in a moment.
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,

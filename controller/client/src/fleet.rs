@@ -43,7 +43,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// What writing a difference does.
+    /// Returns what writing a difference does.
     pub fn of(pushed: bool, difference: &Difference) -> Applied {
         Applied {
             pushed,

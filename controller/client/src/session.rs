@@ -109,7 +109,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Whether the switch runs this program: by the cookie, or if another controller pushed it, by the program.
+    /// Returns whether the switch runs this program: by the cookie, or if another controller pushed it, by the program.
     pub async fn runs(&self, ours: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
         let theirs = match self.config(ResponseType::CookieOnly).await? {
             Some(theirs) if theirs.cookie == ours.cookie => return Ok(true),

@@ -89,7 +89,7 @@ impl Stream {
 pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
 
 impl PacketSender {
-    /// Whether there was room for it; it is dropped otherwise.
+    /// Returns whether there was room for it; it is dropped otherwise.
     pub fn send(&self, packet: PacketOut) -> bool {
         self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
     }

@@ -30,7 +30,7 @@ enum Argument<'a> {
     Text(&'a str),
 }
 
-/// Why a call failed. Who reports it puts the switch's name in front.
+/// A reason why a call failed. Who reports it puts the switch's name in front.
 #[derive(Debug, Error)]
 pub enum ThriftError {
     /// Nobody answers.

@@ -132,8 +132,8 @@ impl Host {
         }
     }
 
-    /// Runs what is held, if it can be run: between two frames, when no flow is in the middle of anything. Flows go on
-    /// with the new law from the pace that they had.
+    /// Runs the policy that is held, if possible. It is called between two frames. Flows continue under the new scheme
+    /// at their present sending rate.
     fn follow(&mut self, now: Time) {
         let Some(part) = &mut self.policy else { return };
         let held = part.node.held();

@@ -206,7 +206,7 @@ pub enum PolicyError {
     /// There can be no such timer.
     #[error(transparent)]
     Timer(#[from] TrickleError),
-    /// The switches, or messages under way, do not go with it.
+    /// It does not fit the switches, or messages in progress.
     #[error("{0}")]
     Refused(super::PolicyRefusal),
     /// There are no versions left.

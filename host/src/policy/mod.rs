@@ -46,7 +46,7 @@ pub const HISTORY: usize = 32;
 pub struct PolicyConfig {
     /// The parameters of the host's Trickle timer.
     pub trickle: TrickleConfig,
-    /// Shared by all hosts. Who has it may set policies.
+    /// Shared by all hosts. Anyone who has it can set policies.
     pub key: PolicyKey,
     /// Time at which it begins to take part.
     pub start: Time,

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// Senders whose last stamp a host remembers; only who has the key gets into that list. Ours: 16 times the largest fabric
-/// that we simulate.
+/// Number of senders whose last stamp a host remembers. Only hosts with the key enter this list. Ours: 16 times the
+/// largest fabric that we simulate.
 pub const MAX_SENDERS: usize = 16_384;
 /// How far a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence another host
 /// for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
@@ -42,8 +42,8 @@ impl Held {
         Held { id, parent, digest, policy, body: bytes.into(), age, aged_at: now }
     }
 
-    /// The order of policies: by version, then by writer. Two that agree in both are a writer's who forgot what it had
-    /// set; then the digest decides, so that all hosts end with the same.
+    /// Returns the rank of a policy: version, then writer, then digest. Two policies that agree in version and writer
+    /// come from a writer that had forgotten the first; the digest then decides, so that all hosts agree.
     fn rank(&self) -> (PolicyId, Digest) {
         (self.id, self.digest)
     }
@@ -142,8 +142,8 @@ impl PolicyNode {
         }
     }
 
-    /// A multicast packet came from `source`. Unicast ones must not come here: who answers one alone would quiet one
-    /// host without telling the others (RFC 6206 §9).
+    /// Handles a multicast packet from `source`. Unicast packets must not arrive here: a host that gets one alone could
+    /// be silenced without the others noticing (RFC 6206 section 9).
     pub fn on_packet(&mut self, now: Time, source: Ipv4Addr, payload: &[u8]) -> Result<Heard, DropReason> {
         if source == self.addr {
             return Err(DropReason::PolicyEcho);

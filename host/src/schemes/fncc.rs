@@ -1,4 +1,4 @@
-//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its way back, and last-hop
+//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its return path, and last-hop
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
 use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};

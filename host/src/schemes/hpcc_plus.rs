@@ -147,7 +147,7 @@ impl Scheme for HpccPlus {
     }
 }
 
-/// HPCC's sender; the law takes the reported N from the ACK.
+/// HPCC's sender; the control law takes the reported N from the ACK.
 #[derive(Debug)]
 struct Computing(Inflight);
 

@@ -1,5 +1,5 @@
 //! RCP (Dukkipati 2008): every port computes the rate that all its flows should have; the sender takes the least
-//! of its path, from the ACK. The law is [`RcpLaw`] (docs/algorithms/rcp.md).
+//! of its path, from the ACK. The control law is [`RcpLaw`] (docs/algorithms/rcp.md).
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use super::rocc::{OpenGrant, granted};

@@ -171,7 +171,7 @@ impl Receiver for OpenGrant {
     }
 }
 
-/// The rate that an ACK brought, if a port on its way set one.
+/// Returns the rate that an ACK brought, if a port on its path set one.
 pub(super) fn granted(ack: &AckEvent<'_>) -> Option<f64> {
     (ack.grant != 0 && ack.grant != NO_LIMIT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
 }

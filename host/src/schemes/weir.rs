@@ -1,8 +1,8 @@
 //! Weir's own scheme: what the papers have each by itself, together, on `weir.p4`.
 //!
-//! FNCC keeps queues short for everybody: telemetry on ACKs as they return, HPCC's window law, and the fair share at once
-//! where the receiver's link is what is crowded. What is over before the first ACK it cannot help: such messages have
-//! Dart's IOFD, and go round the ports that are crowded nevertheless.
+//! FNCC keeps queues short: telemetry on returning ACKs, HPCC's control law of the window, and the fair share at once
+//! where the receiver's link is the congested one. It cannot help messages that end before their first ACK. Dart's IOFD
+//! takes those around the ports that are congested nevertheless.
 
 use super::fncc::Fncc;
 use super::iofd::{self, Iofd};

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// A receiver's messages: those that are arriving, each with a `T`, and of those that have ended an `E`.
+/// Records which flows were active within the active window, and makes room by forgetting the others.
 ///
 /// It knows who was heard of within the active window, and makes room by forgetting who was not.
 #[derive(Debug)]

@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// All messages on their way out, by whichever transport.
+/// All outgoing messages, by whichever transport.
 #[derive(Debug)]
 pub(crate) enum Outbound {
     GoBackN(outbound::Outbound),
     Connections(connection::Outbound),
 }
 
-/// All messages on their way in, by whichever transport.
+/// All incoming messages, by whichever transport.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     GoBackN(inbound::Inbound),

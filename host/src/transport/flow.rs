@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// One message on its way out: go-back-N, window and pacing.
+/// One outgoing message: go-back-N, window and pacing.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Headers of its full DATA packets, and the same as bytes.
@@ -89,7 +89,7 @@ pub(super) enum Acked {
     Stale,
     /// It acknowledges what was never sent.
     BeyondSent,
-    /// So many new bytes, possibly none.
+    /// This number of new bytes, possibly 0.
     Bytes(u64),
 }
 
@@ -295,7 +295,7 @@ impl Flow {
         (payload, again)
     }
 
-    /// Takes note of whom the first packet is to announce.
+    /// Notes the senders that the first packet announces.
     pub fn announce(&mut self, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
         let first = self.size.min(u64::from(self.full)) as usize;
         let most = MAX_ANNOUNCED.min(first.saturating_sub(2) / 2);

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
 
-/// All messages on their way in.
+/// All incoming messages.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     /// Of ended messages their sizes.

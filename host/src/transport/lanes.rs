@@ -4,7 +4,7 @@
 use crate::lane::Lane;
 use std::collections::VecDeque;
 
-/// Round robin over what waits, lane by lane.
+/// Round robin within each queue.
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     rings: [VecDeque<T>; Lane::ALL.len()],
@@ -29,7 +29,7 @@ impl<T> Lanes<T> {
         self.paused[lane as usize]
     }
 
-    /// The next of the first lane that is not paused and in which something waits.
+    /// Returns the next flow of the first queue that is not paused and not empty.
     pub fn pop(&mut self) -> Option<T> {
         self.rings
             .iter_mut()

@@ -58,8 +58,8 @@ fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
     near.checked_add_signed(i64::from(ahead))
 }
 
-/// The path id of the acknowledged DATA packet, as the receiver puts it in the grant field of
-/// schemes that do not use it. The ACK's own path id is that of the way back.
+/// Returns the path id of the acknowledged DATA packet, which the receiver writes into the grant field of schemes that
+/// do not use it. The ACK's own path id is that of the return path.
 fn echoed_path(grant: u32) -> u16 {
     (grant & 0xfff) as u16
 }

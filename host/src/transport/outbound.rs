@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A frame that leaves: so many bytes of its head were written, so many zeros follow.
+/// A frame that leaves: the bytes of its head that were written, and the zeros that follow.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub key: Key,
@@ -24,7 +24,7 @@ pub(crate) struct Departure {
     pub payload: u32,
 }
 
-/// All messages on their way out.
+/// All outgoing messages.
 ///
 /// A flow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without
 /// room in its window in neither: an ACK brings it back.
@@ -85,7 +85,8 @@ impl Outbound {
         Ok(key)
     }
 
-    /// The scheme changes, and messages go on: each at the pace that it had with the base round-trip time so far.
+    /// Changes the scheme. Each running message continues at its present sending rate, converted with the base RTT so
+    /// far.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
         self.needs = config.scheme.needs();
         self.deflection = config.scheme.needs().deflection;

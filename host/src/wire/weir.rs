@@ -143,7 +143,7 @@ impl<'a> WeirView<'a> {
     pub fn int_hops(&self) -> u8 {
         self.header[6] >> 4
     }
-    /// XOR of switch ids on the way.
+    /// XOR of the switch ids on the path.
     pub fn path_id(&self) -> u16 {
         self.half(6) & 0xfff
     }
@@ -186,7 +186,7 @@ pub struct WeirRepr {
     pub concurrency: u16,
     /// Telemetry records behind the header, at most 8.
     pub int_hops: u8,
-    /// XOR of switch ids on the way, 12 bits.
+    /// XOR of the switch ids on the path, 12 bits.
     pub path_id: u16,
     /// Message id.
     pub message: u32,

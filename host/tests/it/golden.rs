@@ -150,7 +150,7 @@ fn without_lhcs_fncc_is_hpcc() {
     assert_eq!(run("fncc", &[], worse), run("hpcc", &[], worse));
 }
 
-/// While ACKs come back another way than DATA goes, their records are of other ports: LHCS is suspended, each such ACK
+/// While ACKs return on another path than that of DATA, their records are of other ports: LHCS is suspended, each such ACK
 /// is counted, and a change of either path restarts the measurement.
 #[test]
 fn without_a_common_path_there_is_no_lhcs() {

@@ -19,7 +19,7 @@ use crate::p4::config::v1::P4Info;
 use crate::text::{self, TextError};
 use thiserror::Error;
 
-/// Why a P4Info cannot be used.
+/// A reason why a P4Info cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum P4InfoError {
     /// The text is not a P4Info.

@@ -16,7 +16,7 @@ const GROWTH: usize = 4;
 /// Nesting that prost refuses to decode.
 const DEPTH: usize = 100;
 
-/// Why a message has no cost.
+/// A reason why a message has no cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncounted {
     /// It costs more than the limit.

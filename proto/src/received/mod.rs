@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use thiserror::Error;
 use wire::{Malformed, Value, next_field};
 
-/// Why a request is not decoded.
+/// A reason why a request is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
     /// It is not an encoded message.

@@ -71,7 +71,7 @@ pub enum FaultSpec {
         host: String,
         /// What kind.
         with: Attack,
-        /// When the first.
+        /// Time at which the first.
         #[serde_as(as = "AsText")]
         at: Time,
         /// Time between two.
@@ -252,7 +252,7 @@ pub(super) fn resolve(
     Ok(all)
 }
 
-/// When a host that is not there from the beginning comes.
+/// Returns the time at which a host that is not there from the beginning comes.
 pub(super) fn joins(spec: &ExperimentSpec, name: &str) -> Time {
     let away = spec.faults.iter().filter_map(|fault| match fault {
         FaultSpec::Away { hosts, from: Time::ZERO, to: Some(to) }

@@ -122,7 +122,7 @@ pub struct Flow {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When it opens.
+    /// Time at which it opens.
     pub start: Time,
     /// When it stops sending new data, if before its end.
     pub stop: Option<Time>,
@@ -279,19 +279,19 @@ impl Experiment {
         Ok(Experiment { scale, written, ..model })
     }
 
-    /// What `host` sends with while `scheme` runs.
+    /// Returns what `host` sends with while `scheme` runs.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
         Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
     }
 
-    /// What a host takes part in policies with, if hosts do.
+    /// Returns what a host takes part in policies with, if hosts do.
     pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
         let policy = self.spec.policy.as_ref()?;
         let start = faults::joins(&self.spec, &self.topology.host(host).name);
         Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
-    /// What makes up for losses while `scheme` runs.
+    /// Returns what makes up for losses while `scheme` runs.
     pub fn recovery(&self, scheme: &Scheme) -> Recovery {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
     }
@@ -303,13 +303,13 @@ impl Experiment {
         if self.spec.observe.rates { self.flows.len().min(MOST) } else { 0 }
     }
 
-    /// When the window begins over which Jain's index is taken.
+    /// Returns the time at which the window begins over which Jain's index is taken.
     pub fn fairness_window_start(&self) -> Time {
         let share = Time::from_ps(self.spec.duration.as_ps() / 10) * FAIRNESS_TENTHS;
         self.spec.duration.saturating_sub(self.spec.observe.fairness_window.unwrap_or(share))
     }
 
-    /// When the first flow starts that is not among the earliest.
+    /// Returns the time at which the first flow starts that is not among the earliest.
     pub fn first_join(&self) -> Option<Time> {
         let first = self.flows.first().map(|flow| flow.start);
         self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
@@ -386,7 +386,7 @@ impl Experiment {
         serde_yaml::to_string(&self.written).expect("plain data serialises")
     }
 
-    /// Whether flows start that are not among [`flows`](Self::flows).
+    /// Returns whether flows start that are not among [`flows`](Self::flows).
     pub fn makes_flows(&self) -> bool {
         !self.workloads.is_empty()
     }

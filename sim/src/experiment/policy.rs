@@ -112,7 +112,7 @@ impl PolicySpec {
         PolicyConfig { trickle, start, ..PolicyConfig::new(key, seed, base_rtt) }
     }
 
-    /// Whether it makes sense.
+    /// Returns whether it makes sense.
     pub(super) fn check(
         &self,
         registry: &Registry,

@@ -26,12 +26,12 @@ impl Scale {
         Scale { from: rate, to: rate }
     }
 
-    /// Whether anything is scaled at all.
+    /// Returns whether anything is scaled at all.
     pub fn is_none(self) -> bool {
         self.from == self.to
     }
 
-    /// How many times longer everything takes.
+    /// Returns how many times longer everything takes.
     pub fn slowdown(self) -> f64 {
         self.from.as_bps_f64() / self.to.as_bps_f64()
     }

@@ -58,7 +58,7 @@ pub struct Heading {
     pub seed: u64,
     /// Seconds it took.
     pub wall_s: f64,
-    /// Whether something of it is missing.
+    /// True if something of it is missing.
     pub partial: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct RateSeries {
 /// A PFC frame.
 #[derive(Clone, Debug)]
 pub struct PauseRecord {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub time: Time,
     /// The switch that sent it.
     pub switch: String,
@@ -76,7 +76,7 @@ pub struct FlowRecord {
     pub incast: bool,
     /// Payload to carry; `None` if it runs until the end.
     pub size: Option<Bytes>,
-    /// When it was opened.
+    /// Time at which it was opened.
     pub start: Time,
     /// From opening to the last byte acknowledged at the sender; `None` if unfinished.
     pub fct: Option<Time>,

@@ -19,7 +19,7 @@ pub(super) struct AllToAllSpec {
     /// Payload of each.
     #[serde_as(as = "AsText")]
     size: Bytes,
-    /// When the first start.
+    /// Time at which the first start.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,

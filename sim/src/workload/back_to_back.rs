@@ -25,7 +25,7 @@ pub(super) struct BackToBackSpec {
     /// Flows of a host at a time.
     #[serde(default = "one")]
     parallel: u32,
-    /// When the first start.
+    /// Time at which the first start.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,

@@ -30,7 +30,7 @@ pub(super) struct Incast {
     senders: u32,
     /// Payload of each flow.
     size: SizesSpec,
-    /// When the first starts.
+    /// Time at which the first starts.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
@@ -204,7 +204,7 @@ impl Gap {
 struct Incasts {
     rule: Rule,
     stream: Stream,
-    /// When the next incast begins.
+    /// Time at which the next incast begins.
     next: Option<Time>,
     /// Flows of those that have begun, by start.
     begun: VecDeque<Arrival>,

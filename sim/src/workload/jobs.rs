@@ -29,7 +29,7 @@ pub(super) struct JobsSpec {
     /// Payload of an answer.
     #[serde_as(as = "AsText")]
     response: Bytes,
-    /// When the first begin.
+    /// Time at which the first begin.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,

@@ -86,11 +86,11 @@ pub struct ListedFlow {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When it starts.
+    /// Time at which it starts.
     pub start: Time,
     /// Payload; `None` sends until the end of the run.
     pub size: Option<Bytes>,
-    /// Whether it is part of an incast.
+    /// True if it is part of an incast.
     pub incast: bool,
 }
 

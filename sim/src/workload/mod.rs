@@ -52,13 +52,13 @@ pub struct Arrival {
     pub from: HostIx,
     /// Receiver.
     pub to: HostIx,
-    /// When it starts.
+    /// Time at which it starts.
     pub start: Time,
     /// Payload.
     pub size: Bytes,
     /// Senders that its first packet announces.
     pub announces: Vec<HostIx>,
-    /// Whether it is part of an incast.
+    /// True if it is part of an incast.
     pub incast: bool,
     /// A number by which the source knows it again when it ends.
     pub tag: u32,
@@ -138,12 +138,12 @@ impl Feed {
         self.sources[source].0.received(flow, now);
     }
 
-    /// Whether flows start because others have ended.
+    /// Returns whether flows start because others have ended.
     pub fn is_closed(&self) -> bool {
         self.sources.iter().any(|(source, _)| source.is_closed())
     }
 
-    /// How long jobs took.
+    /// Returns how long jobs took.
     pub fn job_times(&self) -> impl Iterator<Item = Time> {
         self.sources.iter().flat_map(|(source, _)| source.job_times().iter().copied())
     }

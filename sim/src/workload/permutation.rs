@@ -19,7 +19,7 @@ pub(super) struct Permutation {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     size: Option<Bytes>,
-    /// When all of them start.
+    /// Time at which all of them start.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,

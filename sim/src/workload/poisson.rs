@@ -122,7 +122,7 @@ impl Sender {
 /// Every sender starts flows at random times, to random receivers.
 struct Poisson {
     senders: Vec<Sender>,
-    /// When each sender's next flow starts.
+    /// Time at which each sender's next flow starts.
     next: BinaryHeap<Reverse<(Time, usize)>>,
     sizes: Arc<Sizes>,
     stop: Time,

@@ -97,7 +97,7 @@ impl Agents {
         Ok(agents)
     }
 
-    /// What every agent saw. An agent that died left nothing.
+    /// Returns what every agent saw. An agent that died left nothing.
     pub fn results(&self) -> Result<BTreeMap<String, AgentResults>, Failure> {
         let mut all = BTreeMap::new();
         for (host, path) in &self.results {

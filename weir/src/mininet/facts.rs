@@ -63,7 +63,7 @@ pub struct FlowFacts {
     pub data_paths: Vec<PathResult>,
     /// Path ids that ACKs had.
     pub ack_paths: Vec<PathResult>,
-    /// Whether all DATA and all ACKs took the planned path.
+    /// True if all DATA and all ACKs took the planned path.
     pub same_path: bool,
     /// Round-trip times.
     pub rtt: Option<RttResult>,

@@ -82,12 +82,12 @@ impl<'a> Seen<'a> {
         self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
 
-    /// How long it was watched.
+    /// Returns how long it was watched.
     fn end(&self) -> Time {
         self.distance * self.samples() as u64
     }
 
-    /// What the sender of a flow saw of it. A host's flows stand in its results in the experiment's order.
+    /// Returns what the sender of a flow saw of it. A host's flows stand in its results in the experiment's order.
     pub fn seen(&self, flow: &Flow) -> Option<&'a FlowResult> {
         let own = self.experiment.flows.iter().filter(|other| other.from == flow.from);
         let position = own.into_iter().position(|other| std::ptr::eq(other, flow))?;

@@ -120,7 +120,7 @@ impl Probe {
         Ok(Probe { thread, stop })
     }
 
-    /// What was seen. Ends it if it has not ended by itself.
+    /// Returns what was seen. Ends it if it has not ended by itself.
     pub fn finish(self) -> Result<Vec<PortSamples>, Failure> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

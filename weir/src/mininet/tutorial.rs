@@ -79,7 +79,7 @@ impl Tutorial {
         Ok(Tutorial { bridge, has_runtime: loaded.has_runtime })
     }
 
-    /// Whether a controller is to bring entries.
+    /// Returns whether a controller is to bring entries.
     pub fn has_runtime(&self) -> bool {
         self.has_runtime
     }
@@ -176,7 +176,7 @@ struct Cable {
 }
 
 impl Cable {
-    /// What the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
+    /// Returns what the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
     fn switch_options(&self, switch: &str) -> Vec<String> {
         let ends = [(&self.a, &self.b), (&self.b, &self.a)];
         let own = ends

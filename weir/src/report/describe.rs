@@ -3,7 +3,7 @@
 use super::{MakeSection, PaperValue, Run, Tables};
 use weir_sim::experiment::{CsvFile, Experiment};
 
-/// What the report says about an experiment besides its results.
+/// Returns what the report says about an experiment besides its results.
 pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);

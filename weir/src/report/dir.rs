@@ -9,7 +9,7 @@ use std::{
 };
 use thiserror::Error;
 
-/// Why there is no run directory.
+/// A reason why there is no run directory.
 #[derive(Debug, Error)]
 pub enum DirError {
     /// The directory has something in it that is not a run's, or a sweep's.
@@ -65,7 +65,7 @@ const OURS: [&str; 9] = [
     "pauses.csv",
 ];
 
-/// Whether a run writes files of this name.
+/// Returns whether a run writes files of this name.
 pub fn is_of_a_run(name: &str) -> bool {
     // As many as there are charts, and schemes.
     let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
@@ -158,7 +158,7 @@ pub fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }
 
-/// What `dir` is called while it is not complete.
+/// Returns what `dir` is called while it is not complete.
 fn partial_of(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
     name.push(PARTIAL);

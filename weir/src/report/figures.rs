@@ -111,7 +111,7 @@ impl TimeAxis {
     }
 }
 
-/// What happened meanwhile: flows that joined, policies that were set.
+/// Returns what happened meanwhile: flows that joined, policies that were set.
 fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let mut moments = later_starts(schemes);
     let policy = schemes.first().and_then(|first| results.summary.schemes.get(first.label)?.policy.as_ref());

@@ -45,7 +45,7 @@ impl<'a> Keeper<'a> {
         self.open.partial()
     }
 
-    /// Whether it is time to look at scheme number `index` again.
+    /// Returns whether it is time to look at scheme number `index` again.
     pub fn is_due(&self, index: usize) -> bool {
         let now = Instant::now();
         now >= self.due && self.asked.get(&index).is_none_or(|asked| now >= *asked + self.pause)

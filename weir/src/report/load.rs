@@ -13,7 +13,7 @@ use weir_sim::experiment::Experiment;
 use weir_sim::results::{FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, Summary};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Why a directory is not a run's.
+/// A reason why a directory is not a run's.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// There is no summary in it.

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// The file in a directory that its writer has locked. It says who that is.
 pub const LOCK: &str = ".lock";
 
-/// Why a directory was not locked.
+/// A reason why a directory was not locked.
 #[derive(Debug, Error)]
 pub enum LockError {
     /// Another process writes there.

@@ -87,7 +87,7 @@ pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
     }
 }
 
-/// Whether `dir` has a manifest with this file in it.
+/// Returns whether `dir` has a manifest with this file in it.
 pub fn lists(dir: &Path, name: &str) -> bool {
     let text = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
     text.lines().filter_map(entry).any(|(_, listed)| listed == name)

@@ -40,7 +40,7 @@ impl Metric {
         }
     }
 
-    /// Whether value number `index` is the best of several that differ as they are written.
+    /// Returns whether value number `index` is the best of several that differ as they are written.
     pub fn is_best(&self, index: usize) -> bool {
         let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
         let differ = texts.iter().any(|t| *t != texts[0]);

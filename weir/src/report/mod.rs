@@ -73,7 +73,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// What `run.yaml` holds.
+    /// Returns what `run.yaml` holds.
     pub fn file(&self) -> String {
         format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
     }

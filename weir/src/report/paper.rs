@@ -20,7 +20,7 @@ pub struct PaperValue {
     pub reason: Option<String>,
 }
 
-/// What a [`PaperValue::ours`] comes to; `None` when it asks for nothing that the summary has.
+/// Returns what a [`PaperValue::ours`] comes to; `None` when it asks for nothing that the summary has.
 pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
     let number = |path: &str| match find(&schemes, path.trim()) {

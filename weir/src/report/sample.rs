@@ -8,7 +8,7 @@ use weir_sim::results::{
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// What is told about the run of either sample.
+/// Returns what is told about the run of either sample.
 pub fn run() -> Run {
     let facts =
         [("topology", "dumbbell, 3 switches, 3 hosts, 100Gbps and 1.5us a link"), ("duration", "1 ms")];

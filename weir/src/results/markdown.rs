@@ -42,7 +42,7 @@ pub struct Known {
     pub claims: Vec<Claim>,
     /// The table; `None` if there is none now.
     pub means: Option<Means>,
-    /// Whether it asks for one.
+    /// True if it asks for one.
     pub wants_means: bool,
 }
 

@@ -23,7 +23,7 @@ pub fn check(dir: &Path) -> Result<(), DirError> {
     Ok(())
 }
 
-/// Whether a sweep writes files of this name: its tables and charts, drafts of them that a killed one left, its lock.
+/// Returns whether a sweep writes files of this name: its tables and charts, drafts of them that a killed one left, its lock.
 fn is_file_of_a_sweep(name: &str) -> bool {
     let is_final = |name: &str| {
         [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))

@@ -23,12 +23,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Whether its values are compared, and not means over.
+    /// Returns whether its values are compared, and not means over.
     fn is_compared(&self) -> bool {
         self.key != SEED && !self.key.starts_with(MEAN)
     }
 
-    /// Whether numbers are means over several values of it.
+    /// Returns whether numbers are means over several values of it.
     pub fn is_mean(&self) -> bool {
         !self.is_compared() && self.values.len() > 1
     }
@@ -167,7 +167,7 @@ impl Grid {
         cell.values[place].parse().ok()
     }
 
-    /// What a cell sets, as `--set` takes it.
+    /// Returns what a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
         let set = |(place, axis): (usize, &Axis)| {
             let keys: Vec<&str> = axis.key.trim_start_matches(MEAN).split(TOGETHER).collect();

@@ -78,7 +78,7 @@ impl Task {
     }
 }
 
-/// What decides a run's numbers: its whole file, the version included, but for what papers say of them.
+/// Returns what decides a run's numbers: its whole file, the version included, but for what papers say of them.
 fn decisive(file: &str) -> Option<(&str, Mapping)> {
     let (version, yaml) = file.split_once('\n')?;
     let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
@@ -95,7 +95,7 @@ pub struct Outcome {
     pub summary: Option<Summary>,
     /// Why it failed.
     pub failure: Option<Failure>,
-    /// Whether it had been done before.
+    /// True if it had been done before.
     pub kept: bool,
     /// What the report says of it.
     pub run: Run,
@@ -107,7 +107,7 @@ pub fn at_a_time(schemes: usize, cores: usize) -> usize {
     if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
 }
 
-/// How many cores there are to use.
+/// Returns how many cores there are to use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }

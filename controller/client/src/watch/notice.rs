@@ -28,7 +28,7 @@ pub enum Notice {
     Link {
         /// `s1:3 - s5:1`
         link: String,
-        /// Whether it carries probes now.
+        /// True if it carries probes now.
         is_up: bool,
     },
     /// No probe passes a link although its switches answer and its ports are up: its routes stay.

@@ -342,7 +342,7 @@ impl<T: FnMut(Notice)> Watcher<T> {
         self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
     }
 
-    /// Whether all switches can take part in the first rollout, or have had the time.
+    /// Returns whether all switches can take part in the first rollout, or have had the time.
     fn is_ready(&self) -> bool {
         self.has_started
             || self.switches.iter().all(|it| it.link.is_some() && it.waits_until.is_none())

@@ -250,7 +250,7 @@ struct DasrReceiver {
 }
 
 impl DasrReceiver {
-    /// n, and the share of the line that it leaves to each sender.
+    /// Returns n, and each sender's share of the receiver's line rate.
     fn share(&self, concurrency: u16) -> Feedback {
         let kbps = self.line.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
         let grant = u32::try_from(kbps).unwrap_or(NO_LIMIT).max(1);

@@ -50,7 +50,7 @@ impl Reaction {
         }
     }
 
-    /// A running flow goes on from another law's rate, as after a notification, but without its cut.
+    /// A running flow continues from another scheme's rate, as after a notification, but without its cut.
     pub fn resume(&mut self, now: Time, from: &Pace) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;

@@ -59,7 +59,7 @@ impl Simulator {
         }
     }
 
-    /// A running flow goes on from another law's rate, as after a cut.
+    /// A running flow continues from another scheme's rate, as after a cut.
     pub fn resume(&mut self, now: Time, from: &Pace) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;

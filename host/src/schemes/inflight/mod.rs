@@ -1,4 +1,4 @@
-//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the window law.
+//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the control law of the window.
 //!
 //! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
 //! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
@@ -15,7 +15,7 @@ use crate::wire::MAX_HOPS;
 use measure::{Path, Sample};
 use weir_units::{Bandwidth, Bytes};
 
-/// The constants of the law for one flow.
+/// The constants of the control law for one flow.
 #[derive(Clone, Copy, Debug)]
 struct Law {
     eta: f64,
@@ -77,7 +77,7 @@ impl Law {
 pub(super) enum Adjust {
     /// Nothing: HPCC.
     Keep,
-    /// `Wc` becomes this and the window follows by the law.
+    /// `Wc` becomes this and the window follows from the control law.
     Reference(f64),
     /// `Wc` and the window both become this.
     Window(f64),
@@ -134,7 +134,7 @@ impl Inflight {
         self.decision
     }
 
-    /// A running flow goes on from another law's window.
+    /// Continues a running flow from another scheme's window.
     pub fn resume(&mut self, from: &Pace) -> Decision {
         self.reference = Reference::starting_at(self.law.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);

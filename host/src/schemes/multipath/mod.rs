@@ -149,7 +149,7 @@ impl WindowsConfig {
     }
 }
 
-/// The subflows of a connection, as a law sees them. Windows are in packets, times in seconds.
+/// The subflows of a connection, as a control law sees them. Windows are in packets, times in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub w: f64,
@@ -340,7 +340,7 @@ impl<L: Law> Coupled for Windows<L> {
     }
 }
 
-/// The windows of a message that has no subflows. Its transport repairs losses out of the law's sight.
+/// The windows of a message that has no subflows. Its transport repairs losses without involving the control law.
 #[derive(Debug)]
 struct OnlyPath<L>(Windows<L>);
 

@@ -47,7 +47,7 @@ impl Scheme for Uncoupled {
     }
 }
 
-/// DCTCP's law: alpha per subflow.
+/// DCTCP's control law: alpha per subflow.
 #[derive(Debug)]
 pub(in crate::schemes) struct Dctcp {
     g: f64,

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
 
-/// All messages on their way in, over one or several subflows each.
+/// All incoming messages, over one or several subflows each.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     book: Book<Arriving, Ended>,

@@ -15,7 +15,7 @@ use crate::wire::{Flags, FrameView, HEADERS_LEN, Kind, MAX_HEAD};
 use std::collections::VecDeque;
 use weir_units::{Bytes, Time};
 
-/// All messages on their way out, over one or several subflows each.
+/// All outgoing messages, over one or several subflows each.
 ///
 /// A subflow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without
 /// room in its window, or without anything to send, in neither. Whoever's turn it is takes the next bytes
@@ -73,8 +73,8 @@ impl Outbound {
         Ok(key)
     }
 
-    /// The scheme changes, and messages go on: each subflow at the pace that it had with the base round-trip time so far.
-    /// A message keeps as many subflows as it began with, and its law if the new one wants another number of them.
+    /// Changes the scheme. Each subflow of a running message continues at its present sending rate. A message keeps its
+    /// number of subflows, and its control law if the new one needs another number of them.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
         self.needs = config.scheme.needs();
         self.params = config.flow_params(resolved.payload);

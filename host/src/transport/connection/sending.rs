@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// One message on its way out over its subflows.
+/// One outgoing message over its subflows.
 #[derive(Debug)]
 pub(super) struct Connection {
     message: u32,
@@ -173,7 +173,7 @@ impl Connection {
         Some(segment)
     }
 
-    /// Another scheme takes over, with a law of its own if it has one for so many subflows.
+    /// Changes the scheme, with a coupled control law of its own if it has one for this number of subflows.
     pub fn adopt(
         &mut self,
         now: Time,

@@ -13,7 +13,7 @@ const DUPLICATES: u32 = 3;
 /// Timeouts in a row that tell of a dead path: the first may be congestion, after which one packet is sent alone.
 const DEAD: u32 = 2;
 
-/// One subflow on its way out: NewReno (RFC 6582) over its own sequence space.
+/// One outgoing subflow: NewReno (RFC 6582) over its own sequence space.
 #[derive(Debug)]
 pub(super) struct Subflow {
     /// Headers of its full DATA packets, and the same as bytes.
@@ -72,7 +72,7 @@ pub(super) enum Acked {
     Stale,
     /// It acknowledges what was never sent.
     BeyondSent,
-    /// So many new bytes, possibly none.
+    /// This number of new bytes, possibly 0.
     Bytes(u64),
     /// No new bytes, and it is the duplicate that says that packets were lost.
     Lost,

@@ -64,7 +64,7 @@ struct Calls {
     under_way: usize,
     /// How many of them are streams that take part in the election.
     bids: usize,
-    /// Whether there has been any.
+    /// True if there has been any.
     any: bool,
     /// The last time that one began or ended; without any, when the connection was accepted.
     last: Instant,
@@ -225,7 +225,7 @@ mod tests {
         Admission::new(Limits { connections, per_peer, ..Limits::default() })
     }
 
-    /// Whether a connection has been told to go.
+    /// Returns whether a connection has been told to go.
     fn gone(place: &Place) -> bool {
         !lock(&place.admission.open).connections.contains_key(&place.number)
     }

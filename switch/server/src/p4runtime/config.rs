@@ -128,7 +128,7 @@ fn loading_memory(json: &str) -> usize {
     memory
 }
 
-/// What a GetForwardingPipelineConfig asks for of a config.
+/// Returns what a GetForwardingPipelineConfig asks for of a config.
 pub fn part(config: &ForwardingPipelineConfig, kind: ResponseType) -> ForwardingPipelineConfig {
     let p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
     let device = matches!(kind, ResponseType::All | ResponseType::DeviceConfigAndCookie);

@@ -36,7 +36,7 @@ struct Sender {
     /// Not set: nobody wants this digest.
     config: Option<Config>,
     waiting: Vec<Message>,
-    /// When the first of them came.
+    /// Time at which the first of them came.
     since: Time,
     next_list: u64,
     /// Lists that are not acknowledged: when they were sent, and what was in them.
@@ -88,7 +88,7 @@ impl Digests {
         }
     }
 
-    /// Whether any digest is wanted.
+    /// Returns whether any digest is wanted.
     pub fn are_wanted(&self) -> bool {
         self.by_id.values().any(|sender| sender.config.is_some())
     }
@@ -124,7 +124,7 @@ impl Digests {
         due.map(|(&id, sender)| sender.list(id, now)).collect()
     }
 
-    /// When [`Self::due`] has the next list.
+    /// Returns the time at which [`Self::due`] has the next list.
     pub fn next_due(&self) -> Option<Time> {
         let waiting = self.by_id.values().filter(|sender| !sender.waiting.is_empty());
         waiting.filter_map(|sender| Some(sender.since.saturating_add(sender.most_wait()?))).min()

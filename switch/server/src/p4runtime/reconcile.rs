@@ -22,7 +22,7 @@ pub struct State {
 }
 
 impl State {
-    /// What a pipeline holds now.
+    /// Returns what a pipeline holds now.
     pub fn of(control: &Control, switch: &Switch) -> Result<State, ControlError> {
         let index = Arc::clone(control.p4info());
         // What the program begins with is no state.

@@ -53,7 +53,7 @@ pub struct Lost {
     pub timeouts: AtomicU64,
 }
 
-/// Why a server did not start, or ended.
+/// A reason why a server did not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The system refused something.
@@ -172,7 +172,7 @@ impl Server {
         self.address
     }
 
-    /// Whether it serves: it ends by [`Self::stop`] only, or with an error.
+    /// Returns whether it serves: it ends by [`Self::stop`] only, or with an error.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }

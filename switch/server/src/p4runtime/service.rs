@@ -150,7 +150,7 @@ impl Service {
     }
 }
 
-/// What counts a call for its connection, for as long as it is kept.
+/// Returns what counts a call for its connection, for as long as it is kept.
 fn call_of<T>(request: &Request<T>) -> Option<Arc<Call>> {
     request.extensions().get().cloned()
 }

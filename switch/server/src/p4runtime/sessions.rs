@@ -24,7 +24,7 @@ struct Client {
     queue: mpsc::Sender<Outbound>,
     /// Ends the stream with this status.
     end: oneshot::Sender<Status>,
-    /// Whether it is known already that it loses messages.
+    /// True if it is known already that it loses messages.
     slow: bool,
 }
 

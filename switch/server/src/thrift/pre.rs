@@ -138,7 +138,7 @@ impl Pre {
         handle
     }
 
-    /// What `bm_mc_get_entries` shows. A node's second-level handle is always the same as its first-level one.
+    /// Returns what `bm_mc_get_entries` shows. A node's second-level handle is always the same as its first-level one.
     fn json(&self) -> Json {
         let groups = self.groups.iter().map(|(id, nodes)| json!({ "id": id, "l1_handles": nodes }));
         let first = self

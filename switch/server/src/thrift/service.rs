@@ -9,7 +9,7 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle};
 use weir_switch::pipeline::{Pipeline, TableError};
 use weir_units::Time;
 
-/// Why a call has no result.
+/// A reason why a call has no result.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The exception that BMv2's definition gives the call: all of them are a struct of one error code.

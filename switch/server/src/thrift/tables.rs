@@ -36,7 +36,7 @@ pub(super) mod code {
     pub const NO_TABLE_KEY: i32 = 27;
 }
 
-/// What is refused when arguments of actions are all that is left to be wrong.
+/// Returns what is refused when arguments of actions are all that is left to be wrong.
 pub(super) fn error_code(error: &TableError) -> i32 {
     match error {
         TableError::Unknown { kind: "action profile", .. } => code::INVALID_ACTION_PROFILE_NAME,

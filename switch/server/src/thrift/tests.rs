@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed the connection.
+    /// Returns whether the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 64]), Ok(0))
     }

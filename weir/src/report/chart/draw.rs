@@ -262,7 +262,7 @@ pub(super) fn px(value: f64) -> String {
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
 }
 
-/// Whether a band is anywhere more than its line.
+/// Returns whether a band is anywhere more than its line.
 fn is_visible(band: &[(f64, f64)]) -> bool {
     band.iter().any(|(low, high)| low - high > STROKE)
 }

@@ -87,7 +87,7 @@ impl Heat {
         }
     }
 
-    /// What the shades mean, and the note.
+    /// Returns what the shades mean, and the note.
     fn key(&self) -> Markup {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
         const SHADE: f64 = 50.0;

@@ -93,7 +93,7 @@ impl Axis {
         Axis { names, ..Axis::exactly(title, -0.5, high) }
     }
 
-    /// What stands at a tick.
+    /// Returns what stands at a tick.
     pub fn label(&self, value: f64) -> String {
         self.names.get(value.round() as usize).cloned().unwrap_or_else(|| (self.format)(value))
     }
