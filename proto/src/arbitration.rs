@@ -76,7 +76,7 @@ pub enum Refusal {
     /// The id is not the primary's.
     #[error("Not primary: {given}, and the primary is {primary}")]
     NotPrimary {
-        /// What the request has, in words.
+        /// Content of the request, in words.
         given: String,
         /// The primary's election id, or "nobody".
         primary: String,
@@ -100,12 +100,12 @@ impl Refusal {
     }
 }
 
-/// What a client is to be told.
+/// A message for a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// The client.
     pub to: ClientId,
-    /// Who is the primary.
+    /// The arbitration update, which names the primary.
     pub update: MasterArbitrationUpdate,
 }
 

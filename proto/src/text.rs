@@ -23,7 +23,7 @@ pub struct TextError {
     pub message: &'static str,
     /// Line and column, both from 1.
     pub at: Option<(usize, usize)>,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
 }
 

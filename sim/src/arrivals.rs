@@ -1,6 +1,6 @@
-//! What data packets are like when they reach their hosts, by the class of their flow's size: marked or not, how long
-//! their way was, and whether their senders hear of the mark. It looks into every frame that a host gets, so it is
-//! done only where `observe.packets` asks.
+//! Statistics of data packets at their receivers, by class of flow size: the share that was marked, the number of links
+//! crossed, and the share of marks that senders learn of. Every frame that reaches a host is inspected, so this is done
+//! only with `observe.packets`.
 
 use crate::classes::{class_of, ranges};
 use crate::results::PacketClass;

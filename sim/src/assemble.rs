@@ -56,7 +56,7 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
     experiment.spec.transport.base_rtt.unwrap_or_else(longest)
 }
 
-/// What the tables of switches hold besides routes while `scheme` runs; `tick` is of their clock.
+/// Returns the options of the tables besides routes while `scheme` runs; `tick` is that of the switches' clock.
 fn plan_options(
     experiment: &Experiment,
     scheme: &Scheme,

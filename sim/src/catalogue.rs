@@ -1,4 +1,4 @@
-//! What an experiment file can name.
+//! The names that an experiment file can use.
 
 use crate::topologies::Topologies;
 use crate::workload::Workloads;

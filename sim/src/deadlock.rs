@@ -16,7 +16,7 @@ use weir_units::Time;
 /// A queue of a switch: an egress port and a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Queue {
-    /// Whose port it is.
+    /// The switch of the port.
     pub switch: SwitchIx,
     /// The egress port.
     pub port: u16,

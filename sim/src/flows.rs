@@ -11,13 +11,13 @@ use weir_units::{Bytes, Time};
 /// A flow under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Active {
-    /// What its host calls it.
+    /// The host's id of the flow.
     pub id: FlowId,
     pub from: HostIx,
     pub to: HostIx,
     /// The source that made it, and its tag there.
     pub source: Option<(usize, u32)>,
-    /// What was acknowledged when the fairness window began, if it was under way then.
+    /// Bytes acknowledged before the fairness window began, if the flow had started by then.
     pub acked_before_window: Option<Bytes>,
     sized: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct FlowTable {
     messages: Vec<HashMap<u32, u32>>,
     /// Message ids are dense per host.
     next_message: Vec<u32>,
-    /// Where the records of the experiment's own flows are.
+    /// Indices of the records of the experiment's own flows.
     listed: Vec<Option<u32>>,
     names: Vec<Arc<str>>,
 }
@@ -97,7 +97,7 @@ impl FlowTable {
         self.listed[listed] = Some(record);
     }
 
-    /// Where the record of the experiment's flow number `listed` is, once it has started.
+    /// Returns the index of the record of the experiment's flow number `listed`, once it has started.
     pub fn listed(&self, listed: usize) -> Option<u32> {
         self.listed[listed]
     }

@@ -17,7 +17,7 @@ use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, d
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
 use weir_units::Time;
 
-/// What is to happen in one scheme's run, and what has.
+/// The faults and policies of one scheme's run: those that are due, and their outcome so far.
 pub struct Happenings<'e> {
     experiment: &'e Experiment,
     scheme: &'e Scheme,
@@ -25,7 +25,7 @@ pub struct Happenings<'e> {
     base_rtt: Time,
     /// The next one.
     next: usize,
-    /// What switches had counted before they restarted.
+    /// Counters of switches before they restarted.
     pub before: Counts,
     sets: Vec<Set>,
     refused: BTreeMap<String, u64>,

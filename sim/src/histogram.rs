@@ -4,7 +4,7 @@
 /// Width of a bin, in bytes.
 const BIN: u64 = 1_000;
 
-/// How often a queue held how much.
+/// Number of samples per queue length.
 #[derive(Clone, Debug, Default)]
 pub struct QueueHistogram {
     /// `bins[i]` samples had `i * BIN <= bytes < (i + 1) * BIN`.

@@ -11,8 +11,7 @@
 //! - [`run()`]: one experiment, all schemes; [`recorder`], [`fct`], [`arrivals`] and [`tally`] turn what happened
 //!   into [`results`].
 //!
-//! What this crate does not do: it knows no protocol, no scheme and no P4; it prints and writes
-//! nothing. The only clock it reads is for `wall_s`.
+//! This crate does not depend on any protocol, scheme or P4 program, and neither prints nor writes files. The only clock it reads is for `wall_s`.
 
 pub mod arrivals;
 pub mod artifacts;

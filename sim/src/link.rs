@@ -16,11 +16,11 @@ pub type First = Option<Box<Packet>>;
 /// A direction of a link. Frames leave it in the order in which they entered, so only the first
 /// one needs an event.
 pub struct Direction {
-    /// Whose transmitter this is.
+    /// Owner of the transmitter.
     pub from: Node,
     /// Its port there.
     pub from_port: u16,
-    /// Where the wire ends.
+    /// The other end of the wire.
     pub to: Node,
     /// The port there.
     pub to_port: u16,
@@ -40,14 +40,14 @@ pub struct Direction {
     pfc: VecDeque<(Time, PfcFrame)>,
     /// Bytes of frames whose serialisation has started.
     pub sent: Bytes,
-    /// What is wrong with it.
+    /// Fault of the wire, if any.
     pub fault: Option<Box<Fault>>,
 }
 
-/// What befalls frames on a wire.
+/// A fault that loses frames on a wire.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// How many things keep it down.
+    /// Number of reasons why it is down.
     pub down: u32,
     /// Time at which it last came up: what had left before is lost.
     up_since: Time,

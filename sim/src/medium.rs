@@ -25,7 +25,7 @@ enum Event {
     Arrive(usize),
 }
 
-/// What was said: by whom, as whom, on which side, and the bytes.
+/// A message: sender, claimed sender, side of the partition, and bytes.
 struct Message {
     from: Option<usize>,
     source: Ipv4Addr,
@@ -39,11 +39,11 @@ pub struct Medium {
     pub now: Time,
     /// By number.
     pub nodes: Vec<PolicyNode>,
-    /// Which side of a partition each is on: nodes hear those of their own. On side 0 nobody hears anybody.
+    /// Side of the partition of each node. Nodes hear those of their own side; on side 0 nobody hears anybody.
     pub sides: Vec<u8>,
     /// Probability that a node does not hear a message.
     pub loss: f64,
-    /// When each message was sent, and by whom.
+    /// Time and sender of each message.
     pub sent: Vec<(Time, usize)>,
     /// Packets that nodes did not take, and why.
     pub refused: Vec<(usize, DropReason)>,

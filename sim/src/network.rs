@@ -31,7 +31,7 @@ pub struct Nic {
     pub direction: u32,
     /// Classes its switch has paused, one bit each.
     paused: u8,
-    /// When the pending `Wake` is due; an earlier one replaces it, a later one is stale.
+    /// Time of the pending `Wake`. An earlier one replaces it; a later one is stale.
     wake: Option<Time>,
     /// Frames of an attacker at this host, which leave before the host's.
     injected: VecDeque<Vec<u8>>,
@@ -54,13 +54,13 @@ pub struct Chassis {
 pub struct Network {
     /// All directions of all links: of link `i`, `2i` leads from its end `a` to `b`, `2i + 1` back.
     pub directions: Vec<Direction>,
-    /// What arrives next by each of them.
+    /// Next arrival on each of them.
     firsts: Vec<First>,
     /// By [`SwitchIx`].
     pub switches: Vec<Chassis>,
     /// By host index.
     pub nics: Vec<Nic>,
-    /// What is due.
+    /// Events to come.
     pub events: EventQueue,
     /// One packet through one switch, ingress and egress, is one hop.
     pub packet_hops: u64,
@@ -72,11 +72,11 @@ pub struct Network {
     pub fingerprint: u64,
     /// Frames lost on wires and in switches that restarted, by reason.
     pub lost: BTreeMap<&'static str, u64>,
-    /// When hosts sent POLICY packets.
+    /// Times at which hosts sent POLICY packets.
     pub policy_sent: Vec<Time>,
     /// Hops of POLICY packets, if somebody counts them.
     pub policy_hops: Option<u64>,
-    /// What data packets are like when they arrive, if somebody asks.
+    /// Statistics of arriving data packets, if requested.
     pub arrivals: Option<Box<Arrivals>>,
     /// Hosts that may have something to report, to be drained by the caller.
     pub touched: Vec<u32>,
@@ -84,7 +84,7 @@ pub struct Network {
     pool: PacketPool,
 }
 
-/// What a switch said during one call.
+/// Messages of a switch during one call.
 #[derive(Default)]
 struct Outbox {
     ready: Vec<u16>,

@@ -1,4 +1,4 @@
-//! What a run tells while it goes, and why it may fail.
+//! Progress reports of a run, and the reasons why it may fail.
 
 use crate::events::MAX_INDEX;
 use crate::results::Part;
@@ -20,17 +20,17 @@ pub enum RunError {
     /// A switch refuses its configuration.
     #[error("switch {name}: {why}")]
     Switch {
-        /// Which.
+        /// The scheme.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A host refuses its configuration.
     #[error("host {name}: {why}")]
     Host {
-        /// Which.
+        /// The scheme.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The fabric is larger than an event can name.
@@ -38,12 +38,12 @@ pub enum RunError {
     TooLarge(usize),
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// The scheme that runs.
     pub scheme: &'a str,
-    /// Which one it is, from 0.
+    /// Index of the scheme, from 0.
     pub index: usize,
     /// Of how many.
     pub of: usize,
@@ -55,7 +55,7 @@ pub struct Progress<'a> {
     pub packet_hops: u64,
 }
 
-/// Who watches a run, and may break it off: what has been simulated until then is still reported.
+/// Observes a run and may interrupt it; results up to that time are still reported.
 pub trait Observer {
     /// Called every so often.
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;

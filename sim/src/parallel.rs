@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use weir_units::Time;
 
-/// What a thread tells the caller's.
+/// A message from a worker thread to the caller's thread.
 enum Word {
     Look { index: usize, now: Time, end: Time, packet_hops: u64 },
     Keep(Box<Part>),

@@ -1,4 +1,4 @@
-//! What the routes say of an experiment's flows: their paths, the ports to watch, the ideal times.
+//! Derives from the routes the paths of an experiment's flows, the ports to observe, and the ideal times.
 
 use crate::experiment::{Experiment, Flow};
 use std::collections::BTreeSet;

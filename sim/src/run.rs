@@ -114,12 +114,12 @@ struct SchemeRun<'e> {
     recorder: Recorder,
     now: Time,
     flows: FlowTable,
-    /// What is known beforehand, by time.
+    /// Events known in advance, by time.
     agenda: VecDeque<(Time, Item)>,
     /// Flows that are made as time goes on, and their names.
     feed: Feed,
     names: Names<'e>,
-    /// Where messages come from, if a source wants to know what arrives.
+    /// Senders by address, if a source needs to know what arrives.
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `Flow` event is due.
     next_flow: Option<Time>,
@@ -217,7 +217,7 @@ impl<'e> SchemeRun<'e> {
         ControlFlow::Continue(())
     }
 
-    /// When the next flow starts or stops, as far as is known now.
+    /// Returns the time at which the next flow starts or stops, as far as is known now.
     fn next_item(&self) -> Option<Time> {
         let listed = self.agenda.front().map(|(time, _)| *time);
         listed.into_iter().chain(self.feed.due()).min()

@@ -11,7 +11,7 @@ use weir_controller::topology::{Custom, TopologySpec};
 pub trait TopologyKind: DeserializeOwned + 'static {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
-    /// What it is, in one line.
+    /// The topology in one line.
     const ABOUT: &'static str;
 
     /// Returns every host, switch and link.

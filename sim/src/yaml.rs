@@ -32,7 +32,7 @@ impl From<Marker> for Position {
     }
 }
 
-/// What is wrong with a key. Displays as `3:7: workload.size: size "256" has no unit`.
+/// A problem of a key. Displays as `3:7: workload.size: size "256" has no unit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError {
     /// Line and column, if the text has the key.

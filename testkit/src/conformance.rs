@@ -1,4 +1,4 @@
-//! What every scheme must hold, whatever its law. Each function panics if a scheme does not.
+//! Conformance tests of schemes, whatever their control law. Each function panics if a scheme fails.
 
 use crate::net::{Faults, Net, RATE};
 use crate::probe::{Probe, hop, params};
@@ -100,8 +100,8 @@ fn any_hop() -> impl Strategy<Value = Hop> {
     )
 }
 
-/// Whatever a sender half is told, its window and rate stay above zero and within line rate, and its timer does not
-/// stand still.
+/// Asserts that window and rate stay above zero and within line rate, and that timers advance, whatever a sender half
+/// is told.
 pub fn survives_any_feedback(scheme: &Config) {
     let step = || {
         (

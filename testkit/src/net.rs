@@ -36,7 +36,7 @@ impl Frame {
     }
 }
 
-/// What may happen to a frame, each with its probability.
+/// Faults of a frame, each with its probability.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: f64,
@@ -45,7 +45,7 @@ pub struct Faults {
     pub reorder: f64,
     /// Marked as congested, if ECN-capable.
     pub mark: f64,
-    /// Which way packets go: other switches, with counters of their own, but the same queue.
+    /// Path of packets. Another path has other switches with counters of their own, but the same queue.
     pub path: u16,
 }
 
@@ -75,7 +75,7 @@ struct Nic {
     last: HashMap<FlowId, (Time, u64)>,
 }
 
-/// What a lying switch does to a record.
+/// The change that a lying switch makes to a record.
 pub type Lie = fn(&mut IntRecord);
 
 pub struct Net {
@@ -109,7 +109,7 @@ pub fn addr(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
 
-/// How far the byte counters of one path's switches are ahead of another's.
+/// Distance of the byte counters of one path's switches from another's.
 const OTHER_COUNTER: u64 = 54_321_000;
 
 impl Net {

@@ -11,7 +11,7 @@ pub struct Probe {
     pub now: Time,
     pub concurrency: u16,
     pub path_id: u16,
-    /// Where DATA takes another path than the records tell of.
+    /// Path of DATA where it differs from that of the records.
     pub data_path: Option<u16>,
     pub ecn_echo: bool,
     pub rtt: Option<Time>,

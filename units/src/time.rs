@@ -115,7 +115,7 @@ impl ops::Div<u64> for Time {
         Time(self.0 / n)
     }
 }
-/// How many whole times `other` fits.
+/// Divides: the number of whole times that `other` fits.
 impl ops::Div for Time {
     type Output = u64;
     fn div(self, other: Time) -> u64 {

@@ -67,7 +67,7 @@ pub struct Table<T> {
     by_name: BTreeMap<String, Match>,
 }
 
-/// What a name stands for. A full name beats an alias, an alias beats a suffix.
+/// Quality of a match. A full name precedes an alias, an alias precedes a suffix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Match {
     Full(usize),

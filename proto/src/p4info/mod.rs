@@ -28,7 +28,7 @@ pub enum P4InfoError {
     /// An object says nothing of itself.
     #[error("{kind} number {position} has no preamble with an id")]
     NoPreamble {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
         /// Its position in the list, from 1.
         position: usize,
@@ -36,9 +36,9 @@ pub enum P4InfoError {
     /// Two objects share an id.
     #[error("{kind} \"{name}\": id {id:#010x} is taken already")]
     DuplicateId {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
-        /// The second one's name.
+        /// Name that was looked for.
         name: String,
         /// The id.
         id: u32,
@@ -46,15 +46,15 @@ pub enum P4InfoError {
     /// A name that nothing has.
     #[error("the program has no {kind} \"{name}\"")]
     Unknown {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
-        /// What was looked for.
+        /// Name that was looked for.
         name: String,
     },
     /// A suffix that several objects have.
     #[error("\"{name}\" names several {kind}s of the program, write the full name")]
     Ambiguous {
-        /// What kind of object.
+        /// Kind of object.
         kind: &'static str,
         /// What was looked for.
         name: String,

@@ -3,7 +3,7 @@ use crate::p4::config::v1::Preamble;
 
 /// Something with a preamble: a table, an action, an extern's instance.
 pub trait Object {
-    /// What it is called in messages.
+    /// Name of the kind in messages.
     const KIND: &'static str;
     /// `None` only in a message that [`super::Index`] has refused.
     fn try_preamble(&self) -> Option<&Preamble>;

@@ -1,4 +1,4 @@
-//! How much memory an encoded message takes once it is decoded, found without decoding it.
+//! Computes how much memory an encoded message takes once it is decoded, without decoding it.
 //!
 //! A message of a few bytes may take hundreds in memory: two bytes are an empty `Update`, which has room for every kind
 //! of entity. The estimate goes by the descriptors and is never too low: structs are taken at the sum of their
@@ -9,7 +9,7 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What the allocator adds to a block, at most, bytes.
+/// The most that the allocator adds to a block, in bytes.
 const BLOCK: usize = 32;
 /// A `Vec` begins with room for four elements, and holds half as many again while it grows to twice its size.
 const GROWTH: usize = 4;
@@ -39,7 +39,7 @@ struct Field {
     repeated: bool,
 }
 
-/// What a value of a field takes beside its message's struct.
+/// Memory of a field's value besides its message's struct.
 #[derive(Clone, Copy)]
 enum Heap {
     Number,

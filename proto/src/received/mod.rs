@@ -33,7 +33,7 @@ pub enum Refused {
     Malformed {
         /// The message's name.
         message: &'static str,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// Its decoded form would take too much memory.

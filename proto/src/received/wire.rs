@@ -2,7 +2,7 @@
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// What is not an encoded message.
+/// The bytes are not an encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 

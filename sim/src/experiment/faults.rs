@@ -43,7 +43,7 @@ pub enum FaultSpec {
     },
     /// Hosts are not there: late, if from the beginning, or gone for a while. Their links are down.
     Away {
-        /// Which.
+        /// The hosts that are absent.
         hosts: Vec<String>,
         /// From when on.
         #[serde_as(as = "AsText")]
@@ -56,20 +56,20 @@ pub enum FaultSpec {
     },
     /// A switch starts anew: what it holds is lost, its tables are empty, and the controller fills them again.
     Restart {
-        /// Which.
+        /// The switch that restarts.
         switch: String,
-        /// When.
+        /// Time of the restart.
         #[serde_as(as = "AsText")]
         at: Time,
-        /// How long it takes the controller.
+        /// Time until the controller has refilled its tables.
         #[serde_as(as = "AsText")]
         refill_after: Time,
     },
     /// Somebody at a host, without the key, sends POLICY packets.
     Attack {
-        /// Where.
+        /// The host that attacks.
         host: String,
-        /// What kind.
+        /// The kind of packets.
         with: Attack,
         /// Time at which the first.
         #[serde_as(as = "AsText")]
@@ -77,35 +77,35 @@ pub enum FaultSpec {
         /// Time between two.
         #[serde_as(as = "AsText")]
         every: Time,
-        /// How many.
+        /// Number of packets.
         times: u32,
     },
 }
 
-/// What an attacker sends.
+/// The packets of an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
     /// A policy of a high version, signed with another key.
     Forged,
-    /// What came by before, the oldest first.
+    /// Packets that the host has received before, the oldest first.
     Replayed,
-    /// What came by before, cut short.
+    /// The same, truncated.
     Malformed,
-    /// What came by before, to one host alone.
+    /// The same, to one host alone.
     Unicast,
 }
 
 /// A fault or a policy, at its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Happening {
-    /// When.
+    /// Time of the event.
     pub at: Time,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What happens.
+/// An event of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// Frames on these links are lost with this probability; 0: no more.

@@ -48,7 +48,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// The fairness window if none is given: so many tenths of the run, at its end.
 const FAIRNESS_TENTHS: u64 = 3;
 
-/// What is wrong with an experiment: file, place in it, problem and remedy.
+/// A problem of an experiment: file, place in it, problem and remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExperimentError {
     /// {file}: cannot be read: {why}
@@ -124,13 +124,13 @@ pub struct Flow {
     pub to: HostIx,
     /// Time at which it opens.
     pub start: Time,
-    /// When it stops sending new data, if before its end.
+    /// Time at which it stops sending new data, if before its end.
     pub stop: Option<Time>,
     /// Payload; `None` sends until it is stopped.
     pub size: Option<Bytes>,
     /// The UDP port that is the flow's entropy.
     pub entropy_port: u16,
-    /// Whom its first packet announces.
+    /// Hosts that its first packet announces.
     pub announces: Vec<HostIx>,
     /// One of an incast.
     pub incast: bool,
@@ -158,7 +158,7 @@ pub struct Experiment {
     pub spec: ExperimentSpec,
     /// The fabric.
     pub topology: Topology,
-    /// What to compare, in the file's order.
+    /// The schemes to compare, in the file's order.
     pub schemes: Vec<Scheme>,
     /// Hosts whose flows have a scheme of their own.
     own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
@@ -166,7 +166,7 @@ pub struct Experiment {
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
     pub happenings: Vec<Happening>,
-    /// Where the others come from, each with a few words on it.
+    /// Workloads that create flows during the run, each with a few words about it.
     workloads: Vec<(String, MakeSource)>,
     /// The program of all switches, if the file names one.
     program: Option<Program>,
@@ -174,7 +174,7 @@ pub struct Experiment {
     entries: Vec<Entries>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
-    /// How much slower it runs than it is written.
+    /// Factor by which the run is slower than the file.
     pub scale: Scale,
     /// The schemes, workloads and topologies that it can name.
     pub catalogue: Catalogue,
@@ -351,7 +351,7 @@ impl Experiment {
         Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
     }
 
-    /// When switches deflect while `scheme` runs, if they do; `tick` is of their clock.
+    /// Returns the deflection of switches while `scheme` runs, if any; `tick` is that of their clock.
     pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
         let deflection = scheme.config.needs().deflection?;
         // A lifetime is a parameter, and was scaled as one.

@@ -21,19 +21,19 @@ pub struct PolicySpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imin: Option<Time>,
-    /// How often it doubles; absent: 16.
+    /// Number of doublings of the interval; absent: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imax: Option<u32>,
     /// So many others make a host's own message redundant; 0: never; absent: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,
-    /// What all hosts share, at least 16 characters; absent: a key that is no secret.
+    /// Key that all hosts share, at least 16 characters; absent: a key that is not secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Hosts with parameters of their own, which they should not have (RFC 6206 §6).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tune: Vec<TuneSpec>,
-    /// What is set when and where.
+    /// Policies to set, with time and host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<SetSpec>,
 }
@@ -43,7 +43,7 @@ pub struct PolicySpec {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuneSpec {
-    /// Which.
+    /// Hosts with parameters of their own.
     pub hosts: Vec<String>,
     /// As in the section.
     #[serde_as(as = "Option<AsText>")]
@@ -61,12 +61,12 @@ pub struct TuneSpec {
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetSpec {
-    /// When.
+    /// Time of the change.
     #[serde_as(as = "AsText")]
     pub at: Time,
     /// At which host.
     pub via: String,
-    /// What changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a parameter of the scheme.
+    /// Changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a parameter of the scheme.
     #[serde(flatten)]
     pub edits: BTreeMap<String, Scalar>,
 }
@@ -88,7 +88,7 @@ impl PolicySpec {
         self.imin.iter_mut().chain(tuned).chain(self.set.iter_mut().map(|set| &mut set.at)).collect()
     }
 
-    /// What a host takes part with. It begins at `start`, in virtual time, which is its clock.
+    /// Returns the configuration of a host that takes part from `start` on, in virtual time, which is its clock.
     pub fn config(
         &self,
         topology: &Topology,

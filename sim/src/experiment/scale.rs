@@ -11,7 +11,7 @@ use weir_controller::profile::EcnConfig;
 use weir_host::schemes::Registry;
 use weir_units::{Bandwidth, Time};
 
-/// What a rate of the file is in the model.
+/// Converts rates and times of the file to those of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// In the file.

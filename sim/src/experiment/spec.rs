@@ -31,10 +31,10 @@ pub struct ExperimentSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_rate: Option<Bandwidth>,
-    /// How routes are laid: `auto`, `ecmp` or `trees`.
+    /// Kind of routes: `auto`, `ecmp` or `trees`.
     #[serde(default)]
     pub routing: Method,
-    /// What to compare, each run by itself on the same fabric and flows.
+    /// Schemes to compare. Each runs separately, on the same fabric and flows.
     pub schemes: Vec<SchemeEntry>,
     /// The P4 program of all switches, whatever the scheme: one of `p4src`, or a file; absent: each scheme's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub struct ExperimentSpec {
     /// Hosts agree on a policy by Trickle, and who changes it; absent: they do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySpec>,
-    /// What goes wrong.
+    /// Faults to inject.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
     /// Virtual time to simulate.
@@ -89,13 +89,13 @@ pub struct ExperimentSpec {
     /// Seed of every random stream.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// What to record.
+    /// Quantities to record.
     #[serde(default)]
     pub observe: ObserveSpec,
-    /// What the paper prints for this experiment, shown beside our numbers.
+    /// Numbers that the paper prints for this experiment, shown beside the measured ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperNote>,
-    /// What `weir sweep` varies and shows if the command line says nothing of it.
+    /// Keys and metrics of `weir sweep` unless the command line has others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
 }
@@ -106,7 +106,7 @@ pub struct ExperimentSpec {
 pub struct SweepSpec {
     /// Keys and their values, as `--over` takes them: `load=0.2,0.4`, `seed=1..5`.
     pub over: Vec<String>,
-    /// What to show of every run, as `--metric` takes it.
+    /// Metrics to show of every run, as in `--metric`.
     pub metrics: Vec<String>,
 }
 
@@ -198,7 +198,7 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt: Option<Time>,
-    /// What makes up for losses; absent: as each scheme wants it.
+    /// Kind of loss recovery; absent: that of each scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySpec>,
     /// Shortest retransmission timeout with selective recovery; absent: 200 ms.
@@ -209,13 +209,14 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Time>,
-    /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times.
+    /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024
+    /// frame times.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_window: Option<Time>,
 }
 
-/// What makes up for losses.
+/// Kinds of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoverySpec {
@@ -302,7 +303,7 @@ pub struct ObserveSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_window: Option<Time>,
-    /// Which files of series to write, of `flows`, `queues`, `rates`, `pauses`, `fct`.
+    /// Files of series to write: `flows`, `queues`, `rates`, `pauses`, `fct`.
     pub csv: Vec<CsvFile>,
     /// Bounds of classes by size, for which completion times are summed up apart.
     #[serde_as(as = "Vec<AsText>")]
@@ -347,18 +348,18 @@ pub enum CsvFile {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperNote {
-    /// What was measured.
+    /// The quantity that was measured.
     pub what: String,
     /// The paper's value, as printed.
     pub value: String,
-    /// Where: figure or section.
+    /// Figure or section.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// What to put beside it: a place in a scheme's summary such as `fncc.first_slowdown_us`, or two of them,
-    /// `A / B` for their ratio or `A vs B` for the change from B to A.
+    /// Number to show beside it: a place in a scheme's summary such as `fncc.first_slowdown_us`, or two of them, `A /
+    /// B` for their ratio or `A vs B` for the change from B to A.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<String>,
-    /// Why ours differs, if it does and that was found out.
+    /// The reason why ours differs, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 /// The PFC deadlock that ended a scheme's run: ports of switches that wait for each other in a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockSummary {
-    /// When it was found, in microseconds of virtual time.
+    /// Time at which it was found, in microseconds of virtual time.
     pub at_us: f64,
     /// Queues of which each waits for the next, and the last for the first.
     pub cycle: Vec<StuckQueue>,

@@ -1,4 +1,4 @@
-//! What a run gives back: a [`Summary`] (the content of `summary.json`) and, beside it, the time
+//! The results of a run: a [`Summary`] (the content of `summary.json`) and, beside it, the time
 //! series and records from which tables, CSV files and plots are drawn. All of it is plain data;
 //! a backend (virtual time, Mininet) fills it, the report reads it.
 
@@ -30,7 +30,7 @@ pub struct Results {
     pub order: Vec<String>,
 }
 
-/// What one scheme has come to, at its end or on the way there.
+/// Results of one scheme, at its end or so far.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Its place in the experiment's list.
@@ -39,7 +39,7 @@ pub struct Part {
     pub label: String,
     /// Its numbers.
     pub summary: SchemeSummary,
-    /// What was recorded.
+    /// The recorded series.
     pub trace: SchemeTrace,
     /// Virtual time reached.
     pub now: Time,
@@ -49,7 +49,7 @@ pub struct Part {
     pub fingerprint: u64,
 }
 
-/// Which run parts are of.
+/// Identifies the run of which parts are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Heading {
     /// The experiment's name.

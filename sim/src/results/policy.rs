@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What hosts made of policies, all hosts together.
+/// Statistics of policies, all hosts together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicySummary {
     /// Imin of the hosts without one of their own, in microseconds.
     pub imin_us: f64,
-    /// How often it doubles.
+    /// Number of doublings of the interval.
     pub imax: u32,
     /// The redundancy constant; 0: infinity.
     pub k: u32,
@@ -26,7 +26,7 @@ pub struct PolicySummary {
     pub newer: u64,
     /// Messages heard that said less.
     pub older: u64,
-    /// Why hosts did not run what they hold, and how often; only reasons that occurred.
+    /// Reasons why hosts did not run the policy that they hold, with counts; only reasons that occurred.
     pub refused: BTreeMap<String, u64>,
     /// Hosts told that what was set there has lost.
     pub lost: u64,
@@ -44,20 +44,20 @@ pub struct PolicySummary {
 /// A policy that was set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicySetSummary {
-    /// When, in microseconds.
+    /// Time in microseconds.
     pub at_us: f64,
     /// At which host.
     pub via: String,
-    /// Which it became, `3 by 10.0.0.1`; empty if it was refused.
+    /// Id of the new policy, such as `3 by 10.0.0.1`; empty if it was refused.
     pub id: String,
-    /// What it changed.
+    /// The change.
     pub change: String,
-    /// Why it was refused.
+    /// The reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Hosts that came to run it.
     pub hosts: u64,
-    /// How long it took until all did, in microseconds; `None` if some never did.
+    /// Time until all hosts ran it, in microseconds; `None` if some never did.
     pub all_after_us: Option<f64>,
     /// The same in Imin.
     pub all_after_imin: Option<f64>,

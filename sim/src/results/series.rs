@@ -1,4 +1,4 @@
-//! What was recorded over time for one scheme.
+//! The series recorded over time for one scheme.
 
 use crate::experiment::flow_name;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct SchemeTrace {
 pub struct PortSeries {
     /// `<switch>:<port>`.
     pub port: String,
-    /// What is at the other end, such as `s2` or `h3`.
+    /// Name of the node at the other end, such as `s2` or `h3`.
     pub towards: String,
     /// Bytes queued at the sample.
     pub queue_bytes: Vec<u64>,

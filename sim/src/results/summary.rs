@@ -28,15 +28,15 @@ pub struct Summary {
     pub schemes: BTreeMap<String, SchemeSummary>,
 }
 
-/// What one scheme did to the fabric.
+/// Summary of one scheme.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SchemeSummary {
     /// `<switch>:<port>` to its egress queue, for every port that sent a packet.
     pub queues: BTreeMap<String, QueueSummary>,
     /// `<switch>:<port>` to bytes sent over bytes possible, for the same ports.
     pub utilisation: BTreeMap<String, f64>,
-    /// When the first flow cut its rate after a later flow had joined, in microseconds of virtual
-    /// time; `None` if it never did or no flow joined later.
+    /// Time at which the first flow reduced its rate after a later flow had joined, in microseconds of virtual time;
+    /// `None` if it never did, or no flow joined later.
     pub first_slowdown_us: Option<f64>,
     /// Jain's fairness index of goodput over the fairness window; `None` with fewer than two flows.
     pub jain: Option<f64>,
@@ -53,7 +53,7 @@ pub struct SchemeSummary {
     /// Retransmission timeouts, where there were any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub timeouts: u64,
-    /// How often a message fell back from several subflows to one (AMP), if ever.
+    /// Number of times that a message fell back from several subflows to one (AMP), if any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub suppressions: u64,
     /// Completion times of flows with a size.
@@ -61,13 +61,13 @@ pub struct SchemeSummary {
     /// The deadlock that ended the run, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlock: Option<DeadlockSummary>,
-    /// What hosts agreed on, if they did.
+    /// Statistics of policies, if hosts take part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,
     /// Completion times of a workload's jobs, if it has jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobTimes>,
-    /// What all packets cost the network and what befell those of each class of sizes, if `observe.packets` asks.
+    /// Statistics of packets, in total and by class of size, with `observe.packets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketSummary>,
 }
@@ -91,9 +91,9 @@ pub struct PacketClass {
     /// And no larger than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upto_bytes: Option<u64>,
-    /// How many came, those sent again too.
+    /// Packets received, including retransmissions.
     pub received: u64,
-    /// How many of them were marked CE.
+    /// Packets among them that were marked CE.
     pub marked: u64,
     /// ACKs that told senders of a mark: receivers may keep it to themselves.
     pub echoed: u64,
@@ -108,7 +108,7 @@ pub struct PacketClass {
 /// From the first request of a job to the last byte of its last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobTimes {
-    /// Jobs finished.
+    /// Number of finished flows.
     pub count: u64,
     /// Arithmetic mean, in microseconds.
     pub mean_us: f64,

@@ -1,4 +1,4 @@
-//! What the keys of workloads mean on a fabric.
+//! Resolves the keys of workloads on a fabric.
 
 use super::sizes::{Sizes, SizesSpec};
 use crate::rng::Stream;

@@ -13,7 +13,7 @@ use weir_units::Time;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowFile {
-    /// Where it is, relative to the directory of the experiment file.
+    /// Path relative to the directory of the experiment file.
     path: String,
     /// Factor by which its times are multiplied.
     #[serde(default = "one", skip_serializing_if = "is_one")]

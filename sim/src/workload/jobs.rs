@@ -108,7 +108,7 @@ struct Jobs {
     /// By number; flows of job `n` have the tags `2n` for a request and `2n + 1` for an answer.
     running: BTreeMap<u32, Job>,
     ready: VecDeque<Arrival>,
-    /// When the next may begin, one entry for each.
+    /// Times at which the next jobs may begin.
     free: VecDeque<Time>,
     begun: u32,
     times: Vec<Time>,

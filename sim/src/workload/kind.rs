@@ -22,7 +22,7 @@ use weir_units::{Bytes, Time};
 pub trait Workload: Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
-    /// What it does, in one line.
+    /// The workload in one line.
     const ABOUT: &'static str;
 
     /// Describes one workload in a few words, for reports.
@@ -61,7 +61,7 @@ pub trait Workload: Clone + fmt::Debug + Serialize + DeserializeOwned + Send + S
     fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
 }
 
-/// Where the flows of a workload come from.
+/// The flows of a workload.
 pub enum Flows {
     /// They are known before the run.
     Listed(Vec<ListedFlow>),

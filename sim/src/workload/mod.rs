@@ -1,4 +1,4 @@
-//! Where flows come from that nobody lists: sources that make them as time goes on.
+//! Workloads: sources that create flows during a run.
 //!
 //! A run holds the flows that are under way and, of those that are over, a record each; a source holds what it needs
 //! to make the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
@@ -113,7 +113,7 @@ impl Feed {
         Feed { sources: workloads.enumerate().map(source).collect() }
     }
 
-    /// When the next flow starts, as far as is known now.
+    /// Returns the time at which the next flow starts, as far as is known now.
     pub fn due(&self) -> Option<Time> {
         self.sources.iter().filter_map(|(source, _)| source.due()).min()
     }

@@ -1,4 +1,4 @@
-//! How large flows are.
+//! Distributions of flow sizes.
 
 use crate::rng::Stream;
 use serde::de::value::MapAccessDeserializer;
