@@ -1,4 +1,4 @@
-//! Where a command prints, and how it ends.
+//! A command's output streams, and the ways in which it ends.
 
 use crate::kit::Kit;
 use crate::report::DirError;

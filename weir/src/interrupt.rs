@@ -16,10 +16,10 @@ static LENT: AtomicBool = AtomicBool::new(false);
 /// the child's process group, terminals and service managers do the like.
 const SAME_REQUEST: Duration = Duration::from_millis(500);
 
-/// When the first signal came.
+/// Time of the first signal.
 static FIRST: OnceLock<Instant> = OnceLock::new();
 
-/// Where the results up to now are found if the process ends at once.
+/// Directory of the results so far, in case the process ends at once.
 static KEPT_IN: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Lets Ctrl-C, SIGTERM and SIGHUP break a run off at its next step. A second request ends the process at once.

@@ -1,9 +1,9 @@
-//! What a command line is built with.
+//! The extensions with which a command line is built.
 
 use crate::report::MakeSection;
 use weir_sim::Catalogue;
 
-/// What experiment files can name, and what reports show.
+/// The names that experiment files can use, and the sections that reports show.
 #[derive(Clone, Debug, Default)]
 pub struct Kit {
     /// Schemes, workloads and topologies.

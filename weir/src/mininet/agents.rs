@@ -1,4 +1,4 @@
-//! What runs in the hosts: one `weir host run` each, from lists of flows, into JSON.
+//! Runs the hosts: one `weir host run` each, from lists of flows, into JSON.
 
 use crate::console::Failure;
 use serde::Serialize;

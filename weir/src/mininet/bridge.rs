@@ -32,16 +32,16 @@ const PACKAGE: &[(&str, &str)] = &[
 ];
 const PACKAGE_NAME: &str = "weir_mininet";
 
-/// Where Debian puts Python modules, before another Python that PATH may have.
+/// Python interpreters: the one for which Debian installs modules comes before another one on the PATH.
 const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
 
-/// How often a waiting bridge looks whether it was interrupted.
+/// Interval at which a waiting bridge checks for interruption.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Names the working directories of runs; the process id of their owner follows.
 const WORK_PREFIX: &str = "weir-mininet-";
 
-/// What one agent came to.
+/// How one agent ended.
 #[derive(Debug, Deserialize)]
 pub struct AgentEnd {
     /// Its exit status.

@@ -9,13 +9,13 @@ use weir_units::Time;
 /// The fabric of a run.
 #[derive(Debug, Serialize)]
 pub struct FabricFacts {
-    /// Which switch.
+    /// The kind of switch.
     pub switch: SwitchKind,
-    /// How many times slower than the file everything ran.
+    /// Factor by which everything ran slower than the file says.
     pub slowdown: f64,
     /// Rate of the slowest host.
     pub host_rate_bps: u64,
-    /// Who emulated the links' delays: `switch`, `tc` or nobody.
+    /// Emulator of the links' delays: `switch`, `tc` or nobody.
     pub delays: Delays,
     /// Distance of the samples of queues and rates.
     pub sample_us: f64,
@@ -23,7 +23,7 @@ pub struct FabricFacts {
     pub schemes: BTreeMap<String, SchemeFacts>,
 }
 
-/// Who makes links as long as the file says.
+/// Emulator of the links' delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Delays {
@@ -35,7 +35,7 @@ pub enum Delays {
     Nobody,
 }
 
-/// What only one scheme's run knows.
+/// Facts about one scheme's run.
 #[derive(Debug, Serialize)]
 pub struct SchemeFacts {
     /// Pairs of hosts that pinged each other.
@@ -44,11 +44,11 @@ pub struct SchemeFacts {
     pub ping_rtt_us: f64,
     /// Base round-trip time that the topology promises.
     pub model_rtt_us: f64,
-    /// What the schemes were told.
+    /// Base RTT that the schemes were given.
     pub base_rtt_us: f64,
     /// Every flow that sent something.
     pub flows: Vec<FlowFacts>,
-    /// How late the agents' loops were.
+    /// Lateness of the agents' loops.
     pub lateness: BTreeMap<String, LatenessResult>,
 }
 

@@ -23,7 +23,7 @@ pub struct Seen<'a> {
     pub agents: &'a BTreeMap<String, AgentResults>,
     /// Every port of every switch.
     pub ports: &'a [PortSamples],
-    /// What switches counted; hosts are added here.
+    /// Counters of switches; those of hosts are added here.
     pub counts: Counts,
     /// Distance of samples.
     pub distance: Time,
@@ -207,7 +207,7 @@ impl<'a> Seen<'a> {
             .collect()
     }
 
-    /// When the first flow gave way to one that joined later, to a sample.
+    /// Returns the time at which the first flow slowed down for one that joined later, with the resolution of samples.
     fn first_slowdown(&self) -> Option<Time> {
         let join = self.experiment.first_join()?;
         let samples: Vec<(Time, u64)> = self

@@ -68,7 +68,7 @@ fn failed(switch: &str, error: &ClientError) -> Failure {
     Failure::Work(format!("{switch}: {error}"))
 }
 
-/// Where a switch is in Mininet.
+/// Returns the address of a switch in Mininet.
 fn target(topology: &Topology, ix: SwitchIx) -> Target {
     Target {
         name: topology.switch(ix).name.clone(),

@@ -1,4 +1,4 @@
-//! What the Python side is told to build, from an experiment's topology.
+//! The plan that the Python side builds, made from an experiment's topology.
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const THRIFT_PORT: u16 = 9_090;
 /// Name of BMv2's switch with a P4Runtime server.
 const BMV2: &str = "simple_switch_grpc";
 
-/// Which switch runs.
+/// The kinds of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SwitchKind {
@@ -100,12 +100,12 @@ pub(super) struct Link {
     pub(super) rate_kbit: u64,
 }
 
-/// Where the P4Runtime server of the n-th switch (from 0) listens.
+/// Returns the port of the P4Runtime server of the n-th switch (from 0).
 pub fn grpc_port(switch: SwitchIx) -> u16 {
     GRPC_PORT + switch.0 as u16
 }
 
-/// Where its Thrift server listens.
+/// Returns the port of its Thrift server.
 pub fn thrift_port(switch: SwitchIx) -> u16 {
     THRIFT_PORT + switch.0 as u16
 }
@@ -126,10 +126,10 @@ pub fn queue_depth(experiment: &Experiment) -> u32 {
     u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Where things are that a plan names.
+/// Locations of the files and programs that a plan names.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Which switch.
+    /// The kind of switch.
     pub switch: SwitchKind,
     /// Its program.
     pub exe: PathBuf,

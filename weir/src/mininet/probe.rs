@@ -20,7 +20,7 @@ use weir_units::Time;
 
 /// The register (`p4src/controls/queue_bytes.p4`).
 pub const QUEUE_REGISTER: &str = "queue_bytes";
-/// How often one switch may be asked: a few percent of a core for 20 of them.
+/// Shortest interval between requests to one switch: a few percent of a core for 20 switches.
 const PER_SWITCH: Time = Time::from_ms(2);
 /// Nor more often than this, however few there are.
 const SHORTEST: Time = Time::from_ms(5);
@@ -38,7 +38,7 @@ pub struct PortSamples {
     pub sent: Vec<u64>,
 }
 
-/// Who tells how long queues are.
+/// Source of queue lengths.
 enum Queues {
     P4Runtime(Registers),
     Thrift(Vec<(String, ThriftClient)>),

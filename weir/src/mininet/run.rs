@@ -38,10 +38,10 @@ const PINGS: u32 = 2;
 /// Pairs named when some do not answer.
 const NAMED: usize = 5;
 
-/// What the command line says besides the experiment.
+/// Options of the command line besides the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which switch; absent: BMv2 if it is installed.
+    /// The kind of switch; absent: BMv2 if it is installed.
     pub switch: Option<SwitchKind>,
     /// Mininet's command line before the traffic.
     pub cli: bool,
@@ -51,13 +51,13 @@ pub struct Options {
     pub policy_key: Option<PathBuf>,
 }
 
-/// What came of a run. If it broke off, the schemes before that are there.
+/// Outcome of a run. If it was interrupted, it has the schemes that ran before.
 pub struct Outcome {
     /// As in virtual time.
     pub results: Results,
-    /// What only a real fabric has.
+    /// Facts that only a real fabric has.
     pub facts: FabricFacts,
-    /// Why it ended early.
+    /// The reason why it ended early.
     pub failure: Option<Failure>,
 }
 
@@ -117,7 +117,7 @@ fn empty(experiment: &Experiment) -> Summary {
     }
 }
 
-/// What one scheme's run gives.
+/// Results of one scheme's run.
 struct Done {
     summary: SchemeSummary,
     trace: SchemeTrace,
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// Who makes the links long.
+/// Returns the emulator of the links' delays.
 fn delays(experiment: &Experiment, switch: SwitchKind) -> Delays {
     let none = experiment.topology.links.iter().all(|link| link.delay == Time::ZERO);
     match switch {
@@ -353,7 +353,7 @@ impl Fabric<'_> {
     }
 }
 
-/// What pings told.
+/// Results of the pings.
 struct Pings {
     pairs: usize,
     longest: Time,
@@ -393,7 +393,7 @@ fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64
     all.values().map(which).sum()
 }
 
-/// What the programs counted, and what interfaces lost.
+/// Adds the counters of the programs, and the losses of interfaces.
 fn count(
     controller: &Controller,
     p4info: &Index,

@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Time};
 
 /// MTU of the tutorials' interfaces.
 const MTU: u64 = 1500;
-/// What a link is that names no bandwidth: nothing that a software switch would ever wait for.
+/// Bandwidth of a link without one: more than a software switch can use.
 const UNLIMITED: Bandwidth = Bandwidth::from_gbps(800);
 
 #[derive(Deserialize)]

@@ -11,7 +11,7 @@ use std::{fs, fs::File, io, path::Path};
 use weir_sim::results::{Results, SchemeTrace};
 use weir_units::Time;
 
-/// Which of the CSV files to write.
+/// The CSV files to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     /// `flows.csv`: one row for each flow.
@@ -115,7 +115,7 @@ fn flows(writer: &mut Writer<File>, scheme: &str, trace: &SchemeTrace) -> csv::R
     Ok(())
 }
 
-/// When sample number `index` was taken.
+/// Returns the time of sample number `index`.
 fn sample_time(trace: &SchemeTrace, index: usize) -> String {
     micros(trace.interval * (index as u64 + 1))
 }

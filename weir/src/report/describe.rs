@@ -1,4 +1,4 @@
-//! What the report's heading says of an experiment.
+//! Describes an experiment in the report's heading.
 
 use super::{MakeSection, PaperValue, Run, Tables};
 use weir_sim::experiment::{CsvFile, Experiment};

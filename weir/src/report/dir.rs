@@ -17,9 +17,9 @@ pub enum DirError {
     Foreign {
         /// As asked for.
         dir: PathBuf,
-        /// What is in it.
+        /// An entry of the directory.
         entry: String,
-        /// Whose directory it should be: `run` or `sweep`.
+        /// Kind of directory: `run` or `sweep`.
         what: &'static str,
     },
     /// Another process writes there.
@@ -27,7 +27,7 @@ pub enum DirError {
     InUse {
         /// As asked for.
         dir: PathBuf,
-        /// Which process.
+        /// The process that holds the lock.
         holder: Holder,
     },
     /// There is a file of that name.
@@ -39,17 +39,17 @@ pub enum DirError {
     /// The file system said no.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Where runs go when nothing else is said.
+/// Default directory of runs.
 pub const RUNS: &str = "runs";
 
-/// What a run came to: where it is, the other files are.
+/// Name of the summary. A directory that has it has the other files, too.
 pub const SUMMARY: &str = "summary.json";
 
 /// The files of a run; `*.svg` besides.
@@ -72,9 +72,9 @@ pub fn is_of_a_run(name: &str) -> bool {
     is_numbered || OURS.contains(&name)
 }
 
-/// What a directory is called in which a run is not at its end. One that stays was killed.
+/// Suffix of the directory of a run that has not ended. One that stays was killed.
 pub const PARTIAL: &str = ".partial";
-/// Where a partial directory holds what is being written.
+/// Directory of drafts in a partial directory.
 const NEXT: &str = ".next";
 
 /// A place for the results of a run, named before it.

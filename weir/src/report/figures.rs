@@ -12,7 +12,7 @@ use weir_units::Time;
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// What to know to read the charts.
+    /// Note on how to read the charts.
     pub note: Option<String>,
     /// The charts.
     pub figures: Vec<Figure>,
@@ -24,13 +24,13 @@ pub struct Figure {
     pub file: String,
     /// Heading; empty if the section's is enough.
     pub title: String,
-    /// How much room it takes.
+    /// Width on the page.
     pub layout: Layout,
-    /// What it shows.
+    /// Content.
     pub picture: Picture,
 }
 
-/// How much of the page's width a figure takes.
+/// Part of the page's width that a figure takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// All of it.
@@ -48,7 +48,7 @@ const MANY_FLOWS: usize = 50;
 /// Up to so many moments are marked.
 const MOST_MARKS: usize = 5;
 
-/// How a scheme is drawn, in every chart.
+/// Appearance of a scheme in every chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Index of its colour.
@@ -122,7 +122,7 @@ fn moments(results: &Results, schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     moments
 }
 
-/// When flows join after the beginning: one mark a moment, none at all if there are many.
+/// Returns the times at which flows join after the beginning: one mark per time, none at all if there are many.
 fn later_starts(schemes: &[Scheme<'_>]) -> Vec<(Time, String)> {
     let Some(first) = schemes.first() else { return Vec::new() };
     let mut starts: Vec<(Time, Vec<String>)> = Vec::new();
@@ -262,7 +262,7 @@ fn quantiles<T: Copy>(values: &[T]) -> impl Iterator<Item = (T, f64)> {
     })
 }
 
-/// How much every port carried: a map for each scheme.
+/// Returns the section on the load of every port: a map for each scheme.
 fn load(results: &Results) -> Option<Section> {
     /// Fewer are read off the table of ports.
     const FEWEST: usize = 8;
@@ -326,7 +326,7 @@ fn load(results: &Results) -> Option<Section> {
 
 /// The chart again for the short while in which most of it happens, if there is one.
 fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
-    /// What is less than this share of the peak is rest.
+    /// Share of the peak below which a value counts as rest.
     const REST: f64 = 0.05;
     /// To be worth a second chart the unrest must be at most this share of the run...
     const SHORT: f64 = 0.3;

@@ -21,13 +21,13 @@ pub enum LoadError {
     NoRun {
         /// As asked for.
         dir: PathBuf,
-        /// What is missing.
+        /// The part that is missing.
         why: String,
     },
     /// A file is not what a run writes.
     #[error("{}: {why}; run the experiment again", .file.display())]
     Broken {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Place and problem.
         why: String,
@@ -44,11 +44,11 @@ pub enum LoadError {
 pub struct Loaded {
     /// The directory's own name.
     pub name: String,
-    /// What the report says of it.
+    /// Description for the report.
     pub run: Run,
     /// Its numbers and as much of its series as was written.
     pub results: Results,
-    /// Whether its files are those that the run wrote.
+    /// State of its files compared with its manifest.
     pub integrity: Integrity,
 }
 

@@ -31,7 +31,7 @@ pub struct Process {
     pub pid: u32,
     /// Its command line.
     pub command: String,
-    /// When it took the lock, in seconds since 1970-01-01 UTC.
+    /// Time at which it took the lock, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
 }
 

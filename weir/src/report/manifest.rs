@@ -17,11 +17,11 @@ pub const MANIFEST: &str = "SHA256SUMS";
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it, such as "is missing".
+    /// The problem, such as "is missing".
     pub why: String,
 }
 
-/// What a directory's manifest says.
+/// Result of comparing a directory with its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
     /// All files are as they were written.

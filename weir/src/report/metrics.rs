@@ -6,21 +6,21 @@ use weir_sim::results::{Results, SchemeSummary, Summary};
 
 /// Something that is measured for every scheme.
 pub struct Metric {
-    /// What.
+    /// The metric's name.
     pub name: &'static str,
     /// In which unit; empty for plain numbers.
     pub unit: &'static str,
     /// In one sentence, for who wants to know exactly.
     pub meaning: &'static str,
-    /// Which way is good.
+    /// Direction in which values are better.
     pub better: Better,
     /// One value for each scheme, in the experiment's order; `None` where there is nothing to say.
     pub values: Vec<Option<f64>>,
-    /// How a value is written.
+    /// Number of decimals.
     pub decimals: usize,
 }
 
-/// Which way a metric is good.
+/// Direction in which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less is better.

@@ -1,4 +1,4 @@
-//! What a run leaves behind: a directory with numbers, series, charts and one page that shows them.
+//! The results that a run leaves: a directory with numbers, series, charts, and one page that shows them.
 //!
 //! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`Keeper`] fills it: beside its place while it goes,
 //! completely or not at all at its end, with a [`manifest`] of its files.
@@ -51,18 +51,18 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Makes one section of a report from the results of a run, or `None` if they have nothing to show.
 pub type MakeSection = fn(&Results) -> Option<Section>;
 
-/// What the report tells about a run besides its results.
+/// Description of a run besides its results.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
     /// The experiment's name.
     pub name: String,
-    /// What it is about, in a sentence or two.
+    /// One or two sentences on the experiment.
     pub about: Option<String>,
-    /// What was run, as pairs of a word and its value: topology, duration...
+    /// Facts about the experiment, as pairs of a word and its value: topology, duration...
     pub facts: Vec<(String, String)>,
     /// The experiment with every default filled in.
     pub yaml: String,
-    /// Which CSV files to write.
+    /// The CSV files to write.
     pub tables: Tables,
     /// Hosts by name.
     pub addresses: BTreeMap<String, Ipv4Addr>,

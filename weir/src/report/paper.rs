@@ -7,16 +7,16 @@ use weir_sim::results::Summary;
 /// A published value, and where ours is found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaperValue {
-    /// What was measured.
+    /// The quantity that was measured.
     pub what: String,
-    /// What the paper says, in its words.
+    /// The paper's value, in its words.
     pub value: String,
-    /// Where it says so: figure or section; may be empty.
+    /// Figure or section; may be empty.
     pub source: String,
     /// Ours: a path into `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`; the
     /// quotient of two, `A / B`; or by how much one differs from the other, `A vs B`, in percent.
     pub ours: Option<String>,
-    /// Why ours differs, if that is known.
+    /// The reason why ours differs, if it is known.
     pub reason: Option<String>,
 }
 

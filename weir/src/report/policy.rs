@@ -1,4 +1,4 @@
-//! What hosts agreed on, in words: for the terminal and for the page.
+//! Describes the policies of a run in words, for the terminal and for the page.
 
 use super::format;
 use maud::{Markup, html};

@@ -10,15 +10,15 @@ use crate::sweep::table::Findings;
 /// A paper's number beside ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What was measured, and where of several places.
+    /// The quantity that was measured, and its place if there are several.
     pub what: String,
     /// The paper's value and where it stands.
     pub paper: String,
     /// Ours; `None` if its runs are not all done.
     pub ours: Option<String>,
-    /// The command that makes it.
+    /// The command that produces it.
     pub command: String,
-    /// Why they differ, if that is known.
+    /// The reason why they differ, if it is known.
     pub reason: String,
 }
 

@@ -33,7 +33,7 @@ pub struct Section {
 pub struct Entry {
     /// Its file, in the folder of experiments.
     pub file: String,
-    /// What is varied, as `weir sweep --over` takes it.
+    /// Keys to vary, as in `weir sweep --over`.
     #[serde(default)]
     pub over: Vec<String>,
     /// As `--set` takes it.
@@ -45,7 +45,7 @@ pub struct Entry {
     /// Numbers for a table with a row for each scheme, as `--metric` takes them.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// What the quick form does instead.
+    /// Replacement in the quick form.
     #[serde(default)]
     pub quick: Quick,
 }
@@ -62,7 +62,7 @@ pub enum Quick {
     Less(Less),
 }
 
-/// What the quick form varies and sets instead; absent: the same.
+/// Keys and values of the quick form; absent: the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Less {
@@ -92,11 +92,11 @@ impl<'de> Deserialize<'de> for Quick {
 
 /// An entry that is ready to run.
 pub struct Planned {
-    /// What its runs' directory is called, and its table: no two entries of a list have one name.
+    /// Name of its runs' directory and of its table; unique in a list.
     pub name: String,
     /// Its file, as a command names it.
     pub file: PathBuf,
-    /// What is varied.
+    /// Keys to vary.
     pub grid: Grid,
     /// As asked for.
     pub entry: Entry,

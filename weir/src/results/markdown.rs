@@ -4,7 +4,7 @@ use super::claims::{Claim, Means};
 
 const BEGIN: &str = "<!-- results:begin ";
 const END: &str = "<!-- results:end -->";
-/// What stands for a number that was not measured yet.
+/// Text in place of a number that was not measured yet.
 const OPEN: &str = "not run yet";
 
 /// The old content of a section, of which lines stay that nothing new is known of.
@@ -34,9 +34,9 @@ fn means_mark(name: &str) -> String {
     format!("<!-- means of {name} -->")
 }
 
-/// What is known of an entry: its name, its claims, and its table if it asks for one.
+/// Results of an entry: its name, its claims, and its table if it asks for one.
 pub struct Known {
-    /// Which entry: a section may have several of one file.
+    /// The entry's name: a section may have several entries of one file.
     pub name: String,
     /// Lines.
     pub claims: Vec<Claim>,
@@ -101,7 +101,8 @@ fn cell(text: &str) -> String {
     text.trim().replace('|', "\\|").replace('\n', " ")
 }
 
-/// Where a section's content is: behind the line of its first mark, before its second. `None`: it has no place.
+/// Returns the position of a section's content: after the line of its first mark, before its second. `None` if the
+/// document has no such section.
 fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     let begin = format!("{BEGIN}{id} -->");
     let Some(mark) = document.find(&begin) else { return Ok(None) };

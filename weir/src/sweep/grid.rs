@@ -1,4 +1,4 @@
-//! What a sweep varies: axes, and the runs that are their cross product.
+//! The keys that a sweep varies: axes, and the runs that are their cross product.
 
 use crate::report::dir::file_name;
 use sha2::{Digest, Sha256};
@@ -180,7 +180,7 @@ impl Grid {
 
     /// The name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
     pub fn dir_name(&self, cell: &Cell) -> String {
-        /// What file systems take, less a hash and what is made of the name.
+        /// Longest file name that file systems accept, less a hash and suffixes.
         const LONGEST: usize = 160;
         let mut pairs: Vec<String> = self.overrides(cell);
         pairs.sort();

@@ -1,4 +1,4 @@
-//! Which numbers of a run a sweep shows.
+//! Selects the numbers of a run that a sweep shows.
 
 use super::stats::Estimate;
 use crate::report::metrics::{self, Metric};
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// Whose number it is: a scheme, or the whole run.
+/// Owner of a number: a scheme, or the whole run.
 pub type Subject = Option<String>;
 
 impl Measure {

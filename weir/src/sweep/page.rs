@@ -10,12 +10,12 @@ use maud::{Markup, html};
 
 /// More measures than this are in the table, not drawn.
 const MOST_CHARTS: usize = 12;
-/// How far, as a share of the chart, one line's bars stand from the next one's.
+/// Distance of one line's bars from the next one's, as a share of the chart.
 const BESIDE: f64 = 0.012;
 /// More runs than this are in `runs.csv`, not listed.
 const MOST_LISTED: usize = 500;
 
-/// What is said of a sweep.
+/// Description of a sweep.
 pub struct About<'a> {
     /// The experiment's name.
     pub name: &'a str,

@@ -38,7 +38,7 @@ pub struct Task {
     pub seed: Option<u64>,
     /// Only these schemes; all if empty.
     pub schemes: Vec<String>,
-    /// Where its results go.
+    /// Directory of its results.
     pub dir: PathBuf,
 }
 
@@ -86,18 +86,18 @@ fn decisive(file: &str) -> Option<(&str, Mapping)> {
     Some((version, keys))
 }
 
-/// What came of a task.
+/// Outcome of a task.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its scheme labels, in the experiment's order.
     pub order: Vec<String>,
     /// Its numbers; `None` if it was not reached or broken off.
     pub summary: Option<Summary>,
-    /// Why it failed.
+    /// The reason of a failure.
     pub failure: Option<Failure>,
     /// True if it had been done before.
     pub kept: bool,
-    /// What the report says of it.
+    /// Description for the report.
     pub run: Run,
 }
 
@@ -230,7 +230,7 @@ struct Eye<'a> {
     keeper: Keeper<'a>,
     bar: &'a Bar,
     index: usize,
-    /// How far each scheme is: several may run at a time.
+    /// Progress of each scheme: several may run at a time.
     shares: Vec<f64>,
 }
 

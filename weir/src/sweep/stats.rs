@@ -5,10 +5,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// The confidence that an interval has.
 const CONFIDENCE: f64 = 0.95;
 
-/// What several runs say about one number.
+/// Estimate of one number from several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// How many runs had a value.
+    /// Number of runs that had a value.
     pub runs: usize,
     /// Their mean.
     pub mean: f64,

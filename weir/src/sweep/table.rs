@@ -1,4 +1,4 @@
-//! What a sweep has found: means and confidence intervals over seeds, as a table, CSV files and a page.
+//! The results of a sweep: means and confidence intervals over seeds, as a table, CSV files and a page.
 
 use super::grid::{Cell, Grid};
 use super::measure::{Measure, Subject};
@@ -10,11 +10,11 @@ use std::io;
 
 /// All numbers of a sweep.
 pub struct Findings<'a> {
-    /// What was varied.
+    /// Keys that were varied.
     pub grid: &'a Grid,
     /// Every run, with its numbers: parallel to the grid's cells.
     pub runs: Vec<(Cell, &'a Outcome)>,
-    /// What is shown of each.
+    /// Numbers to show of each run.
     pub measures: Vec<Measure>,
     /// A row for each point and subject, in the order of the grid and of the experiment.
     pub rows: Vec<Row>,

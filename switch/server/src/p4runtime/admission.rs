@@ -50,7 +50,7 @@ struct Open {
     next: u64,
 }
 
-/// What a connection does.
+/// Activity of a connection.
 #[derive(Debug)]
 pub struct Activity {
     peer: IpAddr,
@@ -62,7 +62,7 @@ pub struct Activity {
 #[derive(Debug)]
 struct Calls {
     under_way: usize,
-    /// How many of them are streams that take part in the election.
+    /// Number of streams among them that take part in the election.
     bids: usize,
     /// True if there has been any.
     any: bool,
@@ -70,7 +70,7 @@ struct Calls {
     last: Instant,
 }
 
-/// How well a connection keeps its place.
+/// Precedence of a connection when another one must close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// No call is under way.
@@ -195,7 +195,7 @@ impl Drop for Call {
 pub struct Place {
     admission: Arc<Admission>,
     number: u64,
-    /// What the connection does.
+    /// Activity of the connection.
     pub activity: Arc<Activity>,
 }
 

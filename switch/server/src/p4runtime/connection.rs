@@ -14,9 +14,9 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// How often a client is asked whether it lives, by a ping of HTTP/2.
+/// Interval of HTTP/2 pings that check whether a client is alive.
 pub const PING: Duration = Duration::from_secs(10);
-/// What passes until a connection is accepted after the system refused one (no descriptors left, say).
+/// Delay until the next connection is accepted after the system refused one (no descriptors left, say).
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A connection with a place among the others.
@@ -82,7 +82,7 @@ impl Connection {
         Connection { stream, place, heard, timer, end: Some(end) }
     }
 
-    /// When the connection is closed if nothing happens until then.
+    /// Returns the time at which the connection is closed if nothing happens until then.
     fn deadline(&self) -> Instant {
         let limits = self.place.limits();
         let silent = self.heard + limits.silence;

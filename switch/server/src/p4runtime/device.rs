@@ -1,4 +1,4 @@
-//! What all calls of a server share, and the operations behind Write, Read and the pipeline calls.
+//! State that all calls of a server share, and the operations behind Write, Read and the pipeline calls.
 //!
 //! A [`Control`] works on the data-plane thread, beside the switch it belongs to. The lock around both pipelines
 //! orders the calls: writers and pushes one after the other, reads beside each other, so that a read sees a write
@@ -43,7 +43,7 @@ struct Active {
     config: ForwardingPipelineConfig,
 }
 
-/// What was pushed.
+/// The pipelines that were pushed.
 #[derive(Default)]
 pub struct Pipelines {
     active: Option<Active>,
@@ -61,7 +61,7 @@ pub struct Device {
     pub digests: Mutex<Digests>,
     /// The digests or their settings are others now.
     pub digests_changed: Notify,
-    /// Whether any entry may time out; and that this has changed.
+    /// True if any entry may time out; and that this has changed.
     pub has_timeouts: AtomicBool,
     pub timeouts_changed: Notify,
     pub wanted: Arc<Wanted>,
@@ -75,7 +75,7 @@ pub struct Device {
     started: Instant,
 }
 
-/// What the data plane need not copy, because nobody wants it.
+/// Messages that the data plane need not copy, because no client wants them.
 #[derive(Debug, Default)]
 pub struct Wanted {
     pub packet_in: AtomicBool,
@@ -129,7 +129,7 @@ impl Device {
             .map_err(|_| Status::internal("the request cannot be decoded, by a bug of this switch"))??)
     }
 
-    /// Who is primary may be another now.
+    /// Updates the state after another client may have become primary.
     pub fn after_election(&self, sessions: &Sessions, before: Option<u64>) {
         let primary = sessions.arbitration.primary();
         self.wanted.packet_in.store(primary.is_some(), Ordering::Relaxed);

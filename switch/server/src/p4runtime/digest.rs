@@ -45,7 +45,7 @@ struct Sender {
     known: BTreeSet<Message>,
 }
 
-/// What a message looks like on the wire.
+/// Form of a message on the wire.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Bits,

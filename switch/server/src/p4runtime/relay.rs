@@ -12,9 +12,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use weir_switch::driver::{DataplaneError, Delivery, Notice};
 use weir_switch::pipeline::Digest;
 
-/// What waits between the data plane and the relay. What comes then is dropped and counted by the data plane.
+/// Capacity of the queue between data plane and relay. The data plane drops and counts what exceeds it.
 const EVENTS: usize = 4096;
-/// How often entries are looked at for having timed out: the interval that the specification's pseudo-code has.
+/// Interval at which entries are checked for timeouts, as in the specification's pseudo-code.
 const IDLE_SCAN: Duration = Duration::from_millis(10);
 /// Large tables are looked at less often: the data plane spends at most one part in so many on it.
 const SCAN_SHARE: u32 = 50;

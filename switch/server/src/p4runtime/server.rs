@@ -25,7 +25,7 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle};
 const MOST_REQUEST: usize = 16 << 20;
 /// The most calls at once on one connection.
 const MOST_CALLS: u32 = 64;
-/// How long calls may take to end when the server stops.
+/// Time that calls may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A server.
@@ -33,11 +33,11 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct ServerConfig {
     /// The id that clients name the switch by.
     pub device_id: u64,
-    /// What the `random` of programs that are pushed draws from.
+    /// Seed of the `random` extern of programs that are pushed.
     pub seed: u64,
     /// TLS, if it is to be spoken.
     pub tls: Option<TlsConfig>,
-    /// Where the server counts what did not reach the primary; keep a clone to look at it.
+    /// Counters of messages that did not reach the primary; keep a clone to read them.
     pub lost: Arc<Lost>,
 }
 
@@ -167,7 +167,7 @@ impl Server {
         Ok(Server { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

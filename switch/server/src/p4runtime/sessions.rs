@@ -16,7 +16,7 @@ const ROOM_FOR_ERRORS: usize = QUEUE / 2;
 /// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
 pub const MAX_STREAMS: usize = 64;
 
-/// What goes to a client.
+/// A message for a client.
 pub type Outbound = Result<StreamMessageResponse, Status>;
 
 /// One stream.

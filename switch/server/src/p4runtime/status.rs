@@ -11,11 +11,11 @@ use weir_switch::driver::DataplaneError;
 /// The space of our error codes, which are the canonical ones.
 pub const SPACE: &str = "weir";
 
-/// What a status may take as a header. A client of gRPC's C core takes 8 KiB of headers unless told otherwise, in
-/// base64, and answers with an error of its own to more (P4Runtime §21.1).
+/// The most bytes of a status in a header. A client of gRPC's C core accepts 8 KiB of headers by default, in base64,
+/// and answers with an error of its own to more (P4Runtime section 21.1).
 const MOST_DETAILS: usize = 5 << 10;
 
-/// What a message may take of a header, bytes. Some messages repeat what the client sent, of any length.
+/// The most bytes of a message in a header. Some messages repeat what the client sent, of any length.
 const MOST_MESSAGE: usize = 1 << 10;
 
 fn short(mut message: String) -> String {

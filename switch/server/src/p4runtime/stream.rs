@@ -21,14 +21,14 @@ use tonic::{Status, Streaming};
 use weir_switch::control::ControlError;
 use weir_switch::driver::DataplaneError;
 
-/// How long the reason of its end may wait for a client that reads slowly.
+/// Time that the reason of its end may wait for a client that reads slowly.
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// The longest frame that a packet-out can be: nothing longer fits an IPv4 packet.
 const MOST_FRAME: usize = 1 << 16;
 /// The largest packet-out that is repeated in an error, bytes: a jumbo frame with its header.
 const MOST_NAMED: usize = 9 << 10;
-/// How often, and how long each time, a packet-out waits for a busy data plane before it is refused. Meanwhile the
-/// stream is not read, so that the client waits too.
+/// Number of attempts, with a pause before each, to pass a packet-out to a busy data plane before it is refused. The
+/// stream is not read meanwhile, so that the client waits too.
 const RETRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(1);
 

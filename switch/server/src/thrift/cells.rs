@@ -20,7 +20,7 @@ const VALUE_SET_ERROR: i32 = 2;
 
 /// Meters are set in units per microsecond, the pipeline keeps units per second.
 const US_PER_SECOND: f64 = 1e6;
-/// How many cells are read or written between two batches of frames.
+/// Number of cells that are read or written between two batches of frames.
 const CELLS_AT_ONCE: usize = 4096;
 
 /// Answers it, if it is one of these.

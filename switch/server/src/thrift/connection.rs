@@ -24,7 +24,7 @@ const MAX_ANSWER: usize = 32 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 const BUFFER: usize = 4096;
 
-/// Whoever is connected.
+/// The open connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     peers: Mutex<Peers>,

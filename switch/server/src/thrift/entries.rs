@@ -16,7 +16,7 @@ mod action_type {
     pub const GRP_HANDLE: i32 = 3;
 }
 
-/// How many rows are read between two batches of frames.
+/// Number of rows that are read between two batches of frames.
 const ROWS_AT_ONCE: usize = 128;
 /// The priority of an entry that has none.
 const NO_PRIORITY: i32 = -1;

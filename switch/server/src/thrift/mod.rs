@@ -33,15 +33,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_switch::driver::DataplaneHandle;
 
-/// How long the server waits when the system has no more sockets or threads to give.
+/// Delay of the server when the system has no more sockets or threads.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
 
-/// What a server is told when it starts.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ThriftConfig {
-    /// Where it listens; port 0 for any that is free.
+    /// Address on which it listens; port 0 for any free one.
     pub listen: SocketAddr,
-    /// What `switch_info` shows.
+    /// Device id that `switch_info` shows.
     pub device_id: u64,
     /// Seed of the program's random numbers after `reset_state`.
     pub seed: u64,
@@ -76,7 +76,7 @@ impl ThriftServer {
         Ok(ThriftServer { address, listener, connections, thread })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -17,12 +17,12 @@ const INVALID_MGRP_HANDLE: i32 = 3;
 const INVALID_L1_HANDLE: i32 = 4;
 const ERROR: i32 = 5;
 
-/// How many groups and how many nodes there may be: BMv2's defaults (`--max-mc-groups`, `--max-l1-entries`).
+/// The most groups, and the most nodes: BMv2's defaults (`--max-mc-groups`, `--max-l1-entries`).
 const MAX_GROUPS: usize = 4096;
 const MAX_NODES: usize = 4096;
 /// The highest number of a link aggregation group (simple_pre_lag.h).
 const MAX_LAG: u16 = 255;
-/// What BMv2 hashes every packet to when it chooses a port of a link aggregation group (simple_pre_lag.cpp).
+/// Hash of every packet when BMv2 chooses a port of a link aggregation group (simple_pre_lag.cpp).
 const LAG_HASH: usize = 0xff;
 
 /// A node: one instance number and where its copies go.

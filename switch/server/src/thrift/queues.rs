@@ -9,9 +9,9 @@ use weir_units::Bytes;
 
 /// `MirroringOperationErrorCode` (simple_switch.thrift).
 const SESSION_NOT_FOUND: i32 = 1;
-/// What calls return that cannot fail in BMv2.
+/// Result of calls that cannot fail in BMv2.
 const DONE: Value = Value::I32(0);
-/// What `mirroring_mapping_get_egress_port` returns for a session without a port.
+/// Result of `mirroring_mapping_get_egress_port` for a session without a port.
 const NO_PORT: i32 = -1;
 
 /// Answers it, if it is one of these.

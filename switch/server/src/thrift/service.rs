@@ -1,4 +1,4 @@
-//! What every service has in common: how a call finds who answers it, and what an answer is.
+//! The common part of all services: finding the function that answers a call, and its result.
 
 use super::pre::Pre;
 use super::value::{Fields, Value};
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     Application(ApplicationErrorKind, String),
 }
 
-/// What a call returns.
+/// Result of a call.
 pub(super) type Answer = Result<Value, Fault>;
 
 impl Fault {

@@ -121,7 +121,7 @@ pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
 
-/// Whether the table takes such actions at all, and has this one.
+/// Checks that the table accepts such actions at all, and has this one.
 fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), Refused> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
         return Err(Refused(code::INVALID_TABLE_NAME));

@@ -49,7 +49,7 @@ struct Client {
     sequence: i32,
 }
 
-/// What came back: a result, a declared exception's code, or the text of one of Thrift's own.
+/// A reply: a result, a declared exception's code, or the text of one of Thrift's own.
 #[derive(Debug, PartialEq)]
 enum Got {
     Result(Option<Value>),

@@ -11,13 +11,13 @@ use thrift::{Error, ProtocolError, ProtocolErrorKind, Result, TConfiguration};
 const MAX_STRING: usize = 1 << 20;
 /// The most elements of a list in a call: more than any action has arguments.
 const MAX_ELEMENTS: usize = 4096;
-/// How deep values of a call nest. BMv2's deepest: arguments, list of match parameters, parameter, its kind.
+/// Deepest nesting of a call's values. BMv2's deepest: arguments, list of match parameters, parameter, its kind.
 const MAX_DEPTH: usize = 8;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// What a call without a result returns.
+    /// Result of a call without a result.
     Void,
     Bool(bool),
     I8(i8),

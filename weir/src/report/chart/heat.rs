@@ -22,16 +22,16 @@ const WIDEST: f64 = 44.0;
 /// From this size on squares have a gap between them.
 const GAP_FROM: f64 = 5.0;
 
-/// What is to be seen: a share (0 to 1) for each place that has one.
+/// A heat map: a share (0 to 1) for each place that has one.
 #[derive(Clone, Debug)]
 pub struct Heat {
     /// For readers who do not see it.
     pub alt: String,
     /// A number worth reading above it.
     pub note: String,
-    /// What the columns are.
+    /// Title of the columns.
     pub across: String,
-    /// What the rows are.
+    /// Title of the rows.
     pub down: String,
     /// Names of the columns.
     pub columns: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where the name of a line stands, so that it is read with that line and no other.
+//! Places the name of a line where it is read with that line and no other.
 
 /// Height of a line of letters, in CSS pixels.
 pub const LETTER_HEIGHT: f64 = 12.0;
@@ -14,8 +14,7 @@ pub fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER_WIDTH
 }
 
-/// What a line covers, column by column: lowest and highest y of each pixel column, `None` where it
-/// is absent.
+/// Extent of a line: lowest and highest y of each pixel column, `None` where it is absent.
 type Profile = Vec<Option<(f64, f64)>>;
 
 /// Finds a place for the name of each line (given in pixels, x from 0 to `size.0`, y downwards from 0
@@ -58,7 +57,7 @@ struct Candidate {
     block: Block,
     /// By how much its own line rises and falls along the name.
     unrest: f64,
-    /// Where the line itself is.
+    /// The line's own position.
     line_bottom: f64,
 }
 

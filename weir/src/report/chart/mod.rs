@@ -20,7 +20,7 @@ use maud::Markup;
 /// A picture of some lines over one another.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What the picture shows, for readers who do not see it.
+    /// Text alternative of the picture.
     pub alt: String,
     /// To the right.
     pub x: Axis,
@@ -30,11 +30,11 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// Moments worth a vertical line.
     pub marks: Vec<Mark>,
-    /// Where the names of the lines stand.
+    /// Position of the lines' names.
     pub names: Names,
 }
 
-/// What a figure shows.
+/// Content of a figure.
 #[derive(Clone, Debug)]
 pub enum Picture {
     /// Lines over an axis.
@@ -80,27 +80,26 @@ pub struct Line {
     pub name: String,
     /// A number worth reading beside the name in the legend, such as `peak 12 KB`.
     pub note: Option<String>,
-    /// Which colour: an index that means the same scheme in every chart.
+    /// Index of the colour, which means the same scheme in every chart.
     pub colour: usize,
-    /// Which dash pattern; 0 is solid.
+    /// Index of the dash pattern; 0 is solid.
     pub dash: usize,
     /// In units of the axes, x ascending.
     pub points: Vec<(f64, f64)>,
-    /// How well each point is known, lowest and highest y; empty where that is not shown. A point is then a dot
-    /// with a bar.
+    /// Confidence interval of each point, lowest and highest y; empty if not shown. Points are then dots with bars.
     pub spread: Vec<(f64, f64)>,
 }
 
 /// A vertical line with a word at its top.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Where, in units of the x axis.
+    /// Position in units of the x axis.
     pub x: f64,
-    /// What happened there.
+    /// Text of the annotation.
     pub label: String,
 }
 
-/// How the lines of a chart are named.
+/// Ways to name the lines of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// In rows above the picture.

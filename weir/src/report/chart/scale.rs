@@ -1,6 +1,6 @@
 //! Axes: ranges, round ticks, units.
 
-/// How values are spread along an axis.
+/// Distribution of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences are equally far apart.
@@ -12,17 +12,17 @@ pub enum Scale {
 /// One axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, with its unit: `queue (KB)`.
+    /// Title with its unit: `queue (KB)`.
     pub title: String,
-    /// How values are spread.
+    /// Distribution of values.
     pub scale: Scale,
     /// Smallest value shown.
     pub low: f64,
     /// Largest value shown.
     pub high: f64,
-    /// How a tick is written.
+    /// Format of a tick.
     pub format: fn(f64) -> String,
-    /// What stands at 0, 1, 2... instead of numbers; empty if numbers do.
+    /// Labels at 0, 1, 2.. instead of numbers; empty for numbers.
     pub names: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub const VERTICAL_TICKS: usize = 4;
 pub struct Unit {
     /// As written in the title.
     pub name: &'static str,
-    /// How many base units (bytes, picoseconds, bit/s) it has.
+    /// Number of base units (bytes, picoseconds, bit/s) in it.
     pub scale: f64,
 }
 
@@ -98,7 +98,7 @@ impl Axis {
         self.names.get(value.round() as usize).cloned().unwrap_or_else(|| (self.format)(value))
     }
 
-    /// Where `value` stands between the two ends, 0 to 1.
+    /// Returns the position of `value` between the two ends, 0 to 1.
     pub fn place(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),

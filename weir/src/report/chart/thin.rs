@@ -8,7 +8,7 @@
 /// Pixels that a bin covers: coarse enough for a mean to be a line.
 const BIN: f64 = 3.0;
 
-/// What is drawn for a series.
+/// The points of a series that are drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thinned {
     /// The line.
