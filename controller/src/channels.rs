@@ -21,7 +21,7 @@ use std::net::Ipv4Addr;
 /// The priority classes that PFC knows.
 const CLASSES: usize = 8;
 
-/// What was proved, and on how much.
+/// The result of the proof, and its extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelProof {
     /// Channels that packets use.
@@ -75,7 +75,7 @@ pub fn verify_channels(
     prove(topology, routes, deflects.as_ref())
 }
 
-/// How packets are deflected.
+/// The deflection of packets.
 struct Deflects {
     /// Deflections that a packet is allowed.
     tokens: u8,
@@ -101,7 +101,7 @@ fn prove(
     walk.graph.check()
 }
 
-/// How many trees lead to a destination; 1 if packets to it follow no trees.
+/// Returns the number of trees to a destination; 1 if packets to it follow no trees.
 fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
     let count = |it: &SwitchRoutes| match it.lookup(destination) {
         Some((_, Hop::Trees { count })) => usize::from(count),
@@ -117,7 +117,7 @@ struct Place {
     in_port: u16,
     /// The channel by which it came; `None` from a host.
     came_by: Option<usize>,
-    /// How often it was deflected.
+    /// Number of deflections so far.
     deflected: u8,
 }
 

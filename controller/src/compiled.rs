@@ -8,7 +8,7 @@ use crate::route_table::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, SwitchIx, Topology};
 use std::collections::BTreeMap;
 
-/// What a switch does with a packet for some host.
+/// The treatment of packets for a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     /// Drops it.
@@ -77,7 +77,7 @@ impl Compiled {
         Compiled { classes, class_of, table, decisions: pool.decisions, local }
     }
 
-    /// What `at` does with a packet for a class on another switch.
+    /// Returns the treatment at `at` of packets for a class on another switch.
     pub fn decision(&self, at: SwitchIx, to: usize) -> &Decision {
         &self.decisions[self.table[to][at.0 as usize] as usize]
     }

@@ -1,4 +1,4 @@
-//! Where switches may deflect to (Dart's IOFD, `p4src/controls/deflect.p4`): the candidates of each port.
+//! Computes the candidates to which the ports of switches may deflect (Dart's IOFD, `p4src/controls/deflect.p4`).
 //!
 //! A port's candidates are the other ports that lead to switches, but for those from where the only way to what is
 //! behind the port leads straight back: at a switch that goes down to a rack, the spines above it mostly have no
@@ -34,8 +34,8 @@ pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16)
     others.filter(|next| leads_on(next.switch)).map(|next| next.port).collect()
 }
 
-/// Whether a packet for `dst` that left `at` for `next`, in place of `port`, may go on from there without coming
-/// straight back.
+/// Returns whether a packet for `dst` that left `at` for `next`, instead of leaving by `port`, can continue from there
+/// without returning at once.
 fn leads_elsewhere(
     topology: &Topology,
     routes: &Routes,

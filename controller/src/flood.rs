@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Ratio};
 
-/// What a port takes in of POLICY packets; the switch drops the rest.
+/// Limits of the POLICY packets that a port accepts; the switch drops the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloodConfig {
     /// In the long run, of its rate.
@@ -27,7 +27,7 @@ impl Default for FloodConfig {
     }
 }
 
-/// What every host may say at once: two of the longest POLICY packets, headers included.
+/// The least burst of every host: two of the longest POLICY packets, headers included.
 const LEAST_BURST: u64 = 2 * 1_090;
 
 impl FloodConfig {
@@ -61,13 +61,13 @@ pub(crate) fn lay(
     }
 }
 
-/// What comes by one of these ports leaves by the others. Nothing, if there are no others.
+/// Returns for each of these ports all the others; nothing if there are no others.
 fn all_others(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
     let others = |port| ports.iter().copied().filter(|&other| other != port).collect();
     ports.iter().filter(|_| ports.len() > 1).map(|&port| (port, others(port))).collect()
 }
 
-/// What was proved of a flooding tree.
+/// The result of the proof of a flooding tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodProof {
     /// Hosts that hear each other, each of them once.
@@ -78,7 +78,7 @@ pub struct FloodProof {
     pub islands: usize,
 }
 
-/// Where the flooding is wrong.
+/// An error in the flooding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FloodFault {
     /// A host can neither speak nor hear.
@@ -100,9 +100,9 @@ pub enum FloodFault {
         switch: String,
         /// The port.
         port: u16,
-        /// Where it goes.
+        /// Ports to which it goes.
         found: Vec<u16>,
-        /// Where it should go.
+        /// Ports to which it should go.
         others: Vec<u16>,
     },
     /// Nothing is there, or what is there does not take it.
@@ -168,7 +168,7 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
     if faults.is_empty() { Ok(proof) } else { Err(faults) }
 }
 
-/// How many parts with hosts the fabric has; each has to be one part of the tree as well, with all its hosts.
+/// Returns the number of connected parts with hosts. Each has to be one part of the tree as well, with all its hosts.
 fn parts(
     topology: &Topology,
     routes: &Routes,

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 /// UDP's protocol number, for [`FiveTuple`].
 pub const UDP: u8 = 17;
 
-/// What decides the path of a packet.
+/// The header fields that decide the path of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiveTuple {
     /// Source address.
@@ -59,11 +59,11 @@ impl PathHash {
     pub fn slice(self, slice: u8) -> u16 {
         crc16(&self.0.checked_shr(u32::from(slice)).unwrap_or(0).to_be_bytes())
     }
-    /// Which member of an ECMP group of `size`.
+    /// Returns the member of an ECMP group of `size`.
     pub fn member(self, slice: u8, size: u16) -> u16 {
         self.slice(slice) % size.max(1)
     }
-    /// Which of `count` spanning trees.
+    /// Returns one of `count` spanning trees.
     pub fn tree(self, count: u8) -> u8 {
         (self.0 % u32::from(count.max(1))) as u8
     }

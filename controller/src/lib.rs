@@ -1,4 +1,4 @@
-//! What the fabric's tables should hold, and a proof that it is right.
+//! Computes what a fabric's tables should hold, and proves that it is correct.
 //!
 //! The way from a description to a switch, one module a step:
 //!

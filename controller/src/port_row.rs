@@ -1,5 +1,5 @@
-//! What a port computes, as the row of its table: the integers that `p4src/controls` reckons with. Whoever makes
-//! rows knows why; here they are only written.
+//! The computation of a port as the row of its table: the integers with which `p4src/controls` computes. The caller
+//! chooses them; here they are only written.
 
 use crate::call::Call;
 
@@ -48,7 +48,7 @@ pub enum PortRow {
     Credits {
         /// Between two credits.
         interval: u32,
-        /// How early a credit may be.
+        /// How early a credit may be, in 1/256 ticks.
         burst: u32,
     },
 }

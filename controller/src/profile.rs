@@ -1,4 +1,4 @@
-//! What kind of port: its rate code, when it marks, when it deflects.
+//! Properties of ports: rate code, thresholds for marks and deflection.
 
 use crate::topology::AsText;
 use serde::{Deserialize, Serialize};

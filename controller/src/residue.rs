@@ -22,7 +22,7 @@ impl Selector {
             Selector::Whole => hash.0.into(),
         }
     }
-    /// How many numbers there are.
+    /// Returns the count of numbers.
     fn space(self) -> u64 {
         match self {
             Selector::Slice(_) => 1 << u16::BITS,
@@ -39,7 +39,7 @@ struct Known {
     residue: u64,
 }
 
-/// What is known of a hash after some choices. Nothing: any hash.
+/// Knowledge about a hash after some choices. Empty: any hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residues(Vec<Known>);
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// How to make paths symmetric.
+/// Ways to make paths symmetric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -43,8 +43,8 @@ pub struct SwitchRoutes {
     pub groups: BTreeMap<u16, Vec<u16>>,
     /// Tree -> destination -> port.
     pub trees: Vec<BTreeMap<Ipv4Addr, u16>>,
-    /// Where POLICY packets go that come by a port: to all other ports of the flooding tree. Table `policy_flood`, and a
-    /// multicast group for each port.
+    /// Ports to which POLICY packets go that arrive at a port: all other ports of the flooding tree. Table
+    /// `policy_flood`, and a multicast group for each port.
     pub flood: BTreeMap<u16, Vec<u16>>,
 }
 
@@ -58,7 +58,7 @@ impl SwitchRoutes {
     }
 }
 
-/// What a switch does with a packet for some prefix: the actions of table `forward`.
+/// The treatment of packets for a prefix: the actions of table `forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hop {
     /// To the host itself, with its MAC.

@@ -19,7 +19,7 @@ use thiserror::Error;
 /// After so many violations the search ends.
 pub const MOST_VIOLATIONS: usize = 100;
 
-/// What was proved, and on how much.
+/// The result of the proof, and its extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Ordered pairs of different hosts that have a way to each other: all, while all links are up.
@@ -46,11 +46,11 @@ pub struct Violation {
     pub dst: String,
     /// A hash that shows it; `None` if none was found within reason, or if any does.
     pub hash: Option<PathHash>,
-    /// What happens.
+    /// The error.
     pub fault: Fault,
 }
 
-/// What goes wrong.
+/// An error in the routes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// The packet does not arrive.
@@ -58,7 +58,7 @@ pub enum Fault {
     Lost {
         /// Names of the switches passed.
         path: Vec<String>,
-        /// Why it ends.
+        /// The reason why it ends.
         lost: Lost,
     },
     /// The destination's own switch does not hand it over.
@@ -72,7 +72,7 @@ pub enum Fault {
     Parts {
         /// Names of the switches that the data passes.
         path: Vec<String>,
-        /// Where the ACK turns away.
+        /// The switch at which the ACK leaves the path.
         at: String,
         /// The port by which the data came in.
         port: u16,
@@ -161,8 +161,8 @@ impl Check<'_> {
         })
     }
 
-    /// Where the ACK may leave a hop of the data's path other than by the port the data came in by, and with
-    /// which hashes.
+    /// Returns a hop of the data's path that the ACK may leave by another port than the one by which the data arrived,
+    /// and the hashes for which it does.
     fn stray(&self, hop: &PathHop, back_to: usize, residues: &Residues) -> Option<(Option<u16>, Residues)> {
         match self.compiled.decision(hop.switch, back_to) {
             Decision::NoRoute => Some((None, residues.clone())),

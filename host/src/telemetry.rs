@@ -96,13 +96,11 @@ impl Telemetry {
         telemetry
     }
 
-    /// Parses the records of a packet. Records that DATA gathered have the last hop first and are reversed. Records
-    /// that an ACK gathered on its return path have the sender's own switch first, which is data-path order already.
-    /// FNCC's `ack.L[0]`, in the paper's order, is therefore the last element here.
+    /// Parses the records of a packet, which are on the wire with the newest first.
     ///
-    /// What DATA gathered has its last hop first and is turned round. What an ACK gathered on its
-    /// way back has the sender's own switch first, which is data-path order already (FNCC's
-    /// `ack.L[0]` in the paper's order is thereby the last element here).
+    /// Records that DATA gathered have the last hop first and are reversed. Records that an ACK gathered on its return
+    /// path have the sender's own switch first, which is data-path order already. FNCC's `ack.L[0]`, in the paper's
+    /// order, is therefore the last element here.
     pub fn from_wire(records: &[u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry {
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         let record_len = format.record_len();

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-/// When to try again: twice as late each time, up to a limit, less a random part, so that many clients of one server
-/// that came back do not all come at once.
+/// Computes retry delays: each is twice the last up to a limit, less a random part, so that many clients of one server
+/// that returned do not retry at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     next: Duration,

@@ -14,7 +14,7 @@ pub enum ClientError {
     /// Nobody answers.
     #[error("no P4Runtime server at {address}: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// The switch's address.
         address: String,
         /// The system's words.
         why: String,
@@ -26,7 +26,7 @@ pub enum ClientError {
     Timeout {
         /// Of P4Runtime.
         call: &'static str,
-        /// How long was waited.
+        /// Time that was waited.
         limit: Duration,
     },
     /// Another controller is in charge.
@@ -58,13 +58,13 @@ pub enum ClientError {
     Call {
         /// Of P4Runtime.
         call: &'static str,
-        /// What came back.
+        /// The answer.
         status: Box<Status>,
     },
     /// Updates were refused. The others of their batch were made.
     #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
     Refused {
-        /// Which and why; never empty.
+        /// The refused updates with their reasons; never empty.
         refused: Vec<Refused>,
         /// Updates in the batch.
         of: usize,
@@ -72,7 +72,7 @@ pub enum ClientError {
     /// The switch took the updates and does not hold what they said.
     #[error("{count} entities are not as written, the first to be corrected: {first}")]
     NotKept {
-        /// How many.
+        /// Number of updates.
         count: usize,
         /// In words.
         first: String,

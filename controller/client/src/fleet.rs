@@ -13,21 +13,21 @@ use weir_controller::reconcile::{Difference, Goal, difference};
 /// Switches that are worked on at the same time.
 pub const AT_ONCE: usize = 128;
 
-/// What each switch came to, by its name.
+/// Outcome of each switch, by its name.
 pub type Outcomes<T> = BTreeMap<String, Result<T, ClientError>>;
 
-/// What one switch should run and hold.
+/// The task for one switch.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Where it is.
+    /// Address of the switch.
     pub target: Target,
-    /// What it should run.
+    /// Program that it should run.
     pub program: Arc<Program>,
-    /// What it should hold.
+    /// Content that its tables should have.
     pub goal: Goal,
 }
 
-/// What [`apply`] did to a switch.
+/// Changes that [`apply`] made to a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The program was pushed.

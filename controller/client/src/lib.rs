@@ -25,7 +25,7 @@ use p4runtime::p4info::{Index, P4InfoError};
 use prost::Message;
 use std::time::Duration;
 
-/// Where a switch is.
+/// Address of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Name in the topology.
@@ -36,12 +36,12 @@ pub struct Target {
     pub device_id: u64,
 }
 
-/// How to talk to switches.
+/// Options of the connections to switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Of two controllers the one with the larger id may write.
     pub election_id: Uint128,
-    /// How long a call may take.
+    /// Time that a call may take.
     pub timeout: Duration,
 }
 

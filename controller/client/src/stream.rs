@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-/// Whether this controller may write.
+/// Whether this controller may write: its result in the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Yes.

@@ -11,7 +11,7 @@ use thrift::protocol::{
 };
 use weir_units::{Bandwidth, Bytes};
 
-/// What a loaded switch may take for one call.
+/// Time that a loaded switch may take for one call.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// BMv2 has one context.
 const CONTEXT: i32 = 0;
@@ -36,7 +36,7 @@ pub enum ThriftError {
     /// Nobody answers.
     #[error("no Thrift server at {address}: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// The server's address.
         address: String,
         /// The system's words.
         why: io::Error,
@@ -44,9 +44,9 @@ pub enum ThriftError {
     /// A call was refused, or the connection broke.
     #[error("Thrift at {address}: {source}")]
     Call {
-        /// Where the server is.
+        /// The server's address.
         address: String,
-        /// What came back.
+        /// The error.
         source: thrift::Error,
     },
 }

@@ -30,11 +30,11 @@ pub struct Imported {
     pub runtime: BTreeMap<String, String>,
     /// By switch: its P4Runtime port and its device id, where the tool has other ones than p4 tutorials.
     pub places: BTreeMap<String, SwitchPlace>,
-    /// What was not taken over, or taken otherwise.
+    /// Parts of the file that were not or only approximately converted.
     pub warnings: Vec<String>,
 }
 
-/// Where a tool puts a switch.
+/// Address of a switch in another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchPlace {
     /// Of its P4Runtime server.
@@ -43,7 +43,7 @@ pub struct SwitchPlace {
     pub device_id: u64,
 }
 
-/// Why a file was not taken, and where.
+/// A reason why a file was not accepted, and the place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}")]
 pub struct ImportError {

@@ -9,7 +9,7 @@ use weir_units::{Bandwidth, Time};
 
 type Tree = Map<String, Value>;
 
-/// What a link is taken for that names no bandwidth.
+/// Bandwidth of a link without one.
 const UNLIMITED: Bandwidth = Bandwidth::from_gbps(1);
 /// Of the first switch; p4-utils counts on from it.
 const FIRST_GRPC_PORT: u16 = 9559;
@@ -88,7 +88,7 @@ pub(super) fn import_app(app: &Tree, topology: &Tree) -> Result<Imported, Import
     Ok(Imported { topology, runtime: BTreeMap::new(), places, warnings })
 }
 
-/// What p4-utils writes for controllers: a graph in networkx' node-link form.
+/// Imports the file that p4-utils writes for controllers: a graph in networkx's node-link form.
 pub(super) fn import_graph(graph: &Tree) -> Result<Imported, ImportError> {
     let mut warnings = Vec::new();
     let list = |key: &str| graph.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

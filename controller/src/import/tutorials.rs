@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
-/// What a link is taken for that names no bandwidth: then nothing limits it but the machine.
+/// Bandwidth of a link without one, which only the machine limits.
 const UNLIMITED: Bandwidth = Bandwidth::from_gbps(1);
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! What a packet meets on its way.
+//! Paths of packets through a fabric.
 
 pub(crate) mod walk;
 
@@ -41,7 +41,7 @@ impl Path {
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
         self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
     }
-    /// What the header's `path_id` holds at the end: the XOR of the switches' ids.
+    /// Returns the header's `path_id` at the end: the XOR of the switches' ids.
     pub fn path_id(&self, topology: &Topology) -> u16 {
         self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).wire_id)
     }
@@ -110,7 +110,7 @@ impl Routes {
         Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))
     }
 
-    /// Where one switch sends a packet with this hash.
+    /// Returns the port by which one switch sends a packet with this hash.
     pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
         let it = self.of(switch);
         match it.lookup(dst)?.1 {

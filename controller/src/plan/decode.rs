@@ -114,7 +114,7 @@ fn take(
     Some(())
 }
 
-/// Where the copies of each multicast group go.
+/// Returns the ports of each multicast group.
 fn multicast_groups(held: &[Entity]) -> BTreeMap<u16, Vec<u16>> {
     let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
         Kind::PacketReplicationEngineEntry(it) => match it.r#type? {

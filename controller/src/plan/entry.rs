@@ -35,7 +35,7 @@ pub const TABLES: [&str; 14] = [
 /// and parameter names stand in this file and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Where a destination is.
+    /// The route to a destination.
     Forward {
         /// The destinations.
         prefix: Prefix,
@@ -51,7 +51,7 @@ pub enum Entry {
         /// The port.
         port: u16,
     },
-    /// Where a destination is, along one tree.
+    /// The route to a destination along one tree.
     TreeRoute {
         /// The tree.
         tree: u8,
@@ -60,37 +60,37 @@ pub enum Entry {
         /// The port.
         port: u16,
     },
-    /// Which queue a kind of packet waits in.
+    /// The queue of a kind of packet.
     TrafficClass {
         /// Kind of Weir packet, and whether it has the flag EXPRESS.
         packets: (u8, bool),
         /// The queue.
         priority: u8,
     },
-    /// What a port is.
+    /// The properties of a port.
     PortProfile {
         /// The port.
         port: u16,
         /// Code of its rate.
         rate_code: u8,
-        /// When it marks.
+        /// Thresholds at which it marks.
         ecn: EcnRamp,
-        /// Whether it leads to a switch.
+        /// True if it leads to a switch.
         fabric: bool,
     },
-    /// How often FNCC's All_INT_Table is refreshed, the default action of a table without keys.
+    /// The refresh of FNCC's All_INT_Table, the default action of a table without keys.
     IntRefresh {
         /// Ticks of the switch's clock, 24 bits.
         ticks: u32,
     },
-    /// What a port computes.
+    /// The computation of a port.
     PortRow {
         /// The port.
         port: u16,
         /// Its numbers.
         row: PortRow,
     },
-    /// When a port is crowded, so that messages are deflected from it.
+    /// The queue above which messages are deflected from a port.
     Deflection {
         /// The port.
         port: u16,
@@ -101,11 +101,11 @@ pub enum Entry {
         /// After how many ticks without a packet a switch may forget a deflected message; 0: never.
         lifetime: u64,
     },
-    /// Where to instead.
+    /// A candidate for deflected messages.
     DeflectPort {
-        /// The crowded port.
+        /// The congested port.
         port: u16,
-        /// Which candidate, from 0.
+        /// Index of the candidate, from 0.
         index: u16,
         /// The candidate,
         to: u16,
@@ -114,7 +114,7 @@ pub enum Entry {
     },
     /// The queues of deflected packets.
     EscapeClass(EscapeClass),
-    /// Where POLICY packets go that come by a port.
+    /// The ports to which POLICY packets go that arrive at a port.
     PolicyFlood {
         /// The port, and the number of the group of all others.
         port: u16,
@@ -123,9 +123,9 @@ pub enum Entry {
         /// and at once.
         burst: u64,
     },
-    /// Who the switch is, the default action of a table without keys.
+    /// The switch's identity, the default action of a table without keys.
     SwitchIdentity {
-        /// What it XORs into `path_id`.
+        /// Id that it XORs into `path_id`.
         id: u16,
     },
 }
@@ -158,7 +158,7 @@ impl Entry {
         }
     }
 
-    /// Whether it sets the table's default action.
+    /// Returns whether it sets the table's default action.
     pub fn is_default(&self) -> bool {
         matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
     }

@@ -33,7 +33,7 @@ pub const EXPRESS_PRIORITY: u8 = 1;
 /// before data and feedback; deflected packets are late as it is, and few.
 const FIRST_DETOUR_PRIORITY: u8 = 2;
 
-/// Where packets with a number of tokens wait.
+/// The queues of packets with a number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeClass {
     /// The deflections that they have left.
@@ -73,24 +73,24 @@ pub const fn feedback_priority(short_first: bool) -> u8 {
 /// Kind of Weir packet.
 const DATA: u8 = 0;
 
-/// What the tables hold besides routes.
+/// Content of the tables besides routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanOptions {
-    /// When ports mark; `None`: never.
+    /// Thresholds at which ports mark; `None`: never.
     pub ecn: Option<EcnConfig>,
     /// Kind of Weir packet, with or without the flag EXPRESS -> priority queue (7 is served first). What is not here
     /// waits in queue 0.
     pub classes: BTreeMap<(u8, bool), u8>,
-    /// How often FNCC's All_INT_Table is refreshed, in ticks of the switches' clock; `None`: at every dequeue.
+    /// Refresh interval of FNCC's All_INT_Table, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,
-    /// What ports of a rate compute, in programs that have ports compute something.
+    /// Computations of ports by rate, in programs whose ports compute something.
     pub rows: BTreeMap<Bandwidth, PortRow>,
     /// Gives each port a clone session of its number, for programs that send packets of their own.
     pub mirrors: bool,
-    /// When ports are crowded, for programs that deflect; `None`: never. Needs switches with two priority
-    /// queues for each deflection, beside those of data and feedback.
+    /// Queue above which a port counts as congested, in programs that deflect; `None`: never. Needs switches with two
+    /// priority queues for each deflection, beside those of data and feedback.
     pub deflection: Option<DeflectionConfig>,
-    /// What a port takes in of POLICY packets, in programs that flood them.
+    /// Limits of the POLICY packets that a port accepts, in programs that flood them.
     pub flood: FloodConfig,
     /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
     pub without_routes: bool,
@@ -112,7 +112,7 @@ impl PlanOptions {
     }
 }
 
-/// What is served before the rest, for [`PlanOptions::first`].
+/// Traffic that is served before the rest, for [`PlanOptions::first`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct First {
     /// DATA of short messages.
@@ -121,7 +121,7 @@ pub struct First {
     pub feedback: bool,
 }
 
-/// Why there is no plan.
+/// A reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PlanError {
     /// The program lacks a table or an action that the plan needs.
@@ -132,9 +132,9 @@ pub enum PlanError {
     Key {
         /// The table.
         table: String,
-        /// What the plan has values for.
+        /// Content for which the plan has values.
         expected: String,
-        /// What the P4Info says.
+        /// Content of the P4Info.
         found: String,
     },
     /// An action's parameters differ from what the plan knows.
@@ -142,9 +142,9 @@ pub enum PlanError {
     Params {
         /// The action.
         action: String,
-        /// What the plan has values for.
+        /// Content for which the plan has values.
         expected: String,
-        /// What the P4Info says.
+        /// Content of the P4Info.
         found: String,
     },
     /// A table may not use an action.
@@ -215,7 +215,7 @@ pub fn plan(
     updates.collect()
 }
 
-/// What every switch should hold and in which order it may be put there, by switch name.
+/// Returns the content that every switch should have and the order in which it may be written, by switch name.
 pub fn goals(
     topology: &Topology,
     routes: &Routes,
@@ -261,8 +261,8 @@ fn floods<'a>(routes: &'a Routes, p4info: &Index, ix: SwitchIx) -> impl Iterator
     routes.of(ix).flood.iter().filter(move |_| has_flood).map(encode::flood)
 }
 
-/// What one switch's tables should hold. Groups come before the prefixes that use them, so that a
-/// switch never sends a packet to a member that is not there yet.
+/// Returns the content of one switch's tables. Groups come before the prefixes that use them, so that a switch never
+/// sends a packet to a member that does not exist yet.
 fn entries(
     topology: &Topology,
     routes: &Routes,

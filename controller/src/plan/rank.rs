@@ -49,7 +49,7 @@ impl Ranks {
         Ranks { prefixes, trees }
     }
 
-    /// When `switch` may take up this entry: ascending.
+    /// Returns the rank in which `switch` may adopt this entry, ascending.
     pub fn of(&self, switch: SwitchIx, entry: &Entry) -> u32 {
         let at =
             |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);

@@ -10,7 +10,7 @@ use p4runtime::p4::v1::{
 use p4runtime::value;
 use prost::Message;
 
-/// What an entity is, as opposed to what it says: a switch holds one of each identity.
+/// Identity of an entity, as opposed to its content: a switch holds one entity of each identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
     /// A multicast group.

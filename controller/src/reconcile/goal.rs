@@ -17,7 +17,7 @@ pub(super) const LESS: u32 = 1;
 /// An entity that a switch should hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wanted<'a> {
-    /// When it may be written.
+    /// Rank in which it may be written.
     pub rank: u32,
     /// In canonical form.
     pub entity: &'a Entity,
@@ -83,17 +83,17 @@ impl Goal {
         self.wanted.iter().map(|(rank, entity)| Wanted { rank: *rank, entity })
     }
 
-    /// How many entities.
+    /// Returns the number of entities.
     pub fn len(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Whether the switch should hold nothing.
+    /// Returns whether the switch should hold nothing.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// When something superfluous goes.
+    /// Returns the rank in which a superfluous entity is deleted.
     pub(super) fn retirement_rank(&self, identity: &Identity) -> u32 {
         match identity {
             Identity::Entry { table, .. } if self.retire_first.contains(table) => FIRST,

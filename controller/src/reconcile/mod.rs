@@ -32,11 +32,11 @@ use std::collections::BTreeMap;
 pub struct Step {
     /// Steps of all switches with a lower rank come first.
     pub rank: u32,
-    /// What to write.
+    /// The update.
     pub update: Update,
 }
 
-/// What has to be written to a switch, in order.
+/// Updates for a switch, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// By rank.
@@ -46,13 +46,13 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// How many updates of a kind.
+    /// Returns the number of updates of a kind.
     pub fn count(&self, kind: Type) -> usize {
         self.steps.iter().filter(|step| step.update.r#type() == kind).count()
     }
 }
 
-/// What to write so that a switch holds the goal and nothing else.
+/// Returns the updates after which a switch holds the goal and nothing else.
 pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference {
     let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
     for entity in actual.iter().filter(|entity| is_ours(entity, p4info)) {
@@ -136,7 +136,7 @@ fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
     }
 }
 
-/// Whether the controller may write it.
+/// Returns whether the controller may write it.
 fn is_ours(entity: &Entity, p4info: &Index) -> bool {
     let Some(Kind::TableEntry(entry)) = &entity.entity else { return true };
     let Some(table) = p4info.tables.id(entry.table_id) else { return false };
@@ -145,8 +145,8 @@ fn is_ours(entity: &Entity, p4info: &Index) -> bool {
     !fixed && !entry.is_const
 }
 
-/// Who goes first: table entries in the order in which the program declares (and so, applies) its tables, since an
-/// earlier table refers to later ones; then what tables refer to.
+/// Returns the order of deletions: table entries in the order in which the program declares (and applies) its tables,
+/// since an earlier table refers to later ones; then the entities to which tables refer.
 fn retirement(identity: &Identity, p4info: &Index) -> (u32, usize) {
     let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
     match identity {
@@ -158,7 +158,8 @@ fn retirement(identity: &Identity, p4info: &Index) -> (u32, usize) {
     }
 }
 
-/// How an entity is got rid of: a default action by going back to the program's own, if that is known and differs.
+/// Returns the update that removes an entity. A default action is replaced by the program's own, if that is known and
+/// differs.
 fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update> {
     let Identity::Default(id) = identity else {
         return Some(Update { r#type: Type::Delete.into(), entity: Some(entity) });

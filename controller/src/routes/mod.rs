@@ -1,4 +1,4 @@
-//! Which way packets go: symmetric ECMP or spanning trees (FNCC §3.1, observation 2).
+//! Computes routes: symmetric ECMP or spanning trees (FNCC section 3.1, observation 2).
 //!
 //! [`Routes`] holds exactly what the tables of each switch will hold; [`mod@crate::verify`] walks it and
 //! [`mod@crate::plan`] writes it out. Nothing else decides a path.
@@ -12,7 +12,7 @@ use crate::topology::{Prefix, SwitchIx, Topology};
 use crate::verify::{Violation, verify};
 use thiserror::Error;
 
-/// Why there are no routes.
+/// A reason why there are no routes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteError {
     /// ECMP was asked for and cannot be symmetric here.

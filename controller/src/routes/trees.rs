@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The most trees built: each costs an entry per host on every switch.
 const MOST_TREES: usize = 16;
-/// What `tree_route` holds on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
+/// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
 /// A tree is good if its longest path between hosts has at most so many links more than that of the best tree.
 const DETOUR: u32 = 1;

@@ -79,7 +79,7 @@ pub struct MeterJson {
 pub struct MulticastJson {
     /// Its number.
     pub multicast_group_id: u32,
-    /// Where copies go.
+    /// Destinations of the copies.
     pub replicas: Vec<ReplicaJson>,
 }
 
@@ -89,7 +89,7 @@ pub struct MulticastJson {
 pub struct CloneJson {
     /// Its number.
     pub clone_session_id: u32,
-    /// Where copies go.
+    /// Destinations of the copies.
     pub replicas: Vec<ReplicaJson>,
     /// Copies are cut to this; 0: whole packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,12 +102,12 @@ pub struct CloneJson {
 pub struct ReplicaJson {
     /// The port.
     pub egress_port: u32,
-    /// What the program sees as `egress_rid`.
+    /// Value of `egress_rid` in the program.
     #[serde(default)]
     pub instance: u32,
 }
 
-/// What is wrong with a file, with the place in it.
+/// A problem of a file, with the place in it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}")]
 pub struct RuntimeJsonError {

@@ -18,7 +18,7 @@ use p4runtime::p4info::{Index, Object};
 use serde_json::Value;
 
 impl RuntimeJson {
-    /// What a switch with this program should hold: what the file says and nothing else.
+    /// Returns the content of a switch with this program: that of the file and nothing else.
     pub fn goal(&self, p4info: &Index) -> Result<Goal, RuntimeJsonError> {
         let mut goal = Goal::default();
         for (index, group) in self.multicast_group_entries.iter().enumerate() {
@@ -86,7 +86,7 @@ fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
     list.iter().map(replica).collect()
 }
 
-/// What is wrong, behind the part of the entry where it is.
+/// A problem, after the part of the entry in which it is.
 type Wrong = (&'static str, String);
 
 fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, Wrong> {

@@ -13,7 +13,7 @@ use weir_units::Bandwidth;
 const RACK_HOST_BITS: u32 = 8;
 /// All hosts live in 10.0.0.0/8 (RFC 1918).
 const FABRIC: Prefix = Prefix { addr: Ipv4Addr::new(10, 0, 0, 0), len: 8 };
-/// What BMv2 takes for "drop".
+/// The port by which BMv2 drops.
 const DROP_PORT: u16 = 511;
 /// The first two bytes of a host's MAC: locally administered, unicast.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
@@ -69,7 +69,7 @@ fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
 
 /// Names become interface names (`s1-eth12`, at most 15 bytes in Linux) and file names.
 fn usable(name: &str) -> bool {
-    /// What `-eth` and three digits leave of IFNAMSIZ - 1.
+    /// Longest name for which `-eth` and three digits fit IFNAMSIZ - 1.
     const LONGEST: usize = 12;
     name.len() <= LONGEST
         && name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -26,7 +26,7 @@ impl Topology {
         islands.into_labeling()
     }
 
-    /// Whether a link joins two switches.
+    /// Returns whether a link joins two switches.
     pub fn is_fabric_link(&self, ix: LinkIx) -> bool {
         let link = self.link(ix);
         matches!((link.a.node, link.b.node), (Node::Switch(_), Node::Switch(_)))

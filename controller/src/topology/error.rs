@@ -3,13 +3,13 @@ use std::fmt;
 use thiserror::Error;
 use weir_units::Bandwidth;
 
-/// Why a topology was refused, and where in the file. The caller puts the file's name in front.
+/// A reason why a topology was refused, and the place in the file. The caller adds the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}{problem}")]
 pub struct TopologyError {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a topology.
+/// A problem of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A link names a node that is in neither list.
@@ -99,7 +99,7 @@ pub enum Problem {
     /// A count outside its range.
     #[error("{value} is out of range, take {least} to {most}")]
     OutOfRange {
-        /// What was written.
+        /// The value in the file.
         value: u64,
         /// The least allowed.
         least: u64,
@@ -127,7 +127,7 @@ pub enum Problem {
     NoHost,
 }
 
-/// What an undeclared name was meant to be, by the convention of its first letter.
+/// Returns the probable meaning of an undeclared name, by the convention of its first letter.
 fn guess(name: &str) -> &'static str {
     match name.as_bytes().first() {
         Some(b'h') => "host",

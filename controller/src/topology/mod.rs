@@ -60,10 +60,10 @@ pub enum Node {
     Switch(SwitchIx),
 }
 
-/// Where a link is plugged in.
+/// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    /// Whose port it is.
+    /// The node that has the port.
     pub node: Node,
     /// Port number: from 1 on a switch, [`HOST_PORT`] on a host.
     pub port: u16,
@@ -147,7 +147,7 @@ impl Prefix {
         let mask = u32::MAX.checked_shl(32u32.saturating_sub(len.into())).unwrap_or(0);
         Prefix { addr: Ipv4Addr::from_bits(addr.to_bits() & mask), len }
     }
-    /// Whether the address lies in it.
+    /// Returns whether the address lies in it.
     pub fn contains(self, addr: Ipv4Addr) -> bool {
         Prefix::of(addr, self.len).addr == self.addr
     }
@@ -210,14 +210,14 @@ impl Topology {
     pub fn switch_named(&self, name: &str) -> Option<SwitchIx> {
         self.switches.iter().position(|s| s.name == name).map(|i| SwitchIx(i as u32))
     }
-    /// What hangs at the other end of a switch's port, and by which link.
+    /// Returns the node at the other end of a switch's port, and the link.
     pub fn peer(&self, switch: SwitchIx, port: u16) -> Option<(LinkIx, Endpoint)> {
         let ix = self.switch(switch).link_at(port)?;
         let link = self.link(ix);
         let here = Endpoint { node: Node::Switch(switch), port };
         Some((ix, if link.a == here { link.b } else { link.a }))
     }
-    /// Whether a port of a switch leads to a host.
+    /// Returns whether a port of a switch leads to a host.
     pub fn leads_to_host(&self, switch: SwitchIx, port: u16) -> bool {
         self.peer(switch, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))
     }

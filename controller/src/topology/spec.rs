@@ -40,7 +40,7 @@ pub enum TopologySpec {
     Butterfly(Butterfly),
     /// Every link listed.
     Custom(Custom),
-    /// What a file says, ours or another tool's. Whoever reads files puts its content in place of this.
+    /// A topology in a file, ours or another tool's. The reader of files replaces this by its content.
     File(TopologyFile),
 }
 
@@ -124,7 +124,7 @@ pub struct Dumbbell {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Star {
-    /// How many.
+    /// Number of hosts.
     pub hosts: u64,
     /// Rate of every link.
     #[serde_as(as = "AsText")]
@@ -227,7 +227,7 @@ pub struct ParkingLot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jellyfish {
-    /// How many.
+    /// Number of switches.
     pub switches: u64,
     /// Links of each to others; one switch has one less if their product is odd.
     pub degree: u64,
@@ -316,7 +316,7 @@ pub struct Butterfly {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyFile {
-    /// Where it is, from the directory of the file that says so.
+    /// Path relative to the directory of the file that names it.
     pub path: String,
 }
 

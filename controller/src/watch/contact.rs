@@ -1,6 +1,6 @@
 use weir_units::Time;
 
-/// Why a switch is not under control.
+/// A reason why a switch is not under control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Another controller is the primary.
@@ -23,10 +23,10 @@ pub(super) struct Contact {
     pub accepted: u64,
     /// Timely answers in a row.
     answers: u32,
-    /// Whether a probe of this switch arrived, and whether it returned one.
+    /// True if a probe of this switch arrived, and whether it returned one.
     pub sends: bool,
     pub returns: bool,
-    /// Whether its port states were asked for and the answer is outstanding.
+    /// True if its port states were asked for and the answer is outstanding.
     is_asked: bool,
     /// The latest port states, if it gave any.
     ports: Option<Vec<(u16, bool)>>,
@@ -58,12 +58,12 @@ impl Contact {
         self.control.is_ok()
     }
 
-    /// Whether it answers on its control connection within `patience`.
+    /// Returns whether it answers on its control connection within `patience`.
     pub fn is_answering(&self, now: Time, patience: Time) -> bool {
         self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + patience)
     }
 
-    /// Whether it should be under control and does not answer.
+    /// Returns whether it should be under control and does not answer.
     pub fn is_silent(&self, now: Time, patience: Time) -> bool {
         match self.control {
             Ok(()) => !self.is_answering(now, patience),
@@ -137,7 +137,7 @@ impl Contact {
         self.is_asked
     }
 
-    /// Whether a port is up, if that is known.
+    /// Returns whether a port is up, if that is known.
     pub fn port(&self, number: u16) -> Option<bool> {
         self.ports.iter().flatten().find(|(port, _)| *port == number).map(|(_, is_up)| *is_up)
     }

@@ -8,7 +8,7 @@ use weir_units::Time;
 #[cfg(test)]
 mod tests;
 
-/// How links are probed.
+/// Configuration of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorConfig {
     /// Time from one probe of a link to the next.
@@ -47,7 +47,7 @@ pub enum Received {
     Garbage,
 }
 
-/// What to send at the start of an interval.
+/// Messages to send at the start of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Probes, each with the switch and the port it leaves by.
@@ -102,7 +102,7 @@ struct Direction {
     forward: bool,
     from: (SwitchIx, u16),
     to: (SwitchIx, u16),
-    /// Whether a probe arrived since the last tick.
+    /// True if a probe arrived since the last tick.
     is_heard: bool,
     /// Round of the latest probe that arrived; 0 if none did.
     heard: u64,
@@ -181,13 +181,13 @@ impl LinkMonitor {
         &self.down
     }
 
-    /// Whether a switch has answered for so many intervals in a row that a dead link to another such switch is known.
+    /// Returns whether a switch has answered for so many intervals in a row that a dead link to another such switch is known.
     pub fn has_settled(&self, at: SwitchIx) -> bool {
         let contact = &self.contacts[place(at)];
         contact.is_connected() && contact.answers() > self.config.lost.max(self.config.good)
     }
 
-    /// Whether a switch is under control and answers in time.
+    /// Returns whether a switch is under control and answers in time.
     pub fn is_answering(&self, at: SwitchIx, now: Time) -> bool {
         self.contacts[place(at)].is_answering(now, self.config.patience())
     }
@@ -361,7 +361,7 @@ impl LinkMonitor {
         Some(!is_kept)
     }
 
-    /// Whether all links of a switch fell silent no later than a lost direction did.
+    /// Returns whether all links of a switch fell silent no later than a lost direction did.
     fn is_total(&self, at: SwitchIx, lost: &Direction) -> bool {
         self.incident[place(at)].iter().all(|&other| self.directions[other].heard <= lost.base + 1)
     }

@@ -1,10 +1,10 @@
 /// IEEE Std 802 local experimental ethertype 1 (`ETHERTYPE_PROBE` in `p4src/include/constants.p4`).
 pub const ETHERTYPE: u16 = 0x88b5;
 
-/// Where the frame goes: nobody has this address, and switches forward probes to their controller only.
+/// Destination of probes: nobody has this address, and switches forward probes to their controller only.
 const DST: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x01];
 const SRC: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x00];
-/// What a payload of ours begins with.
+/// First bytes of our payload.
 const MAGIC: [u8; 4] = *b"WEIR";
 const VERSION: u8 = 1;
 /// The least Ethernet frame, without FCS.

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// Records which flows were active within the active window, and makes room by forgetting the others.
+/// A receiver's messages: a `T` for each message that is arriving, and an `E` for each that has ended.
 ///
-/// It knows who was heard of within the active window, and makes room by forgetting who was not.
+/// It records which messages were active within the active window, and makes room by forgetting the others.
 #[derive(Debug)]
 pub(super) struct Book<T, E> {
     entries: Slab<Entry<T>>,

@@ -38,7 +38,7 @@ pub enum P4InfoError {
     DuplicateId {
         /// Kind of object.
         kind: &'static str,
-        /// Name that was looked for.
+        /// The second one's name.
         name: String,
         /// The id.
         id: u32,
@@ -56,7 +56,7 @@ pub enum P4InfoError {
     Ambiguous {
         /// Kind of object.
         kind: &'static str,
-        /// What was looked for.
+        /// Name that was looked for.
         name: String,
     },
 }

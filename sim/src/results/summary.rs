@@ -108,7 +108,7 @@ pub struct PacketClass {
 /// From the first request of a job to the last byte of its last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobTimes {
-    /// Number of finished flows.
+    /// Number of finished jobs.
     pub count: u64,
     /// Arithmetic mean, in microseconds.
     pub mean_us: f64,
@@ -160,7 +160,7 @@ pub struct FctClass {
     /// And no larger than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upto_bytes: Option<u64>,
-    /// How many have finished.
+    /// Number of finished flows.
     pub count: u64,
     /// Their slowdown; `None` if there are none.
     pub slowdown: Option<Percentiles>,

@@ -16,7 +16,7 @@ pub struct Claim {
     pub paper: String,
     /// Ours; `None` if its runs are not all done.
     pub ours: Option<String>,
-    /// The command that produces it.
+    /// The command that makes it.
     pub command: String,
     /// The reason why they differ, if it is known.
     pub reason: String,
@@ -24,7 +24,7 @@ pub struct Claim {
 
 /// A table of means: head and rows.
 pub struct Means {
-    /// What makes it.
+    /// The command that produces it.
     pub command: String,
     /// One text a column.
     pub head: Vec<String>,

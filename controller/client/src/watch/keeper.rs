@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use weir_controller::topology::SwitchIx;
 use weir_controller::watch::Probe;
 
-/// What a keeper tells.
+/// A message of a keeper.
 pub enum Event {
     /// The switch is ours, runs the program and holds this.
     Ready { at: SwitchIx, link: Link, pushed: bool, actual: Vec<Entity> },
@@ -34,7 +34,7 @@ pub struct Link {
     pub echoes: mpsc::Sender<u64>,
 }
 
-/// What a switch returned, in the order in which it came.
+/// A message of a switch, in the order of arrival.
 pub enum Heard {
     /// A packet-in that may be a probe.
     Probe { at: SwitchIx, port: u16, frame: Vec<u8> },
@@ -44,7 +44,7 @@ pub enum Heard {
     Refused { at: SwitchIx },
 }
 
-/// What a keeper needs.
+/// Configuration of a keeper.
 pub struct Keeper {
     pub at: SwitchIx,
     pub target: Target,

@@ -21,7 +21,7 @@ pub enum Notice {
     Lost {
         /// Its name.
         switch: String,
-        /// Why.
+        /// The reason.
         error: ClientError,
     },
     /// A link between switches changed.
@@ -38,11 +38,11 @@ pub enum Notice {
     },
     /// Tables were brought in line.
     Written {
-        /// What made it necessary.
+        /// The cause.
         why: Why,
         /// Switches that were written.
         switches: usize,
-        /// What was done, over all switches.
+        /// The changes, over all switches.
         applied: Applied,
         /// Links that are down.
         down: usize,
@@ -53,7 +53,7 @@ pub enum Notice {
     Refused {
         /// Its name.
         switch: String,
-        /// Why.
+        /// The reason.
         error: ClientError,
     },
     /// There are no routes for what is left of the fabric; the old ones stay.
@@ -62,7 +62,7 @@ pub enum Notice {
     Strange(u64),
 }
 
-/// What made a rollout necessary.
+/// The cause of a rollout.
 ///
 /// Ordered by importance, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -45,14 +45,14 @@ impl Aim {
 pub struct Member {
     pub name: String,
     pub session: Session,
-    /// What it holds, if that is known; else it is read.
+    /// Content of its tables, if it is known; else it is read.
     pub held: Option<Arc<Vec<Entity>>>,
 }
 
-/// What came of it.
+/// Outcome of a rollout.
 pub struct Outcome {
     pub aim: Result<Aim, String>,
-    /// What each switch holds now.
+    /// Present content of each switch's tables.
     pub held: Outcomes<Arc<Vec<Entity>>>,
     /// Over all switches.
     pub applied: Applied,

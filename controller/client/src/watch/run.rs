@@ -25,11 +25,11 @@ use weir_units::Time;
 const EVENT_QUEUE: usize = 256;
 /// Probes that wait: a tick of a fat-tree with k = 16 has 8,192.
 const HEARD_QUEUE: usize = 16_384;
-/// How long the first rollout waits for switches that are not there.
+/// Time that the first rollout waits for switches that cannot be reached.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// When a switch that refused something is tried again.
+/// Delay until a switch that refused something is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often strange packet-ins are spoken of.
+/// Interval of notices about strange packet-ins.
 const STRANGE_EVERY: Duration = Duration::from_secs(10);
 
 /// A fabric to be kept.
@@ -37,24 +37,24 @@ const STRANGE_EVERY: Duration = Duration::from_secs(10);
 pub struct Fabric {
     /// With all links.
     pub topology: Topology,
-    /// How routes are made when links fail.
+    /// Kind of routes to use when links fail.
     pub method: Method,
     /// While all links are up.
     pub routes: Routes,
-    /// What else the tables hold.
+    /// Content of the tables besides routes.
     pub options: PlanOptions,
 }
 
-/// How to watch.
+/// Options of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// How to talk to switches.
+    /// Options of the connections to switches.
     pub client: ClientOptions,
-    /// How to probe; `None`: links are taken to be up.
+    /// Configuration of probes; `None`: links count as up.
     pub monitor: Option<MonitorConfig>,
     /// Thrift port of the first switch, the others follow, each at the host of its P4Runtime server.
     pub thrift_base_port: u16,
-    /// How often all tables are read.
+    /// Interval at which all tables are read.
     pub check: Duration,
     /// Seed of the run's number and of waits.
     pub random: u64,
@@ -106,7 +106,7 @@ struct Watcher<T> {
     /// P4Runtime ids of the packet-out's egress port and padding; `None` if links are not probed.
     probe_ports: Option<(u32, Option<u32>)>,
     aim: Aim,
-    /// What the next rollout is for.
+    /// Cause of the next rollout.
     pending: Option<Why>,
     rollout: Option<Rollout>,
     began: Instant,
