@@ -327,7 +327,7 @@ pub enum ConfigError {
     /// A timer of zero.
     #[error("{what}: a timer of zero never stops, leave it out for the default")]
     NoTime {
-        /// Which one.
+        /// The parameter.
         what: &'static str,
     },
     /// No room for any flow.
@@ -336,9 +336,9 @@ pub enum ConfigError {
     /// The switches' program lacks something.
     #[error("{scheme} needs {missing}, which the program of the switches does not have")]
     Program {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
-        /// What it lacks.
+        /// The abilities that the program lacks.
         missing: Abilities,
     },
     /// Subflows need the other transport.
@@ -346,7 +346,7 @@ pub enum ConfigError {
         "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"
     )]
     NoSubflows {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
     },
     /// Policies cannot spread like this.
@@ -355,7 +355,7 @@ pub enum ConfigError {
     /// Telemetry needs the other transport.
     #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
     NoTelemetry {
-        /// Which scheme.
+        /// The scheme.
         scheme: &'static str,
     },
 }

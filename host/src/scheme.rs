@@ -327,7 +327,7 @@ impl FromStr for SwitchProgram {
     }
 }
 
-/// What a scheme requires of the network and of the transport. Start from [`Needs::of`].
+/// The requirements of a scheme on the network and on the transport. Start from [`Needs::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
     /// The P4 program of the switches.
@@ -433,7 +433,7 @@ impl ParameterValue for Marking {
     }
 }
 
-/// What a scheme requires of switches that deflect (Dart section IV).
+/// The requirements of a scheme on switches that deflect (Dart section IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflection {
     /// Deflections that a packet of a short message is allowed; other packets are allowed none.
@@ -476,7 +476,7 @@ impl ParameterValue for QueueLimit {
     }
 }
 
-/// What a sender half knows about its flow from the start.
+/// The facts about a flow that a sender half knows from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowParams {
     /// Rate of the host's NIC: flows start at it.
@@ -551,7 +551,7 @@ pub struct LossEvent {
     pub snd_nxt: u64,
 }
 
-/// What a flow may do from now on.
+/// The limits of a flow from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Payload bytes that may be in flight before another packet is sent. At least 1.
@@ -719,7 +719,7 @@ pub struct DataEvent<'a> {
     pub telemetry: &'a Telemetry,
 }
 
-/// What the receiver half adds to an ACK.
+/// The fields that the receiver half adds to an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
     /// The ACK's concurrency field.

@@ -334,8 +334,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is heard whenever: I stays within [Imin, Imax], t within [I/2, I) of its interval, at most one
-        /// transmission in an interval, and none when k others were heard in it.
+        /// For any sequence of messages: I stays within [Imin, Imax], t within [I/2, I) of its interval, there is at
+        /// most one transmission in an interval, and none when k others were heard in it.
         #[test]
         fn the_rules_hold(
             seed: u64,

@@ -179,8 +179,8 @@ impl Arbitration {
         }
     }
 
-    /// Whether a request with this id may change the device. As in BMv2 a request without id may, while no client
-    /// is connected: tools without a session can set up a switch.
+    /// Checks whether a request with this id may change the device. As in BMv2 a request without id may, while no
+    /// client is connected: tools without a session can set up a switch.
     pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
         let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {

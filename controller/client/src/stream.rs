@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-/// Whether this controller may write: its result in the election.
+/// The result of this controller's election, which decides whether it may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Yes.
@@ -27,7 +27,7 @@ pub enum Standing {
 /// A message of the stream, as far as it concerns a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// Who is the primary.
+    /// The election has a result.
     Standing(Standing),
     /// A packet for the CPU port.
     Packet(PacketIn),

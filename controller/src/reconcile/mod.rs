@@ -5,7 +5,7 @@
 //! changed entities come in the order of their ranks, then what has become superfluous is deleted, referring
 //! entities before those they refer to. Where nothing differs, nothing is written.
 //!
-//! What is compared: table entries with their own meters, default actions, action profiles, multicast groups and clone
+//! The comparison covers table entries with their own meters, default actions, action profiles, multicast groups and clone
 //! sessions. Left alone are counters, registers, meters that are no entry's, const entries, and default actions that the program fixes.
 
 mod canonical;

@@ -47,7 +47,7 @@ fn read(clock: ClockId) -> u64 {
     (tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(tv_nsec as u64)
 }
 
-/// When a run starts: its flows' times count from there.
+/// The start of a run, from which its flows' times count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartAt {
     /// As soon as the agent is ready.

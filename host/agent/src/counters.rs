@@ -45,7 +45,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-/// How late the loop was.
+/// Returns the lateness of the loop.
 pub(super) fn lateness(seen: &Lateness) -> LatenessResult {
     let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = seen.within;
     LatenessResult {

@@ -51,7 +51,7 @@ pub enum AgentError {
         mtu: Bytes,
         /// The interface's MTU with Ethernet header.
         limit: Bytes,
-        /// What the interface's own MTU would have to be.
+        /// The MTU that the interface would need.
         needed: u64,
     },
     /// Nobody knows the MAC address of the next hop.
@@ -60,7 +60,7 @@ pub enum AgentError {
          add {hop} lladdr MAC dev {iface}`, or give --peer-mac"
     )]
     NoNeighbour {
-        /// Where to.
+        /// The peer.
         peer: Ipv4Addr,
         /// Its next hop.
         hop: Ipv4Addr,
@@ -70,13 +70,13 @@ pub enum AgentError {
     /// The peer is this host.
     #[error("{peer} is this host's own address, a flow goes to another host")]
     OwnAddress {
-        /// As given.
+        /// The peer.
         peer: Ipv4Addr,
     },
     /// The peer is not one host.
     #[error("{peer} is not the address of one host")]
     NotUnicast {
-        /// As given.
+        /// The peer.
         peer: Ipv4Addr,
     },
     /// A flow without size and stop in a run that ends with its flows.
@@ -84,7 +84,7 @@ pub enum AgentError {
     Endless {
         /// Index in the list.
         index: usize,
-        /// Where to.
+        /// The peer.
         peer: Ipv4Addr,
     },
     /// A flow that stops before it starts.
@@ -92,7 +92,7 @@ pub enum AgentError {
     StopsBeforeStart {
         /// Index in the list.
         index: usize,
-        /// Where to.
+        /// The peer.
         peer: Ipv4Addr,
     },
     /// Entropy port zero, or Weir's own.
@@ -100,9 +100,9 @@ pub enum AgentError {
     BadPort {
         /// Index in the list.
         index: usize,
-        /// Where to.
+        /// The peer.
         peer: Ipv4Addr,
-        /// As given.
+        /// The port.
         port: u16,
     },
     /// A flow without bytes.
@@ -110,7 +110,7 @@ pub enum AgentError {
     Empty {
         /// Index in the list.
         index: usize,
-        /// Where to.
+        /// The peer.
         peer: Ipv4Addr,
     },
     /// A UDP port that must be held is taken.
@@ -121,7 +121,7 @@ pub enum AgentError {
     PortTaken {
         /// The host's address.
         addr: Ipv4Addr,
-        /// Which port.
+        /// The port.
         port: u16,
     },
     /// The start time is over.
@@ -130,7 +130,7 @@ pub enum AgentError {
         /// By how much.
         late_ms: u64,
     },
-    /// What was kept of policies is not of this host and key.
+    /// The stored policy state is of another host or key.
     #[error("{0}")]
     PolicyState(#[from] StateError),
     /// The host's configuration cannot be.
@@ -139,9 +139,9 @@ pub enum AgentError {
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }

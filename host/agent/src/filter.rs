@@ -15,7 +15,7 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Where the packet type is found (linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE).
+/// Offset of the packet type (linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE).
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
 /// Packet type of what this machine sends itself (linux/if_packet.h).
 const OUTGOING: u32 = 4;

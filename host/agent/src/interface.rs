@@ -57,7 +57,7 @@ impl Interface {
         })
     }
 
-    /// Where frames to `peer` go: the MAC address of the peer, or of the gateway to it.
+    /// Returns the destination of frames to `peer`: the MAC address of the peer, or of the gateway to it.
     pub fn next_hop(&self, peer: Ipv4Addr) -> Result<MacAddr, AgentError> {
         if peer == self.addr {
             return Err(AgentError::OwnAddress { peer });

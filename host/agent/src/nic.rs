@@ -26,11 +26,11 @@ pub(super) struct Nic {
     receiver: Box<dyn DataLinkReceiver>,
     socket: Socket,
     rate: Bandwidth,
-    /// How far the loop may be late and still make up for it.
+    /// The most lateness of the loop that is compensated.
     slack: Time,
     free_at: Time,
     frame: Vec<u8>,
-    /// What of `frame` may not be zero.
+    /// Length of the part of `frame` that may be non-zero.
     dirty: usize,
     /// Length of a frame that the kernel had no room for.
     pending: Option<usize>,
@@ -40,7 +40,7 @@ pub(super) struct Nic {
     counters: NicCounters,
 }
 
-/// What became of a frame.
+/// The outcome of sending a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     /// It left, or is lost and counted.
@@ -51,7 +51,7 @@ pub(super) enum Sent {
     Gone,
 }
 
-/// What the raw socket counted.
+/// Counters of the raw socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NicCounters {
     /// Frames handed to the kernel.
@@ -140,7 +140,7 @@ impl Nic {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-    /// Where the next frame's head is to be written.
+    /// Returns the buffer for the next frame's head.
     pub fn head(&mut self) -> &mut [u8] {
         &mut self.frame[..MAX_HEAD]
     }

@@ -16,11 +16,11 @@ pub struct AgentConfig {
     pub interface: Interface,
     /// The host on it. Its address and MAC address are taken from the interface.
     pub host: HostConfig,
-    /// What to send.
+    /// Flows to send.
     pub flows: Vec<FlowPlan>,
-    /// When the run starts: the flows' times count from there.
+    /// Start of the run, from which the flows' times count.
     pub start: StartAt,
-    /// When it ends.
+    /// End of the run.
     pub until: Until,
     /// Distance of samples, if any are to be taken.
     pub sample: Option<Time>,
@@ -34,7 +34,7 @@ pub struct AgentConfig {
 /// A flow to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Where to.
+    /// The receiver's address.
     pub peer: Ipv4Addr,
     /// MAC address of the next hop; the kernel's if absent.
     pub peer_mac: Option<MacAddr>,
@@ -42,16 +42,16 @@ pub struct FlowPlan {
     pub entropy_port: u16,
     /// Time at which it starts.
     pub start: Time,
-    /// When it stops, if it is not finished sooner.
+    /// Time at which it stops, if it is not finished sooner.
     pub stop: Option<Time>,
-    /// How much to send; absent: until it is stopped.
+    /// Bytes to send; absent: until it is stopped.
     pub size: Option<Bytes>,
 }
 
-/// When a run ends; an interrupt ends it in any case.
+/// The end of a run; an interrupt ends it in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
-    /// When all flows are finished.
+    /// True if the run ends when all flows are finished.
     pub flows_finished: bool,
     /// At this time after the start.
     pub deadline: Option<Time>,

@@ -17,18 +17,18 @@ use weir_units::Time;
 /// agent that was killed, and would be taken for a host that speaks again.
 const KEEP_EVERY: Time = Time::from_secs(5);
 
-/// What may be asked of an agent.
+/// A request to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PolicyRequest {
-    /// What it holds, runs and has counted.
+    /// Returns the policy that it holds and runs, and its counters.
     Show {},
     /// Sets a policy: what holds with these keys changed.
     Set {
         /// Keys and values ([`weir_host::policy::Policy::edit`]).
         edits: Vec<(String, String)>,
     },
-    /// What it held, the oldest first.
+    /// Returns the policies that it held, the oldest first.
     History {},
 }
 
@@ -43,28 +43,28 @@ pub struct PolicyOrder {
     pub answer: Sender<PolicyAnswer>,
 }
 
-/// What the owner of an agent and the agent say to each other.
+/// The channel between an agent and its owner.
 pub struct PolicyOrders {
-    /// What is asked of it.
+    /// Requests to the agent.
     pub requests: Receiver<PolicyOrder>,
     /// Takes what is to be kept over a restart.
     pub keep: Option<Sender<Vec<u8>>>,
-    /// What an earlier run kept, and how long ago.
+    /// State kept by an earlier run, and its age.
     pub kept: Option<(Vec<u8>, Time)>,
 }
 
 /// A policy that a host holds or held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyEntry {
-    /// How many were set before it, and it; 0: none was set.
+    /// The policy's number: 1 for the first that was set; 0: none was set.
     pub version: u64,
-    /// Where it was set.
+    /// Address of the host where it was set.
     pub writer: Ipv4Addr,
     /// Of its content, in hexadecimal.
     pub digest: String,
-    /// What it says, the scheme first.
+    /// Its content, the scheme first.
     pub says: Vec<(String, String)>,
-    /// How long the host holds it.
+    /// Time for which the host has held it.
     pub for_ns: u64,
     /// `set` here, `kept` over a restart, or heard from `10.0.1.1`.
     pub from: String,
@@ -73,7 +73,7 @@ pub struct PolicyEntry {
     pub lost: bool,
 }
 
-/// What an agent says of its policy.
+/// An agent's report about its policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReport {
     /// The host.
@@ -82,10 +82,10 @@ pub struct PolicyReport {
     pub runs: Option<(u64, Ipv4Addr)>,
     /// The scheme that its flows follow, and all parameters.
     pub scheme: Vec<(String, String)>,
-    /// Why it does not run what it holds.
+    /// The reason why it does not run the policy that it holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// What it holds; in an answer to `history` what it held too, the oldest first.
+    /// The policy that it holds; in an answer to `history` also those that it held, the oldest first.
     pub policies: Vec<PolicyEntry>,
     /// Messages that it is sending.
     pub flows: usize,

@@ -11,7 +11,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 const MAX_SAMPLES: usize = 1 << 22;
 /// Messages listed that came in.
 const MAX_RECEIVED: usize = 1 << 16;
-/// Where the echoed path id lies in the grant field of an ACK.
+/// Bits of the echoed path id in the grant field of an ACK.
 const PATH_BITS: u32 = 0xfff;
 
 /// Watches the flows of one agent, from the frames that its host took and by asking it from time to

@@ -25,11 +25,11 @@ pub struct AgentResults {
     pub mtu_bytes: u64,
     /// Base round-trip time.
     pub base_rtt_ns: u64,
-    /// When the run started.
+    /// Start of the run.
     pub start: StartResult,
-    /// How long it ran.
+    /// Duration of the run.
     pub ran_ns: u64,
-    /// Why it ended.
+    /// The reason of its end.
     pub ended: Ended,
     /// Flows to send, in the order of the plan.
     pub flows: Vec<FlowResult>,
@@ -43,13 +43,13 @@ pub struct AgentResults {
     pub drops: BTreeMap<Cow<'static, str>, u64>,
     /// Counters of the raw socket.
     pub nic: NicCounters,
-    /// How late the loop was at the times it waited for.
+    /// Lateness of the loop at the times for which it waited.
     pub lateness: LatenessResult,
     /// Distance of samples in series; absent if none were taken.
     pub sample_ns: Option<u64>,
     /// True if there were more samples than are kept; the series end early.
     pub series_cut: bool,
-    /// What the host had to say of its policy at the end; absent if it took no part.
+    /// Report about the host's policy at the end; absent if it took no part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyReport>,
 }
@@ -77,7 +77,7 @@ pub enum Ended {
     InterfaceGone,
 }
 
-/// How far a flow came.
+/// The progress of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowState {
@@ -92,19 +92,19 @@ pub enum FlowState {
 /// One flow, seen by its sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Where to.
+    /// The receiver's address.
     pub peer: Ipv4Addr,
     /// Entropy port.
     pub port: u16,
     /// Message id.
     pub message: u32,
-    /// How much there was to send; absent if it ran until stopped.
+    /// Bytes to send; absent if it ran until stopped.
     pub size_bytes: Option<u64>,
-    /// How far it came.
+    /// Its progress.
     pub state: FlowState,
-    /// When it was to start.
+    /// Planned start.
     pub planned_ns: u64,
-    /// When it was opened.
+    /// Actual start.
     pub start_ns: Option<u64>,
     /// From opening to the last byte acknowledged.
     pub fct_ns: Option<u64>,
@@ -201,7 +201,7 @@ pub struct ReceivedResult {
     pub paths: Vec<PathResult>,
 }
 
-/// How late the loop was at points in time it waited for.
+/// Lateness of the loop at the times for which it waited.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LatenessResult {
     /// Waits.

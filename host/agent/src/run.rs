@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 const NAP: Time = Time::from_ms(50);
 /// Peers whose MAC address is learned from what they send.
 const MAX_PEERS: usize = 4_096;
-/// Where the destination address lies in a frame.
+/// Offset of the destination address in a frame.
 const DESTINATION_AT: usize = ETHERNET_LEN + 16;
 /// The loop may be late by this part of a base round trip and still make up for it.
 const LATE_SHARE: u64 = 4;
@@ -39,11 +39,11 @@ pub struct Agent {
     /// Times and indices of stops to come, the next one last.
     to_stop: Vec<(Time, usize)>,
     next_hops: Vec<MacAddr>,
-    /// Where answers to a peer go.
+    /// MAC addresses for answers, by peer.
     answers: BTreeMap<Ipv4Addr, MacAddr>,
     /// The latest time the host was told.
     last: Time,
-    /// How late the loop may be and still make up for it.
+    /// The most lateness of the loop that is compensated.
     slack: Time,
     /// The host may have something to send.
     eager: bool,

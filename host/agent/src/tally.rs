@@ -7,7 +7,7 @@ use weir_units::Time;
 /// packets from those who make path ids up.
 const MAX_PATHS: usize = 16;
 
-/// How many packets came by which path. Beyond [`MAX_PATHS`] paths none is added.
+/// Numbers of packets by path. At most [`MAX_PATHS`] paths are counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths(Vec<PathResult>);
 

@@ -22,7 +22,7 @@ pub(super) struct Waiter {
     histogram: Lateness,
 }
 
-/// How late the loop was at points in time it waited for.
+/// Lateness of the loop at the times for which it waited.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     pub count: u64,

@@ -13,8 +13,8 @@ use weir_units::Time;
 /// Number of senders whose last stamp a host remembers. Only hosts with the key enter this list. Ours: 16 times the
 /// largest fabric that we simulate.
 pub const MAX_SENDERS: usize = 16_384;
-/// How far a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence another host
-/// for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
+/// The most by which a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence
+/// another host for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
 pub const STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether it runs it or not.

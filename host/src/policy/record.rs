@@ -2,7 +2,7 @@ use super::{Digest, Policy, PolicyId};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// How a policy reached a host.
+/// The event by which a policy reached a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was set here.
@@ -24,7 +24,7 @@ pub struct PolicyRecord {
     pub digest: Digest,
     /// The content; `None` only before the first policy.
     pub policy: Option<Policy>,
-    /// Where the host has it from.
+    /// The event by which it reached the host.
     pub origin: Origin,
     /// It was set here, and another one that was set at the same time has won.
     pub lost: bool,

@@ -27,7 +27,7 @@ use std::net::Ipv4Addr;
 
 /// The UDP port: destination of forward packets, source of reverse ones.
 pub const WEIR_PORT: u16 = 22_341;
-/// Where POLICY packets go: switches flood what is sent there, and drop a POLICY for anybody else.
+/// Destination of POLICY packets: switches flood them to this group, and drop those to other addresses.
 pub const POLICY_GROUP: Ipv4Addr = Ipv4Addr::new(239, 87, 69, 73);
 /// The group on Ethernet: 23 bits of its address (RFC 1112 §6.4).
 pub const POLICY_GROUP_MAC: MacAddr = [0x01, 0x00, 0x5e, 0x57, 0x45, 0x49];

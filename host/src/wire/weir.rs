@@ -2,7 +2,7 @@ use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
-/// What a packet is.
+/// The kinds of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Payload of a message.
@@ -172,7 +172,7 @@ impl<'a> WeirView<'a> {
 /// A Weir header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeirRepr {
-    /// What the packet is.
+    /// The kind of packet.
     pub kind: Kind,
     /// Flags.
     pub flags: Flags,
@@ -180,7 +180,7 @@ pub struct WeirRepr {
     pub tokens: u8,
     /// Index within a multipath connection, 4 bits.
     pub subflow: u8,
-    /// What its telemetry records are made of.
+    /// The content of its telemetry records.
     pub format: RecordFormat,
     /// Flows at the receiver.
     pub concurrency: u16,

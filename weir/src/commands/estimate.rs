@@ -1,4 +1,4 @@
-//! How long a run will take, and how much memory: `weir run --check`.
+//! Estimates the duration and memory of a run: `weir run --check`.
 
 use super::memory_bytes;
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use weir_units::{Bytes, Time};
 const TRIAL: Duration = Duration::from_millis(50);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
 const HEADERS: u64 = 90;
-/// What a finished flow leaves in the results, and a sample of a port or a flow, in bytes.
+/// Size of a finished flow in the results, and of a sample of a port or a flow, in bytes.
 const FLOW_BYTES: f64 = 200.0;
 const SAMPLE_BYTES: f64 = 16.0;
 /// The share of its link that a flow without a size gets where none shares it.
 const BUSY: f64 = 0.95;
 
-/// What a run is expected to take.
+/// The expected cost of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     /// Packets times switches on their path, of all schemes. Policies are left out.

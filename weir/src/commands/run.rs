@@ -251,7 +251,7 @@ fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Resu
     Ok((outcome.results, Some(outcome.facts), outcome.failure))
 }
 
-/// What the report's heading says of a real fabric.
+/// Returns the facts about a real fabric for the report's heading.
 fn fabric_facts(facts: &FabricFacts) -> Vec<(String, String)> {
     let rtts = facts.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
     vec![
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((experiment.schemes.len(), experiment.flows.len()), (3, 2));
     }
 
-    /// What serde would take where it found `bogus`, from its message.
+    /// Returns the keys that serde would accept in place of `bogus`, from its message.
     fn expected_keys(yaml: &str) -> Vec<String> {
         let message = parse(yaml).err().expect("bogus is no key");
         let (_, list) = message.split_once("expected ").unwrap_or_else(|| panic!("{message}"));

@@ -151,7 +151,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     ending(&findings, &outcomes, &dir)
 }
 
-/// What is shown of the runs that are done.
+/// Returns the numbers to show of the runs that are done.
 fn measures(asked: &[String], outcomes: &[Outcome]) -> Result<Vec<Measure>, Failure> {
     let done: Vec<_> =
         outcomes.iter().filter_map(|o| Some((o.summary.as_ref()?, o.order.as_slice()))).collect();

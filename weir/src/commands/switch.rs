@@ -27,7 +27,7 @@ const JSON_VERSION: &str = "2.23";
 /// Lower ports need a capability (`ip(7)`, `ip_unprivileged_port_start`).
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-/// How often it is asked whether the data plane still runs.
+/// Interval at which the data plane is checked.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
 
 /// Does it.
@@ -121,7 +121,7 @@ fn warn(what: &str) -> std::io::Result<()> {
     writeln!(std::io::stderr(), "warning: {what}")
 }
 
-/// What cannot be done is refused before anything is.
+/// Refuses impossible combinations before anything is started.
 fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::input(why));
     if args.debugger || args.debugger_addr.is_some() {
@@ -142,7 +142,7 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
     target.grpc.check()
 }
 
-/// What is taken but does not do what it says.
+/// Returns warnings about options that are accepted but without effect.
 fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));

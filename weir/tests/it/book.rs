@@ -109,7 +109,7 @@ fn resolve(folder: &Path, to: &str) -> PathBuf {
     path
 }
 
-/// What is wrong with a reference to a file, or to an anchor in a page.
+/// Describes what is wrong with a reference to a file, or to an anchor in a page.
 fn fault(path: &Path, anchor: Option<&str>) -> Option<String> {
     if !root().join(path).exists() {
         return Some(format!("there is no {}", path.display()));
@@ -129,7 +129,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// The targets of a page's links, also those that `[key]: target` defines.
+/// Returns the targets of a page's links, also those that `[key]: target` defines.
 fn links(text: &str) -> Vec<String> {
     let mut found: Vec<String> =
         text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect();
@@ -217,7 +217,7 @@ fn pages_are_short_or_say_why() {
     }
 }
 
-/// The comment of a line of code, or the prose of a page.
+/// Returns the comment of a line of code, or the prose of a page.
 fn comment<'a>(path: &str, line: &'a str) -> &'a str {
     if path.ends_with(".md") {
         return line;

@@ -22,7 +22,7 @@ pub(super) struct StateMachine {
     state: State,
 }
 
-/// How far throughput may fall below the parameter's share and still count as line rate. Ours.
+/// The part by which throughput may fall below the parameter's share and still count as line rate. Ours.
 const HYSTERESIS: f64 = 0.05;
 
 impl StateMachine {

@@ -79,7 +79,7 @@ impl Dcqcn {
     pub(super) fn r_hai(&self, nic: Bandwidth) -> f64 {
         self.r_hai.or(self.pick(RateOf::NicOver(200), RateOf::NicOver(500))).of(nic).as_bps_f64()
     }
-    /// Where switches mark.
+    /// Returns the thresholds at which switches mark.
     pub(in crate::schemes) fn marking(&self) -> Marking {
         let marking = |kmin, kmax, pmax, gbps| Marking {
             kmin: Bytes::from_kb(kmin),

@@ -78,7 +78,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Who is primary must reach everybody: a client that has no room even for that is cut off.
+    /// Sends notifications about the primary, which must reach every client: a client without room for them is
+    /// disconnected.
     fn tell(&mut self, notices: Vec<Notice>) {
         let mut notices = std::collections::VecDeque::from(notices);
         while let Some(Notice { to, update }) = notices.pop_front() {

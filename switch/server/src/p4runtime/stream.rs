@@ -53,7 +53,7 @@ pub async fn serve(
     }
 }
 
-/// Why the stream ends; `None` if its client ended it.
+/// Serves a stream. Returns the reason why it ends; `None` if its client ended it.
 async fn run(
     device: &Device,
     client: ClientId,

@@ -1,4 +1,4 @@
-//! What one packet costs in one switch, with the tables that the controller fills.
+//! Measures the cost of one packet in one switch, with the tables that the controller fills.
 
 use crate::console::Failure;
 use std::borrow::Cow;
@@ -14,11 +14,11 @@ use weir_switch::pipeline::Digest;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
-/// What a packet costs.
+/// The cost of a packet.
 pub struct Cost {
     /// Name of the program.
     pub program: Cow<'static, str>,
-    /// Which packet.
+    /// Kind of packet.
     pub packet: &'static str,
     /// Nanoseconds from arrival to departure.
     pub ns: f64,

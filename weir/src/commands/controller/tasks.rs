@@ -1,4 +1,4 @@
-//! What every switch should run and hold: our own plan, or the entries that p4 tutorials' files list.
+//! Determines the program and content of every switch: our own plan, or the entries of the p4 tutorials' files.
 
 use super::super::read;
 use super::fabric::{Fabric, ProgramArgs, load_program};

@@ -1,4 +1,4 @@
-//! What came of a run: a few lines for people, JSON or CSV for programs.
+//! Prints the results of a run: a few lines for people, JSON or CSV for programs.
 
 use super::options::{Format, RunOptions};
 use crate::console::{Console, Failure};

@@ -84,7 +84,7 @@ impl PolicyOptions {
     }
 }
 
-/// What a host has open for policies before it serves.
+/// The sockets and files that a host has open for policies before it serves.
 pub struct Opened {
     socket: Socket,
     state: Option<PathBuf>,
@@ -112,7 +112,7 @@ impl Opened {
     }
 }
 
-/// Whether agents could use this key, and where it is.
+/// Checks that agents could use this key, and returns its absolute path.
 pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     let place =
         |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {why}", path.display()));
@@ -120,7 +120,7 @@ pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     path.canonicalize().map_err(|error| place(&error))
 }
 
-/// Who can read a key can set policies.
+/// Reads a key, after checking that only its owner can: anyone who can read it can set policies.
 fn read_key(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = fs::File::open(path).map_err(|error| error.to_string())?;
     let about = file.metadata().map_err(|error| error.to_string())?;
@@ -143,7 +143,7 @@ fn seed() -> u64 {
     u64::from(super::options::fresh_message()) << 32 | u64::from(super::options::fresh_message())
 }
 
-/// What was kept, and how long ago; `None` if this is the first run.
+/// Reads the stored state and its age; `None` if this is the first run.
 fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
     let place =
         |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-state {}: {why}", path.display()));

@@ -113,7 +113,7 @@ impl Via {
     }
 }
 
-/// What each agent answers. Those that do not are named at the end: one that is gone must not hide the others.
+/// Asks every agent. Those that do not answer are named at the end: one that has ended must not hide the others.
 fn ask_all(
     sockets: &[PathBuf],
     request: &PolicyRequest,
@@ -161,7 +161,7 @@ fn show(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(),
     outcome
 }
 
-/// Whether it is what the host holds, and if not, why.
+/// Returns whether the agent runs what the host holds, and if not, why.
 fn running(report: &PolicyReport) -> String {
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
     let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));

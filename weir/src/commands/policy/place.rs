@@ -1,4 +1,4 @@
-//! Where agents listen: one socket a host in a folder that everybody finds.
+//! Places of agents' sockets: one socket per host in a folder that every process finds.
 
 use crate::console::Failure;
 use std::os::unix::net::UnixStream;

@@ -10,7 +10,7 @@ use weir_agent::policy::{PolicyAnswer, PolicyReport, PolicyRequest};
 
 /// The longest line that is taken. A policy has some kilobytes, and a history 32 of them.
 const LONGEST: u64 = 1 << 18;
-/// How long the other side may take.
+/// Time that the other side may take.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An answer as it stands on the line.

@@ -17,7 +17,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How the targets of events in this workspace's crates begin.
+/// Prefix of the targets of events in this workspace's crates.
 const OURS: &str = "weir";
 
 /// Starts the log that the options ask for. `true` if it wants every packet's way.
