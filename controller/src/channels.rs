@@ -26,11 +26,11 @@ const CLASSES: usize = 8;
 pub struct ChannelProof {
     /// Channels that packets use.
     pub channels: usize,
-    /// Pairs of them of which the first depends on the second.
+    /// Pairs of them; the first depends on the second.
     pub dependencies: usize,
 }
 
-/// Channels of which each depends on the next, and the last on the first.
+/// A cycle: each channel depends on the next, and the last on the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelCycle(Vec<ChannelName>);
 

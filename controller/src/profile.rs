@@ -100,7 +100,8 @@ fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
     u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
 }
 
-/// When a port is crowded, so that switches deflect from it (Dart's IOFD): 15 KB, below the 22.5 KB at which it marks.
+/// The queue above which a port is congested, so that switches deflect from it (Dart's IOFD): 15 KB, below the 22.5 KB
+/// at which it marks.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +133,8 @@ fn default_tokens() -> u8 {
     1
 }
 
-/// The most deflections of one packet: ports have eight priority queues, data and feedback take one each, and each deflection
-/// two.
+/// The most deflections of one packet: ports have eight priority queues, data and feedback take one each, and each
+/// deflection two.
 pub const MAX_DEFLECTIONS: u8 = 3;
 
 /// A deflection threshold, or a number of tokens, that makes no sense.

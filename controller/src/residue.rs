@@ -67,7 +67,7 @@ impl Residues {
             .map(|index| index as usize)
     }
 
-    /// Some hash of which all this is true, if one turns up soon. A hash is 32 bits and slices of it overlap,
+    /// Returns a hash for which all this is true, if one is found soon. A hash is 32 bits and slices of it overlap,
     /// so there may be none.
     pub fn example(&self) -> Option<PathHash> {
         /// Tries: far more than the product of group sizes on one path.

@@ -16,7 +16,7 @@ use crate::route_table::Routes;
 use crate::topology::{HostIx, Topology};
 use thiserror::Error;
 
-/// After so many violations the search ends.
+/// Number of violations after which the search ends.
 pub const MOST_VIOLATIONS: usize = 100;
 
 /// The result of the proof, and its extent.

@@ -105,7 +105,7 @@ def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], told: Call
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             ready = poll.poll(timeout)
             if not ready:
-                return  # the patience is over; whoever is left is killed
+                return  # the patience is over; processes that are left are killed
             for fd, _ in ready:
                 if fd in left:
                     left.discard(fd)

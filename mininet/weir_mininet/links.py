@@ -45,7 +45,7 @@ def lay(plan: Plan, hosts: Dict[str, int]) -> None:
 
 def settle_host(plan: Plan, name: str, pid: int) -> None:
     """Address and neighbours of a host, once its link is there."""
-    # /proc/sys/net shows the namespace of whoever opens it.
+    # /proc/sys/net shows the namespace of the process that opens it.
     subprocess.run([*enter(pid), "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"],
                    stderr=subprocess.DEVNULL)
     host = next(host for host in plan.hosts if host.name == name)

@@ -1,4 +1,4 @@
-//! Are deflected messages ever reordered? Over so many packets, two fabrics, several seeds:
+//! Are deflected messages ever reordered? Over a number of packets, two fabrics, several seeds:
 //!
 //! ```text
 //! cargo run --release -p weir-sim --example in_order -- 1000000

@@ -37,7 +37,7 @@ pub struct Stuck {
     pub first: Option<(Ipv4Addr, u32)>,
 }
 
-/// Queues of which each waits for the next, and the last for the first, and what waits behind them.
+/// Queues that wait in a cycle, each for the next and the last for the first, and the packets behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// The queues, in order.
@@ -148,7 +148,7 @@ fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
     }
 }
 
-/// The shortest cycle through a queue that lies on one. Each stuck queue waits for another: whoever follows them comes to a
+/// The shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
 /// cycle.
 fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
     let mut followed = BTreeSet::new();

@@ -40,7 +40,7 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
-    /// With so many flows listed in the experiment.
+    /// Creates it for this number of flows listed in the experiment.
     pub fn new(topology: &Topology, listed: usize) -> FlowTable {
         let hosts = topology.hosts.len();
         FlowTable {

@@ -224,7 +224,7 @@ fn value(open: &mut [Open]) -> String {
     }
 }
 
-/// Returns the path of a key or of a path below `place`, of which either may be empty.
+/// Returns the path of a key or of a path below `place`; either may be empty.
 pub fn below(place: &str, key: &str) -> String {
     match (place, key) {
         ("", path) | (path, "") => path.to_owned(),

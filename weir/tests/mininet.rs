@@ -181,8 +181,8 @@ fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     }
 }
 
-/// Runs of the quickstart, of which one has to keep its bottleneck busy: what else this machine does meanwhile makes
-/// clocks unsteady, and an unsteady clock makes a link look fuller than it is (docs/two-worlds.md).
+/// Runs of the quickstart, at least one of which has to keep its bottleneck busy: what else this machine does meanwhile
+/// makes clocks unsteady, and an unsteady clock makes a link look fuller than it is (docs/two-worlds.md).
 const QUICKSTART_RUNS: usize = 3;
 
 fn the_quickstart_does_what_it_does_in_virtual_time() {

@@ -68,8 +68,8 @@ impl Stream {
         }
     }
 
-    /// Gives up what standing there was, and waits until the switch knows it: whoever comes next with the same election
-    /// id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
+    /// Gives up what standing there was, and waits until the switch knows it: the next controller with the same
+    /// election id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
     pub async fn close(self, limit: Duration) {
         let Stream { asks, mut answers } = self;
         drop(asks);

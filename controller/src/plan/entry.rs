@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 /// The table that says where a destination is.
 pub const FORWARD: &str = "forward";
-/// The table that says when a port is crowded; programs without it do not deflect.
+/// The table that says when a port is congested; programs without it do not deflect.
 pub const DEFLECTION: &str = "deflection";
 /// The table that says which multicast group takes what comes by a port; programs without it flood nothing.
 pub const POLICY_FLOOD: &str = "policy_flood";

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 const MOST_TREES: usize = 16;
 /// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
-/// A tree is good if its longest path between hosts has at most so many links more than that of the best tree.
+/// A tree is good if its longest path between hosts has at most this many links more than that of the best tree.
 const DETOUR: u32 = 1;
 
 /// `count` trees if it is given, else as many as are good.

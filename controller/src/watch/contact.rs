@@ -39,7 +39,7 @@ struct Echo {
 }
 
 impl Contact {
-    /// A switch of which nothing is known yet.
+    /// A switch about which nothing is known yet.
     pub fn new() -> Contact {
         Contact {
             control: Err(Loss::Silent),

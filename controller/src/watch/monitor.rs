@@ -181,7 +181,8 @@ impl LinkMonitor {
         &self.down
     }
 
-    /// Returns whether a switch has answered for so many intervals in a row that a dead link to another such switch is known.
+    /// Returns whether a switch has answered for enough intervals in a row that a dead link to another such switch is
+    /// known.
     pub fn has_settled(&self, at: SwitchIx) -> bool {
         let contact = &self.contacts[place(at)];
         contact.is_connected() && contact.answers() > self.config.lost.max(self.config.good)

@@ -70,7 +70,7 @@ fn trees_that_share_a_ring_have_a_cycle() {
     verify_channels(&line, &routed(&line), None).unwrap_or_else(|cycle| panic!("{cycle}"));
 }
 
-/// Each deflection has a pair of queues of its own, of which later ones come first, and all fit a port.
+/// Each deflection has a pair of queues of its own. Later ones come first, and all fit a port.
 #[test]
 fn each_deflection_has_two_classes() {
     for tokens in 1..=MAX_DEFLECTIONS {

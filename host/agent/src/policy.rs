@@ -1,7 +1,7 @@
 //! A running agent's policy: what may be asked of it, and what of it is kept.
 //!
-//! Whoever owns the agent owns the sockets and files. It hands over [`PolicyOrder`]s, the agent answers them between two frames,
-//! and gives out its state whenever that is worth keeping.
+//! The owner of the agent owns the sockets and files. It hands over [`PolicyOrder`]s, the agent answers them between
+//! two frames, and gives out its state whenever that is worth keeping.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -13,8 +13,8 @@ use weir_host::trickle::TrickleConfig;
 use weir_host::{Host, PolicyView};
 use weir_units::Time;
 
-/// While the policy stays, the stamps of its senders are kept this often: what is older than that could be replayed to an
-/// agent that was killed, and would be taken for a host that speaks again.
+/// While the policy stays, the stamps of its senders are kept this often: what is older than that could be replayed to
+/// an agent that was killed, and would be taken for a host that speaks again.
 const KEEP_EVERY: Time = Time::from_secs(5);
 
 /// A request to an agent.
@@ -95,7 +95,7 @@ pub struct PolicyReport {
     pub imin_ns: u64,
     /// The longest.
     pub imax_ns: u64,
-    /// So many others make its own packet redundant; 0: none do.
+    /// Number of other messages that make its own redundant; 0: infinity.
     pub k: u32,
     /// Packets sent, heard and suppressed, intervals and resets.
     pub counts: BTreeMap<Cow<'static, str>, u64>,

@@ -1,5 +1,5 @@
-//! What an agent has seen, as plain data: written as JSON by the command line, read by whoever
-//! drives many agents. Times are nanoseconds since the start of the run, rates bits per second.
+//! The results of an agent as plain data: written as JSON by the command line, read by programs
+//! that drive many agents. Times are nanoseconds since the start of the run, rates bits per second.
 
 pub use super::nic::NicCounters;
 use super::policy::PolicyReport;
@@ -129,7 +129,7 @@ pub struct FlowResult {
 /// Round-trip times.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RttResult {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
     /// The shortest.
     pub min_ns: u64,

@@ -174,7 +174,7 @@ impl PolicyNode {
             // What could not leave yet, others have said meanwhile.
             let redundant = self.trickle.is_redundant() && self.due.take().is_some();
             self.stats.suppressed += u64::from(redundant);
-            // Whoever knows it longest is right: the others have slept, or did not know.
+            // The host that has known it longest is right: the others have slept, or did not know.
             if age > self.held.age(now) {
                 (self.held.age, self.held.aged_at) = (age, now);
             }

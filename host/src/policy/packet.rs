@@ -24,7 +24,7 @@
 //! ```
 //!
 //! `s` is a length of one byte and as many bytes of UTF-8. Equal policies have equal bodies, and what is not the form of
-//! any policy is malformed. Whoever passes a policy on signs it anew: the age and the stamp are the sender's own.
+//! any policy is malformed. A host that forwards a policy signs it anew: the age and the stamp are the sender's own.
 
 use super::key::{MAC_LEN, PolicyKey};
 use super::{Policy, PolicyError, Timer};

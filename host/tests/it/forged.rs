@@ -90,7 +90,7 @@ impl Pair {
 
 /// Half a millisecond of forged feedback, a frame every other microsecond, in every field that a forger can write.
 /// Meanwhile no window is 0 and no rate above the NIC's; and when it has ended the scheme finds its way back, in the
-/// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whoever runs above it).
+/// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whichever scheme runs above it).
 #[test]
 fn forged_feedback_is_survived() {
     let ways = all_ways();

@@ -35,7 +35,7 @@ impl Windows {
         (0..4).filter(|&subflow| self.control.is_active(subflow)).collect()
     }
 
-    /// The ACK of the next packet, with so many behind it in flight.
+    /// The ACK of the next packet, with this many behind it in flight.
     fn ack(&mut self, subflow: usize, marked: bool, repair: Repair) {
         let inflight = self.window(subflow);
         self.acked[subflow] += 1;
@@ -56,7 +56,7 @@ impl Windows {
         self.control.on_ack(subflow, repair, &ack, &mut TelemetryChecks::default());
     }
 
-    /// So many ACKs on a subflow.
+    /// Gives this number of ACKs on a subflow.
     fn acks(&mut self, subflow: usize, count: u64, marked: bool) {
         (0..count).for_each(|_| self.ack(subflow, marked, Repair::None));
     }

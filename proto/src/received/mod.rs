@@ -1,4 +1,4 @@
-//! Requests as a server receives them: bytes, of which it decodes no more than it has memory for.
+//! Requests as a server receives them: bytes. It decodes no more of them than it has memory for.
 //!
 //! ```
 //! use prost::Message;
@@ -138,7 +138,7 @@ impl<M: Message + Name + Default> Received<M> {
     }
 }
 
-/// The elements of a repeated field, each of which is decoded when its turn comes.
+/// The elements of a repeated field; each is decoded when its turn comes.
 #[derive(Clone, Debug)]
 pub struct Parts<P> {
     /// The rest of the message; fields of other numbers are skipped.

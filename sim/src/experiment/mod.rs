@@ -45,7 +45,7 @@ use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The fairness window if none is given: so many tenths of the run, at its end.
+/// The default fairness window: this many tenths of the run, at its end.
 const FAIRNESS_TENTHS: u64 = 3;
 
 /// A problem of an experiment: file, place in it, problem and remedy.
@@ -418,7 +418,7 @@ impl Experiment {
         Ok(flows)
     }
 
-    /// Lists the flows that would be made as time goes on: for whoever has to know them beforehand.
+    /// Lists the flows that would be created during the run, for callers that need them in advance.
     pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
         if self.makes_flows() {
             self.flows = self.all_flows()?;

@@ -24,7 +24,7 @@ pub struct PolicySpec {
     /// Number of doublings of the interval; absent: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imax: Option<u32>,
-    /// So many others make a host's own message redundant; 0: never; absent: 2.
+    /// Number of other messages that make a host's own redundant; 0: infinity; absent: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,
     /// Key that all hosts share, at least 16 characters; absent: a key that is not secret.

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct DeadlockSummary {
     /// Time at which it was found, in microseconds of virtual time.
     pub at_us: f64,
-    /// Queues of which each waits for the next, and the last for the first.
+    /// Queues that wait in a cycle: each for the next, and the last for the first.
     pub cycle: Vec<StuckQueue>,
     /// All queues that will never send again, those that wait for the cycle too.
     pub queues: usize,

@@ -53,7 +53,7 @@ pub struct PauseRecord {
     pub time: Time,
     /// The switch that sent it.
     pub switch: String,
-    /// Out of which port.
+    /// The egress port.
     pub port: u16,
     /// Priority class.
     pub priority: u8,

@@ -3,7 +3,7 @@
 use weir_sim::experiment::Experiment;
 use weir_sim::run;
 
-/// Four senders at 100 Gbit/s, of which some send to a receiver at 25 Gbit/s, one more every 200 us.
+/// Four senders at 100 Gbit/s. Some send to a receiver at 25 Gbit/s, one more every 200 us.
 fn yaml(senders: u32) -> String {
     let flow = |n: u32| format!("{{from: h{n}, to: h5, start: {}us}}", 200 * (n - 1));
     let flows: Vec<String> = (1..=senders).map(flow).collect();

@@ -58,7 +58,7 @@ fn a_switch_that_restarts_is_filled_again() {
     assert_eq!(outcome(never, "20ms").0.fct.count, 0);
 }
 
-/// With PFC on, whoever was paused when a link or a switch went away is not paused for ever.
+/// With PFC on, a node that was paused when a link or a switch disappeared is not paused forever.
 #[test]
 fn nobody_stays_paused() {
     let text = "topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}\nschemes: [timely]\nduration: 60ms\n\

@@ -3,7 +3,7 @@
 use weir_sim::experiment::Experiment;
 use weir_sim::run;
 
-/// Utilisation of the busiest link, in per cent, with each scheme over so many switches.
+/// Utilisation of the busiest link, in per cent, with each scheme over this number of switches.
 fn utilisation(switches: usize) -> [f64; 2] {
     let yaml = format!(
         "{{topology: {{kind: dumbbell, switches: {switches}, senders: 1, receivers: 1, rate: 100Gbps, delay: 1.5us}},

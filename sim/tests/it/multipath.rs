@@ -77,7 +77,7 @@ fn the_syndrome_begins_with_three_subflows() {
     }
 }
 
-/// Figures 6 and 11: AMP leaves a crowded path sooner than DCM, by its other subflow on the other path.
+/// Figures 6 and 11: AMP leaves a congested path sooner than DCM, by its other subflow on the other path.
 #[test]
 fn amp_shifts_sooner_than_dcm() {
     let results = results("amp-shift.yaml", &[]);

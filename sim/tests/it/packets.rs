@@ -48,7 +48,7 @@ fn receivers_see_the_marks_that_switches_set_and_the_way_that_the_topology_has()
     assert_eq!((short.echoed, long.echoed), (0, long.marked));
     assert!(long.marked > 10 && long.marked < long.received, "{long:?}");
     assert_eq!((short.mean_links, long.mean_links), (Some(4.0), Some(4.0)));
-    // The only scheme's; and data alone is so many full frames and more, over four links.
+    // The only scheme's; and data alone is that number of full frames and more, over four links.
     assert_eq!(packets(dcqcn).packet_hops, summary.packet_hops);
     let payload = 8_000 + 2 * 300_000;
     let least = 4 * payload * MTU / PAYLOAD;

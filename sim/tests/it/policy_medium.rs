@@ -148,7 +148,7 @@ fn a_partition_heals_to_one_winner() {
     assert!((0..40).filter(|&node| told(&medium.nodes[node])).eq([5]), "30 was not beaten, but followed");
 }
 
-/// Hosts come and go all the time, one in ten per longest interval; whoever is there when it is over agrees.
+/// Hosts come and go all the time, one in ten per longest interval; all that are present at the end agree.
 #[test]
 fn churn_does_no_harm() {
     let mut medium = nodes(60, 2, 0.2);

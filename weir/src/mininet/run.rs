@@ -237,7 +237,7 @@ impl Fabric<'_> {
         controller.install(program, updates)
     }
 
-    /// BMv2 counts packets, not bits: so many a second that full ones fill the link.
+    /// Limits BMv2, which counts packets and not bits, to the number per second at which full packets fill the link.
     fn set_queues(&self, scheme: &Scheme) -> Result<(), Failure> {
         let topology = &self.experiment.topology;
         let frame = full_frame(self.experiment.spec.mtu, scheme);

@@ -196,7 +196,7 @@ impl Cable {
     }
 }
 
-/// BMv2 counts packets: so many a second that full ones fill the link.
+/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link.
 fn keep_to_rates(plan: &Plan) -> Result<(), Failure> {
     const FULL_FRAME: u64 = MTU + 14;
     for switch in &plan.switches {

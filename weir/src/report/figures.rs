@@ -41,11 +41,11 @@ pub enum Layout {
 
 /// More ports than this are in `queues.csv`, not in the page.
 const MOST_PORTS: usize = 8;
-/// Up to so many lines have their names beside them.
+/// The most lines that have their names beside them.
 const MOST_DIRECT_NAMES: usize = 6;
-/// From so many finished flows on they are a workload.
+/// Number of finished flows from which they count as a workload.
 const MANY_FLOWS: usize = 50;
-/// Up to so many moments are marked.
+/// The most times that are marked.
 const MOST_MARKS: usize = 5;
 
 /// Appearance of a scheme in every chart.
@@ -403,7 +403,7 @@ fn rates(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
 }
 
 fn utilisation(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    /// So many points show how a link is used; between two samples a link is either busy or not.
+    /// Number of points that show how a link is used; between two samples a link is either busy or not.
     const WINDOWS: usize = 200;
     /// Percent at the top of the chart: a full link does not touch the frame.
     const FULL: f64 = 104.0;

@@ -15,7 +15,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// A number with so many decimals, its whole part in groups of three.
+/// Formats a number with this many decimals, its whole part in groups of three.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));

@@ -12,7 +12,7 @@ use weir_sim::results::{Heading, Part, Results};
 const FIRST: Duration = Duration::from_secs(1);
 /// Not more often than this.
 const EVERY: Duration = Duration::from_secs(5);
-/// And so seldom that it costs at most one part in so many of the time.
+/// At most 1/25 of the time may be spent on it.
 const SHARE: u32 = 25;
 
 /// A run directory that is brought up to date now and then.

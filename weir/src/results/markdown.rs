@@ -7,7 +7,7 @@ const END: &str = "<!-- results:end -->";
 /// Text in place of a number that was not measured yet.
 const OPEN: &str = "not run yet";
 
-/// The old content of a section, of which lines stay that nothing new is known of.
+/// The old content of a section; lines without new results stay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Old<'a>(&'a str);
 
@@ -167,7 +167,7 @@ mod tests {
         assert!(put("<!-- results:begin a -->\n", "a", "A", "").unwrap_err().contains("results:end"));
     }
 
-    /// Runs of one file with other loads, of which a second, interrupted command has only one.
+    /// Runs of one file with other loads; a second, interrupted command has only one of them.
     #[test]
     fn tables_of_one_file_are_not_taken_for_each_other() {
         let named = |name: &str, mean| Known { name: name.into(), ..known(Vec::new(), mean).remove(0) };

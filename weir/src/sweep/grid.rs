@@ -8,7 +8,7 @@ use weir_units::Time;
 const TOGETHER: char = '+';
 /// The axis whose values are means over, not compared.
 pub const SEED: &str = "seed";
-/// Before the key of any other axis of which that is so: `~flows.0.start=0us,1us`.
+/// Before the key of any other such axis: `~flows.0.start=0us,1us`.
 const MEAN: char = '~';
 /// A sweep of more runs than this is a slip of the keyboard.
 const MOST_CELLS: usize = 100_000;
@@ -33,7 +33,7 @@ impl Axis {
         !self.is_compared() && self.values.len() > 1
     }
 
-    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or so many times from one to another, `key=0us..12us/25`.
+    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or a number of times from one to another, `key=0us..12us/25`.
     pub fn parse(text: &str) -> Result<Axis, String> {
         let wrong = |why: &str| Err(format!("{text}: {why}, write it like load=0.2,0.4 or seed=1..5"));
         let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };

@@ -119,7 +119,7 @@ impl Measure {
     }
 }
 
-/// Results of which only the numbers are known.
+/// Results with only their numbers.
 fn bare(summary: &Summary, order: &[String]) -> Results {
     Results { summary: summary.clone(), traces: BTreeMap::new(), order: order.to_vec() }
 }

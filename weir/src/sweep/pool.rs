@@ -101,8 +101,8 @@ pub struct Outcome {
     pub run: Run,
 }
 
-/// So many schemes of a run at a time keep these cores busy to the end: where the last of them would leave cores idle, as three
-/// schemes do on two, more share them from the start.
+/// Returns the number of schemes of a run that, run at a time, keep these cores busy to the end: where the last of them
+/// would leave cores idle, as three schemes do on two, more share them from the start.
 pub fn at_a_time(schemes: usize, cores: usize) -> usize {
     if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
 }

@@ -49,7 +49,7 @@ impl Bench {
         let switches = topology.switch_ixs().map(|_| Fake::default()).collect();
         Bench { monitor, topology, now: Time::ZERO, switches, cut: BTreeSet::new(), ports_down: None }
     }
-    /// After so many ticks that everything is known.
+    /// Advances by enough ticks that everything is known.
     fn settled() -> Bench {
         let mut bench = Bench::new();
         bench.ticks(6);
@@ -360,7 +360,7 @@ enum Fault {
     Lose(Loss),
     Connect,
     RefusePacketOut,
-    /// The controller gets no processor for so many milliseconds.
+    /// The controller gets no processor for this number of milliseconds.
     Sleep(u64),
 }
 

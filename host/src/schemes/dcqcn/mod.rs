@@ -2,7 +2,7 @@
 //! cuts its rate for each and recovers by timer and byte counter.
 //!
 //! Two variants (docs/algorithms/dcqcn.md): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
-//! measured against: marks come back on ACKs, and three timers of their own pace sample them.
+//! measured against: marks come back on ACKs, and three independent timers sample them.
 
 mod config;
 mod paper;

@@ -18,7 +18,7 @@ use weir_units::{Bytes, Time};
 /// All outgoing messages, over one or several subflows each.
 ///
 /// A subflow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without
-/// room in its window, or without anything to send, in neither. Whoever's turn it is takes the next bytes
+/// room in its window, or without anything to send, in neither. The subflow whose turn it is takes the next bytes
 /// of its message: round robin over the subflows with room (AMP-CODE, `getSubflowToUse`).
 #[derive(Debug)]
 pub(crate) struct Outbound {

@@ -22,7 +22,7 @@ fn deflected_messages_stay_in_order() {
     }
 }
 
-/// Tables that are full, tokens that run out: the port is crowded with two packets in its queue.
+/// Tables that are full, tokens that run out: the port is congested with two packets in its queue.
 #[test]
 fn so_they_do_when_everything_is_deflected() {
     let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";

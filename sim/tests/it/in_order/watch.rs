@@ -145,7 +145,8 @@ pub fn experiment(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experi
     parse(topology, scheme, seed, stop, "")
 }
 
-/// The same, and ten hosts send to one more at once every 20 us: receivers' ports are crowded too, in [`EVEN_FABRICS`].
+/// The same, and ten hosts send to one more at once every 20 us: receivers' ports are congested too, in
+/// [`EVEN_FABRICS`].
 pub fn with_incasts(topology: &str, scheme: &str, seed: u64, stop: Time) -> Experiment {
     let every = Time::from_us(20);
     let incast = |n: u64| {

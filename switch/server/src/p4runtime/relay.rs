@@ -16,7 +16,7 @@ use weir_switch::pipeline::Digest;
 const EVENTS: usize = 4096;
 /// Interval at which entries are checked for timeouts, as in the specification's pseudo-code.
 const IDLE_SCAN: Duration = Duration::from_millis(10);
-/// Large tables are looked at less often: the data plane spends at most one part in so many on it.
+/// Large tables are looked at less often: the data plane spends at most 1/50 of its time on it.
 const SCAN_SHARE: u32 = 50;
 /// The most entries of a notification: such a message stays far below gRPC's 4 MB.
 const MOST_ENTRIES: usize = 1024;

@@ -195,7 +195,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whoever wants to know why it ended calls `stop`.
+        // To learn why it ended, call `stop`.
         let _ = self.end();
     }
 }

@@ -47,7 +47,7 @@ impl Sessions {
         let (end, ended) = oneshot::channel();
         let client = self.next;
         self.next += 1;
-        // Whoever does not receive it has its stream ended already.
+        // The stream of a client that does not receive it has ended already.
         if self.closed {
             let _ = end.send(stopping());
             return (client, ended);

@@ -252,8 +252,8 @@ impl Socket {
     }
 }
 
-/// Listens at a path that only the owner can open: whoever may ask may also set. The file takes the mode of the socket
-/// when it is created (Linux), so that no other mode is ever seen.
+/// Listens at a path that only the owner can open: a process that may ask may also set. The file takes the mode of the
+/// socket when it is created (Linux), so that no other mode is ever seen.
 fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let socket =

@@ -15,10 +15,10 @@ const TICK_GAP: f64 = 6.0;
 const SIDE: f64 = 22.0;
 /// Length of the sample of a line in the legend.
 const SAMPLE: f64 = 26.0;
-/// To the right a tick label about every so many pixels.
+/// Distance of tick labels to the right, in pixels.
 const X_TICK_EVERY: f64 = 85.0;
 const STROKE: f64 = 1.75;
-/// With so many lines in one chart each of them is drawn finer.
+/// Number of lines in one chart from which each is drawn finer.
 const MANY: usize = 8;
 const FINE_STROKE: f64 = 1.0;
 

@@ -7,7 +7,7 @@ use super::labels;
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
-/// Shares that can be told apart, and so many paths.
+/// Number of shares that can be distinguished, and of paths.
 const LEVELS: usize = 20;
 /// A share of zero is seen too.
 const PALEST: f64 = 0.06;

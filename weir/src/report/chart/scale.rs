@@ -26,7 +26,7 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
-/// About so many ticks an upward axis has.
+/// Approximate number of ticks of a vertical axis.
 pub const VERTICAL_TICKS: usize = 4;
 
 /// A unit in which an axis counts.
@@ -53,7 +53,7 @@ impl Unit {
     }
 }
 
-/// The largest unit of which `most` holds more than a few, so that ticks are whole numbers.
+/// Returns the largest unit that fits into `most` more than a few times, so that ticks are whole numbers.
 fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
     const A_FEW: f64 = 4.0;
     let &(name, scale) = units

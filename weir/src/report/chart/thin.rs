@@ -18,7 +18,7 @@ pub struct Thinned {
     pub band: Vec<(f64, f64)>,
 }
 
-/// Thins `points` (x ascending) for a chart so many pixels wide.
+/// Thins `points` (x ascending) for a chart of this width in pixels.
 pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
     let bins = (width / BIN).ceil().max(1.0) as usize;
     if points.len() <= 2 * bins {
