@@ -1,8 +1,8 @@
 //! Computes the candidates to which the ports of switches may deflect (Dart's IOFD, `p4src/controls/deflect.p4`).
 //!
-//! A port's candidates are the other ports that lead to switches, but for those from where the only way to what is
+//! A port's candidates are the other ports that lead to switches, but for those from where the only path to what is
 //! behind the port leads straight back: at a switch that goes down to a rack, the spines above it mostly have no
-//! other way to that rack.
+//! other path to that rack.
 
 use crate::routes::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};

@@ -113,7 +113,7 @@ pub enum FloodFault {
         /// The port.
         port: u16,
     },
-    /// Two ways between the same switches: packets come twice and go in circles.
+    /// Two paths between the same switches: packets arrive twice and loop.
     #[error("the flooding tree is none: the link at port {port} of {switch} closes a circle")]
     Circle {
         /// The switch at one end.

@@ -50,7 +50,7 @@ impl FiveTuple {
     }
 }
 
-/// The 32 bits from which every switch on the way chooses.
+/// The 32 bits from which every switch on the path chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathHash(pub u32);
 

@@ -1,6 +1,6 @@
 //! Computes what a fabric's tables should hold, and proves that it is correct.
 //!
-//! The way from a description to a switch, one module a step:
+//! The steps from a description to a switch, one module each:
 //!
 //! 1. [`topology`]: a [`topology::TopologySpec`] (YAML) becomes a checked [`topology::Topology`]: names, ports,
 //!    addresses, links.

@@ -68,12 +68,12 @@ pub enum Hop {
         /// The host's MAC.
         mac: [u8; 6],
     },
-    /// The only way on.
+    /// The only next hop.
     Via {
         /// Out by this port.
         port: u16,
     },
-    /// One of several equal ways: member `crc16(path_hash >> slice) % size` of the group.
+    /// One of several equally near next hops: member `crc16(path_hash >> slice) % size` of the group.
     Spread {
         /// Key into [`SwitchRoutes::groups`].
         group: u16,

@@ -22,7 +22,7 @@ pub const MOST_VIOLATIONS: usize = 100;
 /// The result of the proof, and its extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Ordered pairs of different hosts that have a way to each other: all, while all links are up.
+    /// Ordered pairs of different hosts that can reach each other: all, while all links are up.
     pub pairs: u64,
     /// Ordered pairs of hosts whom failed links part.
     pub parted: u64,
@@ -64,7 +64,7 @@ pub enum Fault {
     /// The destination's own switch does not hand it over.
     #[error("{0} does not deliver to it")]
     NotDelivered(String),
-    /// The ACK takes another way.
+    /// The ACK takes another path.
     #[error(
         "data takes {}, its ACK leaves that path at {at} by port {}, not {port}",
         path.join(" "), back_port.map_or("none".into(), |p| p.to_string())
@@ -145,7 +145,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// One way from class `a` to class `b`, and the ways back of all hashes that take it.
+    /// One path from class `a` to class `b`, and the return paths of all hashes that take it.
     fn way(&self, a: usize, b: usize, way: Way<'_>) -> Option<Violation> {
         let (src, dst) = (self.compiled.classes[a].hosts[0], self.compiled.classes[b].hosts[0]);
         if let Err(lost) = way.end {

@@ -42,7 +42,7 @@ fn head(kind: u8, payload: u32) -> [u8; HEAD] {
     head
 }
 
-/// A switch with two ways to a rack, one of them to a host directly.
+/// A switch with two paths to a rack, one of them to a host directly.
 fn configure(pipeline: &mut Pipeline) {
     let bytes = |value: u32| value.to_be_bytes().to_vec();
     let table = |pipeline: &Pipeline, name: &str| pipeline.table_by_name(name).expect("a Weir program");

@@ -289,7 +289,7 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 /// Two flows into one port: within the time that the scheme says fair, the link busy, the queue as it
-/// says, nothing repeated; and when one has stopped the other takes the line again.
+/// says, nothing repeated; and when one has stopped the other takes the link again.
 pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
     let name = scheme.name();
     let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
@@ -353,7 +353,7 @@ pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
 }
 
 /// Sixteen flows of one message each into one port, all at line rate: every scheme gets them through, none
-/// starves, and the line is busy while they last.
+/// starves, and the link is busy while they last.
 pub fn gets_an_incast_through(scheme: &Config) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));

@@ -11,7 +11,7 @@ use thiserror::Error;
 use walk::ways;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The way of a packet from one host to another.
+/// The path of a packet from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The switches in order.
@@ -37,7 +37,7 @@ impl Path {
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
     }
-    /// The least rate on the way.
+    /// The lowest rate on the path.
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
         self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
     }
@@ -45,7 +45,7 @@ impl Path {
     pub fn path_id(&self, topology: &Topology) -> u16 {
         self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).wire_id)
     }
-    /// The way back over the same links.
+    /// Returns the path back over the same links.
     pub fn reversed(&self) -> Path {
         let back =
             |hop: &PathHop| PathHop { switch: hop.switch, in_port: hop.out_port, out_port: hop.in_port };

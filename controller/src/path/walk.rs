@@ -5,7 +5,7 @@ use crate::compiled::{Compiled, Decision};
 use crate::residue::Residues;
 use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 
-/// A way that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
+/// A path that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
 /// last one's `out_port` are the hosts' and left at 0.
 pub struct Way<'a> {
     pub hops: &'a [PathHop],
@@ -15,7 +15,7 @@ pub struct Way<'a> {
     pub end: Result<(), Lost>,
 }
 
-/// Calls `visit` with every way from class `from` to class `to`, until it says `false`.
+/// Calls `visit` with every path from class `from` to class `to`, until it says `false`.
 pub fn ways(
     topology: &Topology,
     compiled: &Compiled,

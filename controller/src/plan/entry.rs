@@ -39,10 +39,10 @@ pub enum Entry {
     Forward {
         /// The destinations.
         prefix: Prefix,
-        /// The way.
+        /// The next hop.
         hop: Hop,
     },
-    /// One way of an ECMP group.
+    /// One member of an ECMP group.
     Member {
         /// The group.
         group: u16,

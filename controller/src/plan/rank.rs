@@ -7,10 +7,9 @@ use std::net::Ipv4Addr;
 
 /// In which order the switches of a fabric may take up new routes so that no packet ever loops.
 ///
-/// A switch takes up its new way to a destination only after all switches that are nearer on the new ways have
-/// theirs. Then a packet that meets a switch with the new way meets only such switches from there on, and goes
-/// straight to its destination; until then it follows the old ways, which have no loop either. It does not matter
-/// what the old ways were. (RFC 6976 orders FIB updates to the same end, without a controller.)
+/// For each destination, switches are updated in order of their distance on the new path, nearest first. A packet that
+/// reaches an updated switch meets only updated switches from there on, and goes straight to its destination; until
+/// then it follows the old routes, which have no loop either. The update is therefore loop-free for any old routes. (RFC 6976 orders FIB updates to the same end, without a controller.)
 ///
 /// From ECMP to trees there is no such order, since every tree has another one: there the old prefixes go first
 /// ([`Goal::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in

@@ -62,7 +62,7 @@ fn ordered_neighbours(topology: &Topology, ix: SwitchIx) -> Vec<Neighbour> {
     all
 }
 
-/// Hops from every switch to `to`; `None` where there is no way.
+/// Hops from every switch to `to`; `None` where there is no path.
 fn distances(around: &[Vec<Neighbour>], to: SwitchIx) -> Vec<Option<u32>> {
     let mut distance = vec![None; around.len()];
     distance[to.0 as usize] = Some(0);
@@ -80,7 +80,7 @@ fn distances(around: &[Vec<Neighbour>], to: SwitchIx) -> Vec<Option<u32>> {
 }
 
 /// The slice belongs to the lower end of the links, so that parallel links between two tiers are chosen
-/// by the same bits on the way up and on the way down.
+/// by the same bits up and down.
 fn slice(topology: &Topology, ix: SwitchIx, members: &[&Neighbour]) -> u8 {
     let here = topology.switch(ix).tier;
     let lowest = members.iter().map(|n| topology.switch(n.switch).tier).fold(here, u8::min);

@@ -1,4 +1,4 @@
-//! Spanning trees: between two nodes of a tree there is one path, the same both ways.
+//! Spanning trees: between two nodes of a tree there is one path, the same in both directions.
 //!
 //! The trees are breadth-first from the roots that give short paths, and share as few links as they can. In a
 //! leaf-spine or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
@@ -90,12 +90,12 @@ fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     trees
 }
 
-/// Breadth first from the root; among the ways to a switch at its depth, the link used least.
+/// Breadth first from the root; among the links to a switch at its depth, the link used least.
 fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
     let mut queue = VecDeque::from([root]);
-    // Switches after the root in order of depth, each with its way up.
+    // Switches after the root in order of depth, each with its link up.
     let mut ways_up: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front() {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));

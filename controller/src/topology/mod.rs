@@ -69,7 +69,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// A cable: full duplex, the same rate and delay both ways.
+/// A cable: full duplex, the same rate and delay in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// One end (the host, if there is one).
@@ -234,7 +234,7 @@ impl Topology {
     }
 }
 
-/// One way from a switch to the next.
+/// One link from a switch to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The port on this side.

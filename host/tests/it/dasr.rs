@@ -160,7 +160,7 @@ fn a_queue_at_the_receiver_is_drained_on_request() {
 }
 
 /// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
-/// arrival, exactly at half the line.
+/// arrival, exactly at half the line rate.
 #[test]
 fn one_round_trip_to_the_fair_share() {
     let mut net = Net::star(3, &scheme("dasr", &[]));

@@ -85,7 +85,7 @@ fn the_seed_decides_everything() {
 }
 
 /// A fabric with many paths: every flow ends, nothing is lost, and no packet arrives out of order
-/// (a hop never sends one flow two ways), so nothing is sent again.
+/// (a hop never sends one flow over two paths), so nothing is sent again.
 #[test]
 fn a_permutation_on_a_fat_tree_completes_in_order() {
     let results = results("fat-tree-k4.yaml", &[]);

@@ -46,7 +46,7 @@ fn a_link_that_was_down_carries_on() {
     assert_eq!((away.fct.count, away.fct.unfinished), (1, 1));
 }
 
-/// Tables empty, nothing finds its way; then the controller has filled them.
+/// Tables empty, nothing is forwarded; then the controller has filled them.
 #[test]
 fn a_switch_that_restarts_is_filled_again() {
     let (restart, _) =

@@ -87,7 +87,7 @@ observe: {packets: true}
     assert!(dasr.echoed * 4 < dasr.marked, "{dasr:?}");
 }
 
-/// Messages across a leaf-spine whose uplinks long flows fill: every way is of four links, and a detour of more.
+/// Messages across a leaf-spine whose uplinks long flows fill: every path has four links, and a detour more.
 #[test]
 fn deflections_make_ways_longer() {
     let summary = run("
@@ -104,11 +104,11 @@ observe: {size_classes: [8KB], packets: true}
     let [dcqcn, iofd] = ["dcqcn", "iofd"].map(|label| &summary.schemes[label]);
     let links = |scheme: &SchemeSummary, class: usize| packets(scheme).classes[class].mean_links.unwrap();
     assert!(dcqcn.deflections == 0 && iofd.deflections > 0, "{}", iofd.deflections);
-    // Nothing was lost: the same data, by longer ways.
+    // Nothing was lost: the same data, over longer paths.
     let received =
         |scheme: &SchemeSummary| packets(scheme).classes.iter().map(|c| c.received).collect::<Vec<_>>();
     assert_eq!(received(dcqcn), received(iofd));
-    // Only short flows have tokens. Where they go is the seed's, so long flows' ways are the same to the link.
+    // Only short flows have tokens. Where they go is the seed's, so long flows' paths are the same to the link.
     assert_eq!(links(iofd, 1), links(dcqcn, 1));
     let more = (links(iofd, 0) - links(dcqcn, 0)) * packets(iofd).classes[0].received as f64;
     // A packet that goes to another spine needs no link more; one sent back up by a spine or leaf needs two or more.

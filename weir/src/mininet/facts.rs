@@ -52,7 +52,7 @@ pub struct SchemeFacts {
     pub lateness: BTreeMap<String, LatenessResult>,
 }
 
-/// The way of one flow.
+/// The path of one flow.
 #[derive(Debug, Serialize)]
 pub struct FlowFacts {
     /// `<from>-><to>`.

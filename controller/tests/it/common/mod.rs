@@ -35,7 +35,7 @@ pub const DIRECT: [&str; 8] = [
     "{kind: butterfly, k: 3, stages: 2}",
 ];
 
-/// A ring of six: two equal ways across, and nothing symmetric about their order.
+/// A ring of six: two equal paths across, and nothing symmetric about their order.
 pub fn ring() -> Topology {
     fabric(
         "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:

@@ -20,7 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Prefix of the targets of events in this workspace's crates.
 const OURS: &str = "weir";
 
-/// Starts the log that the options ask for. `true` if it wants every packet's way.
+/// Starts the log that the options ask for. `true` if it wants every packet's path.
 pub fn start(options: &Options) -> Result<bool, Failure> {
     let level = match options.log_level {
         LogLevel::Trace => LevelFilter::TRACE,
