@@ -9,7 +9,8 @@ use std::net::Ipv4Addr;
 ///
 /// For each destination, switches are updated in order of their distance on the new path, nearest first. A packet that
 /// reaches an updated switch meets only updated switches from there on, and goes straight to its destination; until
-/// then it follows the old routes, which have no loop either. The update is therefore loop-free for any old routes. (RFC 6976 orders FIB updates to the same end, without a controller.)
+/// then it follows the old routes, which have no loop either. The update is therefore loop-free for any old routes.
+/// (RFC 6976 orders FIB updates to the same end, without a controller.)
 ///
 /// From ECMP to trees there is no such order, since every tree has another one: there the old prefixes go first
 /// ([`Goal::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in
