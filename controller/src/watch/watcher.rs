@@ -28,7 +28,7 @@ pub enum Why {
     Drift,
 }
 
-/// What a rollout is to do: compute the aim, read switches of which it is not known what they hold, compare, and write
+/// What a rollout is to do: compute the aim, read switches whose content is not known, compare, and write
 /// the differences rank by rank. Its end goes to [`Watcher::end`].
 #[derive(Clone, Debug)]
 pub struct Rollout {
@@ -176,7 +176,7 @@ impl Watcher {
         round
     }
 
-    /// Lets all tables be read and compared, unless a rollout is under way.
+    /// Lets all tables be read and compared, unless a rollout is in progress.
     pub fn check(&mut self) {
         if self.has_started && self.rollout.is_none() {
             self.switches.iter_mut().for_each(|it| it.held = None);
@@ -184,7 +184,7 @@ impl Watcher {
         }
     }
 
-    /// Whether the rollout under way is to be given up: it waits for a switch that does not answer while links have
+    /// Whether the present rollout is to be given up: it waits for a switch that does not answer while links have
     /// changed, and the others cannot wait. What it has written is compared again.
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
@@ -198,7 +198,7 @@ impl Watcher {
         true
     }
 
-    /// Begins a rollout if one is due and possible, and none is under way.
+    /// Begins a rollout if one is due and possible, and none is in progress.
     pub fn begin(&mut self, now: Time) -> Option<Rollout> {
         if self.rollout.is_some() || !self.is_ready(now) {
             return None;
@@ -225,7 +225,7 @@ impl Watcher {
         Some(Rollout { aim: self.aim.clone(), down, changed, members })
     }
 
-    /// Ends the rollout that is under way. `aim` is the new one, `None` if there are no routes; `held` what its switches
+    /// Ends the rollout in progress. `aim` is the new one, `None` if there are no routes; `held` what its switches
     /// hold now, `None` for those that could not be read or written.
     pub fn end(
         &mut self,

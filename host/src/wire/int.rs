@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(plain, record);
     }
 
-    /// docs/algorithms/hpcc.md#telemetry-record: HPCC's released code packs the same hop another way, from the low
+    /// docs/algorithms/hpcc.md#telemetry-record: HPCC's released code packs the same hop differently, from the low
     /// end: rate 3, time 24, bytes 20, qlen 17. Ours is the papers' 4/24/20/16.
     #[test]
     fn trap_3_layout_is_the_papers_not_the_released_codes() {

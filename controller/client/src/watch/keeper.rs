@@ -140,10 +140,10 @@ impl Keeper {
     }
 }
 
-/// A request of a round that is under way.
+/// A request of a round in progress.
 type Echo = Pin<Box<dyn Future<Output = Result<u64, ClientError>> + Send>>;
 
-/// Returns the round whose request was answered; never if none is under way.
+/// Returns the round whose request was answered; never if none is in progress.
 async fn answered(echo: &mut Option<Echo>) -> Result<u64, ClientError> {
     let Some(asked) = echo else { return std::future::pending().await };
     let answer = asked.await;

@@ -58,7 +58,7 @@ pub async fn watch(
     Ok(())
 }
 
-/// A switch and the way to it.
+/// A switch and its address.
 struct Known {
     target: Target,
     link: Option<Link>,
@@ -235,7 +235,7 @@ impl<T: FnMut(Notice)> Driver<T> {
             }
         }
         for (at, round) in round.echoes {
-            // There is one request at a time. If the session has ended, its loss is on its way here.
+            // There is one request at a time. If the session has ended, its loss will be reported.
             let Some(link) = &self.switches[at.0 as usize].link else { continue };
             let _ = link.echoes.try_send(round);
         }
