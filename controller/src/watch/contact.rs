@@ -30,8 +30,9 @@ pub(super) struct Contact {
     is_asked: bool,
     /// The latest port states, if it gave any.
     ports: Option<Vec<(u16, bool)>>,
-    /// Whether its port states were asked for because no probe has passed a link since it was connected.
-    is_asked_for_unheard: bool,
+    /// Round in which its port states were asked for because no probe has ever passed a link; `None` if they were not
+    /// since it was connected.
+    unheard_asked: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +54,7 @@ impl Contact {
             returns: false,
             is_asked: false,
             ports: None,
-            is_asked_for_unheard: false,
+            unheard_asked: None,
         }
     }
 
@@ -80,7 +81,7 @@ impl Contact {
     }
 
     pub fn connect(&mut self) {
-        (self.control, self.refusals, self.is_asked_for_unheard) = (Ok(()), 0, false);
+        (self.control, self.refusals, self.unheard_asked) = (Ok(()), 0, None);
         self.restart();
     }
 
@@ -132,9 +133,13 @@ impl Contact {
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// As [`ask_ports`](Self::ask_ports), once for each control connection.
-    pub fn ask_ports_for_unheard(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_asked_for_unheard, true) && self.ask_ports()
+    /// As [`ask_ports`](Self::ask_ports), once in so many rounds.
+    pub fn ask_ports_for_unheard(&mut self, round: u64, every: u64) -> bool {
+        if self.unheard_asked.is_some_and(|asked| round < asked + every) {
+            return false;
+        }
+        self.unheard_asked = Some(round);
+        self.ask_ports()
     }
 
     pub fn take_ports(&mut self, ports: Option<Vec<(u16, bool)>>) {

@@ -8,6 +8,9 @@ use weir_units::Time;
 #[cfg(test)]
 mod tests;
 
+/// Rounds from one question for the ports of links that no probe ever passed to the next.
+const UNHEARD_EVERY: u64 = 20;
+
 /// Configuration of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorConfig {
@@ -81,7 +84,7 @@ pub struct Round {
 ///
 /// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
 /// and return probes: a switch without a CPU port does not make a fabric of broken cables. The port states of others are
-/// asked for once: if a port is down, so is its link.
+/// asked for every [`UNHEARD_EVERY`] rounds: if a port is down, so is its link.
 pub struct LinkMonitor {
     config: MonitorConfig,
     run: u64,
@@ -327,7 +330,7 @@ impl LinkMonitor {
             self.lose(index);
         }
         for at in unheard {
-            if self.contacts[place(at)].ask_ports_for_unheard() {
+            if self.contacts[place(at)].ask_ports_for_unheard(self.round, UNHEARD_EVERY) {
                 self.questions.push(at);
             }
         }

@@ -292,3 +292,6 @@ impl Watcher {
         members
     }
 }
+
+#[cfg(test)]
+mod tests;

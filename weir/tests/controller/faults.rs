@@ -68,7 +68,7 @@ fn disturb(lab: &Lab, cut_off: &str, pings: impl FnOnce(&Lab) -> Vec<Lines>) -> 
     assert!(started.contains("all links up"), "{started}");
     // Packets before the last entry was written count for nothing.
     let (asked, pings) = (Instant::now(), pings(lab));
-    pings.iter().for_each(|ping| drop(ping.expect(asked, "icmp_seq=1 ", 5 * SECOND)));
+    pings.iter().for_each(|ping| drop(ping.expect(asked, "bytes from", 10 * SECOND)));
 
     let now = || Start::now(&pings);
     let mut damages = Vec::new();

@@ -197,6 +197,20 @@ fn a_switch_without_any_link_from_the_start_is_known_by_its_ports() {
     assert!(bench.monitor.down().is_empty());
 }
 
+/// When its ports were asked for first they were up.
+#[test]
+fn ports_that_go_down_under_links_that_were_never_heard_are_known() {
+    let mut bench = Bench::new();
+    let links = [bench.link("s1", "s3"), bench.link("s2", "s3")];
+    links.into_iter().for_each(|link| bench.cut(link));
+    bench.ports_down = Some(BTreeSet::new());
+    bench.ticks_with_all_up(10);
+    let ends = links.map(|link| (SwitchIx(2), bench.topology.link(link).b.port));
+    bench.ports_down = Some(ends.into_iter().collect());
+    bench.ticks(UNHEARD_EVERY as u32);
+    assert_eq!(bench.monitor.down(), &BTreeSet::from(links));
+}
+
 #[test]
 fn switches_that_never_return_a_probe_have_no_broken_cables() {
     let mut bench = Bench::new();

@@ -1,0 +1,160 @@
+use super::*;
+use crate::plan::PlanOptions;
+use crate::routes::{Method, routes};
+use crate::topology::{Node, build};
+use p4runtime::p4info::Index;
+use std::collections::BTreeMap;
+
+const P4INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
+
+/// Two leaves, two spines, whose switches answer at once, but for some.
+struct Bench {
+    watcher: Watcher,
+    fabric: Arc<Fabric>,
+    p4info: Index,
+    now: Time,
+    cut: BTreeSet<LinkIx>,
+    silent: BTreeSet<SwitchIx>,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
+        let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
+        let p4info = Index::from_text(P4INFO).unwrap();
+        let fabric = Arc::new(Fabric {
+            routes: routes(&topology, Method::Auto).unwrap(),
+            topology,
+            method: Method::Auto,
+            options: PlanOptions::default(),
+        });
+        let aim = Aim::first(&fabric, &p4info).unwrap();
+        let watcher = Watcher::new(Arc::clone(&fabric), aim, Some(MonitorConfig::default()), 7, Time::ZERO);
+        let (now, cut, silent) = (Time::ZERO, BTreeSet::new(), BTreeSet::new());
+        Bench { watcher, fabric, p4info, now, cut, silent }
+    }
+
+    /// After the first rollout.
+    fn started() -> Bench {
+        let mut bench = Bench::new();
+        bench.fabric.topology.switch_ixs().for_each(|at| bench.watcher.ready(at, true, vec![], Time::ZERO));
+        let rollout = bench.until_rollout(6);
+        let ended = bench.end(&rollout, &[]);
+        assert_eq!((rollout.members.len(), ended.why), (4, Why::Start));
+        bench
+    }
+
+    /// Sends the probes of a round over the links that are whole, and answers.
+    fn tick(&mut self) {
+        self.now = self.watcher.next_tick().unwrap();
+        let round = self.watcher.tick(self.now);
+        for (_, _, probe) in round.probes.iter().filter(|it| !self.cut.contains(&LinkIx(it.2.link))) {
+            let link = self.fabric.topology.link(LinkIx(probe.link));
+            let to = if probe.forward { link.b } else { link.a };
+            let Node::Switch(at) = to.node else { panic!("a probe to a host") };
+            if !self.silent.contains(&at) {
+                self.watcher.received(at, to.port, &probe.frame());
+            }
+        }
+        for (at, number) in round.echoes.into_iter().filter(|it| !self.silent.contains(&it.0)) {
+            self.watcher.answered(at, number, self.now);
+        }
+        for at in self.watcher.questions() {
+            let ports = self.fabric.topology.switch(at).ports();
+            let states = ports.map(|(port, link)| (port, !self.cut.contains(&link))).collect();
+            self.watcher.port_states(at, Some(states));
+        }
+    }
+
+    fn until_rollout(&mut self, most: u32) -> Rollout {
+        for _ in 0..most {
+            self.tick();
+            if let Some(rollout) = self.watcher.begin(self.now) {
+                return rollout;
+            }
+        }
+        panic!("no rollout in {most} ticks")
+    }
+
+    /// Ends a rollout in which some switches took nothing.
+    fn end(&mut self, rollout: &Rollout, failed: &[SwitchIx]) -> Ended {
+        let aim = rollout.aim.next(&self.fabric, &self.p4info, rollout.down.clone()).unwrap();
+        let holds = |at| {
+            let goal = &aim.goals[&self.fabric.topology.switch(at).name];
+            Arc::new(goal.wanted().map(|it| it.entity.clone()).collect())
+        };
+        let held: BTreeMap<SwitchIx, Option<Held>> =
+            rollout.members.iter().map(|it| (it.0, (!failed.contains(&it.0)).then(|| holds(it.0)))).collect();
+        self.watcher.end(Some(aim), held, self.now).unwrap()
+    }
+
+    /// A link between switches.
+    fn link(&self) -> LinkIx {
+        let links = (0..self.fabric.topology.links.len() as u32).map(LinkIx);
+        links.into_iter().find(|&it| self.fabric.topology.is_fabric_link(it)).unwrap()
+    }
+}
+
+#[test]
+fn a_cut_link_makes_one_rollout_and_silence_none() {
+    let mut bench = Bench::started();
+    (0..10).for_each(|_| bench.tick());
+    assert!(bench.watcher.begin(bench.now).is_none());
+    let link = bench.link();
+    bench.cut.insert(link);
+    let rollout = bench.until_rollout(6);
+    assert_eq!(rollout.changed, [(link, false)]);
+    assert!(bench.watcher.begin(bench.now).is_none(), "one at a time");
+    let ended = bench.end(&rollout, &[]);
+    assert_eq!((ended.why, ended.down), (Why::Links, 1));
+    (0..10).for_each(|_| bench.tick());
+    assert!(bench.watcher.begin(bench.now).is_none());
+}
+
+/// It is read first: nobody knows what of the updates it has taken.
+#[test]
+fn a_switch_that_refused_something_is_tried_again_after_a_second() {
+    let mut bench = Bench::started();
+    bench.watcher.check();
+    let rollout = bench.watcher.begin(bench.now).unwrap();
+    assert!(rollout.members.iter().all(|it| it.1.is_none()));
+    let began = bench.now;
+    bench.end(&rollout, &[SwitchIx(2)]);
+    let rollout = bench.until_rollout(20);
+    assert_eq!(bench.now, began + RETRY);
+    let unread: Vec<SwitchIx> = rollout.members.iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
+    assert_eq!(unread, [SwitchIx(2)]);
+}
+
+#[test]
+fn a_rollout_that_waits_for_a_silent_switch_is_given_up_when_links_change() {
+    let mut bench = Bench::started();
+    bench.watcher.check();
+    let rollout = bench.watcher.begin(bench.now).unwrap();
+    assert_eq!(rollout.members.len(), 4);
+    bench.silent.insert(SwitchIx(3));
+    (0..6).for_each(|_| bench.tick());
+    assert!(!bench.watcher.abandon(bench.now), "nothing has changed");
+    let link = bench.link();
+    bench.cut.insert(link);
+    (0..6).for_each(|_| bench.tick());
+    assert!(bench.watcher.abandon(bench.now));
+    let rollout = bench.watcher.begin(bench.now).unwrap();
+    assert_eq!((rollout.down.len(), rollout.members.len()), (1, 3));
+}
+
+/// It forwards, and its links may have changed while another controller led.
+#[test]
+fn a_switch_that_comes_back_with_entries_waits_for_its_links() {
+    let mut bench = Bench::started();
+    let entity = bench.watcher.switches[0].held.as_ref().unwrap()[0].clone();
+    bench.watcher.lost(SwitchIx(0), Loss::Standby);
+    bench.watcher.ready(SwitchIx(0), false, vec![entity], bench.now);
+    assert!(bench.watcher.begin(bench.now).is_none());
+    let rollout = bench.until_rollout(6);
+    assert_eq!(bench.end(&rollout, &[]).why, Why::Returned);
+    // One that lacks the program forwards nothing: it is filled at once.
+    bench.watcher.lost(SwitchIx(0), Loss::Silent);
+    bench.watcher.ready(SwitchIx(0), true, vec![], bench.now);
+    assert!(bench.watcher.begin(bench.now).is_some());
+}
