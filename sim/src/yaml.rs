@@ -98,7 +98,7 @@ fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Posi
         .map_or(why, |(_, why)| why);
     let mut words = why.split('`').skip(1).step_by(2);
     let Some(unknown) = words.next().filter(|_| why.starts_with("unknown field")) else {
-        return positions.error(place, why.to_owned());
+        return positions.error(positions.quoted(&place, why).unwrap_or(place), why.to_owned());
     };
     if place != unknown && !place.ends_with(&format!(".{unknown}")) {
         place = below(&place, unknown);
@@ -107,7 +107,21 @@ fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Posi
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
-pub struct Positions(HashMap<String, Option<Position>>);
+pub struct Positions(HashMap<String, Found>);
+
+/// A key or a list entry of a text.
+struct Found {
+    /// Its position; `None` if the command line gave the value.
+    position: Option<Position>,
+    /// The value, if it is a scalar.
+    scalar: Option<String>,
+}
+
+impl Found {
+    fn at(position: Position) -> Found {
+        Found { position: Some(position), scalar: None }
+    }
+}
 
 /// A map or list that is being read.
 struct Open {
@@ -140,12 +154,13 @@ impl Positions {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
                     Some(Open { next: next @ Next::Key, path }) => {
                         let key = below(path, &scalar);
-                        positions.insert(key.clone(), Some(at));
+                        positions.insert(key.clone(), Found::at(at));
                         *next = Next::Value(key);
                     }
                     _ => {
                         let path = value(&mut open);
-                        positions.insert(path, Some(at));
+                        let scalar = Some(scalar.into_owned());
+                        positions.insert(path, Found { scalar, ..Found::at(at) });
                     }
                 },
                 Event::Alias(_) => drop(value(&mut open)),
@@ -157,7 +172,7 @@ impl Positions {
                         ));
                     }
                     let path = value(&mut open);
-                    positions.entry(path.clone()).or_insert(Some(at));
+                    positions.entry(path.clone()).or_insert(Found::at(at));
                     let is_map = matches!(event, Event::MappingStart(..));
                     open.push(Open { path, next: if is_map { Next::Key } else { Next::Entry(0) } });
                 }
@@ -172,12 +187,25 @@ impl Positions {
     pub fn forget(&mut self, path: &str) {
         let below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
         self.0.retain(|key, _| !below(key));
-        self.0.insert(path.to_owned(), None);
+        self.0.insert(path.to_owned(), Found { position: None, scalar: None });
     }
 
     /// Returns an error about a key.
     pub fn error(&self, place: String, why: String) -> KeyError {
         KeyError { position: self.get(&place), place, why }
+    }
+
+    /// Returns the path of the only scalar below `place` that an error quotes. Of maps that have a `kind`, the deserialiser
+    /// reports no path below the map.
+    fn quoted(&self, place: &str, why: &str) -> Option<String> {
+        let words: Vec<&str> = why.split('"').skip(1).step_by(2).collect();
+        let is_below = |path: &str| {
+            place.is_empty() || path.strip_prefix(place).is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        let is_quoted = |found: &Found| found.scalar.as_deref().is_some_and(|it| words.contains(&it));
+        let mut paths =
+            self.0.iter().filter(|(path, found)| is_below(path) && is_quoted(found)).map(|it| it.0);
+        Some(paths.next()?.clone()).filter(|_| paths.next().is_none())
     }
 
     /// Returns the position of the value at `path`, or of the key if the value is a list or a map. A path that is not
@@ -186,7 +214,7 @@ impl Positions {
         let mut path = path;
         loop {
             match self.0.get(path) {
-                Some(position) => return *position,
+                Some(found) => return found.position,
                 None => path = &path[..path.rfind(['.', '['])?],
             }
         }
@@ -201,7 +229,7 @@ pub fn in_file(file: &str, text: &str, message: &str) -> String {
         return format!("{file}:{message}");
     }
     let positions = if place.contains(' ') { None } else { Positions::of(text).ok() };
-    match positions.and_then(|positions| positions.0.get(place).copied().flatten()) {
+    match positions.and_then(|positions| positions.0.get(place)?.position) {
         Some(position) => format!("{file}:{position}: {message}"),
         None => format!("{file}: {message}"),
     }
@@ -297,6 +325,21 @@ workloads:
         assert_eq!(
             error.to_string(),
             "2:11: [1].strat: unknown field `strat`, expected `start`; did you mean \"start\"?"
+        );
+    }
+
+    #[test]
+    fn a_value_in_a_map_of_several_kinds_has_its_own_position() {
+        let spec =
+            |text: &str| read::<weir_controller::topology::TopologySpec>(text).unwrap_err().to_string();
+        assert!(
+            spec("{kind: star, hosts: 2, rate: 100Gbsp}")
+                .starts_with("1:30: rate: rate \"100Gbsp\" has an unknown")
+        );
+        // Which of two equal values is meant, nobody knows.
+        assert!(
+            spec("{kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 1x, fabric_rate: 1x}")
+                .starts_with("1:1: ")
         );
     }
 
