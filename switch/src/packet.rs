@@ -46,6 +46,8 @@ pub(crate) struct Phv {
     /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
     /// a packet begin without it, and so does a packet that goes through the switch again.
     pub truncate: u32,
+    /// The fields that only the interpreter reads are still in the frame.
+    pub partial: bool,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
     pub carried: bool,
 }
@@ -152,6 +154,7 @@ impl Packet {
         self.phv.ingress_length = other.phv.ingress_length;
         self.phv.truncate = other.phv.truncate;
         self.phv.carried = other.phv.carried;
+        self.phv.partial = other.phv.partial;
     }
 
     /// Becomes a new packet with the bytes of `other`.

@@ -6,7 +6,7 @@ use super::trace::Tracer;
 use crate::program::{Code, Pc, Program, TableId};
 
 /// Backward jumps one run of code may make. No program that means to end comes near it.
-const JUMP_BUDGET: u32 = 1 << 20;
+pub(super) const JUMP_BUDGET: u32 = 1 << 20;
 
 /// What code runs on beside the slots.
 pub(super) struct Run<'a, T> {
@@ -156,7 +156,7 @@ impl<T: Tracer> Run<'_, T> {
         }
     }
 
-    fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
+    pub(super) fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
         let index = usize::from(calculation);
         let State { buffer, calls, .. } = &mut *self.state;
         hash::compute(&self.program.calculations[index], slots, self.payload, buffer, &mut calls[index])

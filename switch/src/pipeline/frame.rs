@@ -3,12 +3,15 @@
 use crate::packet::SLACK;
 use crate::program::{Move, Moves, WINDOW, low_bits};
 
+/// The bytes that a move can reach.
+pub(super) type Window = [u8; SLACK];
+
 const WORD: usize = 8;
 const _: () = assert!(WINDOW + WORD <= SLACK, "a move may begin at the last byte of a window");
 
 /// The big-endian word where a move begins.
 #[inline(always)]
-fn word(bytes: &[u8; SLACK], step: &Move) -> u64 {
+fn word(bytes: &Window, step: &Move) -> u64 {
     let at = usize::from(step.offset) % WINDOW;
     let mut word = [0; WORD];
     word.copy_from_slice(&bytes[at..at + WORD]);
@@ -58,7 +61,7 @@ pub(super) fn put(moves: &Moves, frame: &mut [u8], at: usize, slots: &[u64], bas
 }
 
 #[inline(always)]
-fn set(bytes: &mut [u8; SLACK], step: &Move, value: u64) {
+fn set(bytes: &mut Window, step: &Move, value: u64) {
     let at = usize::from(step.offset) % WINDOW;
     let new =
         word(bytes, step) & !(step.mask << (step.shift & 63)) | (value & step.mask) << (step.shift & 63);

@@ -23,7 +23,7 @@ pub(super) enum Lookup {
     /// No key: every packet misses.
     Nothing,
     /// All exact, one word.
-    Word(Index),
+    Word(Word),
     /// All exact.
     Words(Index),
     /// One LPM element.
@@ -39,7 +39,7 @@ impl Lookup {
             0 => Lookup::Nothing,
             words if has(MatchKind::Ternary) || has(MatchKind::Range) => Lookup::Scan(Rows::new(words)),
             _ if has(MatchKind::Lpm) => Lookup::Prefix(Prefixes::new(&table.plan)),
-            1 => Lookup::Word(Index::new(1)),
+            1 => Lookup::Word(Word::new()),
             words => Lookup::Words(Index::new(words)),
         }
     }
@@ -47,10 +47,21 @@ impl Lookup {
     /// The entry that matches, or 0.
     #[inline]
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        let plan = &table.plan;
         match self {
             Lookup::Nothing => 0,
-            Lookup::Word(index) => index.get_word(plan.word(slots)),
+            Lookup::Word(word) => word.get(table.plan.word(slots)),
+            Lookup::Prefix(prefixes) if Prefixes::is_packed(&table.plan) => {
+                prefixes.find_packed(&table.plan, slots)
+            }
+            _ => self.find_wide(table, slots, key),
+        }
+    }
+
+    #[inline(never)]
+    fn find_wide(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
+        let plan = &table.plan;
+        match self {
+            Lookup::Nothing | Lookup::Word(_) => 0,
             Lookup::Words(index) => {
                 plan.read(slots, key);
                 index.get(key)
@@ -67,7 +78,8 @@ impl Lookup {
     pub fn find_same(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
             Lookup::Nothing => 0,
-            Lookup::Word(index) | Lookup::Words(index) => index.get(&wanted.value),
+            Lookup::Word(word) => word.get(wanted.value[0]),
+            Lookup::Words(index) => index.get(&wanted.value),
             Lookup::Prefix(prefixes) => {
                 prefixes.index.get(&Prefixes::key_of(&table.plan, &wanted.value, wanted.prefix))
             }
@@ -81,7 +93,8 @@ impl Lookup {
     pub fn insert(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
             Lookup::Nothing => {}
-            Lookup::Word(index) | Lookup::Words(index) => index.insert(&found.value, entry),
+            Lookup::Word(word) => word.insert(found.value[0], entry),
+            Lookup::Words(index) => index.insert(&found.value, entry),
             Lookup::Prefix(prefixes) => prefixes.insert(&table.plan, found, entry),
             Lookup::Scan(rows) => rows.insert(found, entry),
         }
@@ -90,9 +103,53 @@ impl Lookup {
     pub fn remove(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
             Lookup::Nothing => {}
-            Lookup::Word(index) | Lookup::Words(index) => index.remove(&found.value),
+            Lookup::Word(word) => word.remove(found.value[0]),
+            Lookup::Words(index) => index.remove(&found.value),
             Lookup::Prefix(prefixes) => prefixes.remove(&table.plan, found),
             Lookup::Scan(rows) => rows.remove(entry),
+        }
+    }
+}
+
+/// Keys of one word: the small ones, as ports are, say themselves where their entry is.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    /// The entries of all keys below its length.
+    small: Vec<u32>,
+    /// The others.
+    index: Index,
+}
+
+/// Keys from here on are hashed.
+const LARGE: u64 = 256;
+
+impl Word {
+    fn new() -> Word {
+        Word { small: Vec::new(), index: Index::new(1) }
+    }
+
+    #[inline]
+    fn get(&self, key: u64) -> u32 {
+        match self.small.get(key as usize) {
+            Some(entry) => *entry,
+            None if self.index.used == 0 => 0,
+            None => self.index.get_word(key),
+        }
+    }
+
+    fn insert(&mut self, key: u64, entry: u32) {
+        if key >= LARGE {
+            return self.index.insert(&[key], entry);
+        }
+        let at = key as usize;
+        self.small.resize(self.small.len().max(at + 1), 0);
+        self.small[at] = entry;
+    }
+
+    fn remove(&mut self, key: u64) {
+        match self.small.get_mut(key as usize) {
+            Some(entry) => *entry = 0,
+            None => self.index.remove(&[key]),
         }
     }
 }
@@ -248,18 +305,19 @@ impl Prefixes {
     }
 
     #[inline]
-    fn find(&self, plan: &KeyPlan, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        if Prefixes::is_packed(plan) {
-            let word = plan.word(slots);
-            for (length, _) in &self.lengths {
-                let mask = plan.prefixes[usize::from(*length)][0];
-                let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
-                if entry != 0 {
-                    return entry;
-                }
+    fn find_packed(&self, plan: &KeyPlan, slots: &[u64]) -> u32 {
+        let word = plan.word(slots);
+        for (length, _) in &self.lengths {
+            let mask = plan.prefixes[usize::from(*length)][0];
+            let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
+            if entry != 0 {
+                return entry;
             }
-            return 0;
         }
+        0
+    }
+
+    fn find(&self, plan: &KeyPlan, slots: &[u64], key: &mut Vec<u64>) -> u32 {
         plan.read(slots, key);
         key.resize(plan.words * 2 + 1, 0);
         let (whole, masked) = key.split_at_mut(plan.words);

@@ -1,6 +1,7 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
 
 mod arrays;
+mod compiled;
 mod control;
 mod entry;
 mod exec;
@@ -22,6 +23,7 @@ mod values;
 mod watch;
 mod wide;
 
+pub use crate::program::Engine;
 pub use entry::{
     ActionCall, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates, TableEntry,
     TableError,
@@ -68,6 +70,10 @@ impl Pipeline {
     pub fn set_drop_port(&mut self, port: u16) {
         self.state.drop_port = port;
     }
+    /// Chooses the engine; a new pipeline has its program's.
+    pub fn set_engine(&mut self, engine: Engine) {
+        self.state.engine = engine;
+    }
     /// How many ticks `now` makes in a second, for meters; BMv2's clock, and the default, is microseconds.
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
         self.state.ticks_per_second = ticks.max(1);
@@ -113,8 +119,7 @@ impl Pipeline {
         }
         frame.packet.phv.slots[usize::from(flags.drop_port)] = drop_port;
 
-        let error = frame.parse();
-        let correct = frame.verify_checksums();
+        let (error, correct) = frame.parse_and_verify();
         let slots = &mut frame.packet.phv.slots;
         slots[usize::from(standard.parser_error)] = u64::from(error);
         slots[usize::from(standard.checksum_error)] = u64::from(!correct);
@@ -131,7 +136,8 @@ impl Pipeline {
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
-            Frame { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }.parse();
+            Frame { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }
+                .parse_and_verify();
             let list = slot(packet, flags.clone_list);
             keep(program, state, &packet.phv.slots, list);
             restore(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
@@ -207,6 +213,7 @@ impl Pipeline {
         set(flags.exit, 0);
         let parsed = packet.phv.parsed as usize;
         let mut frame = Frame { program, state, packet, now: meta.now, tracer };
+        frame.complete();
         frame.run(program.egress, parsed);
 
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
@@ -228,7 +235,7 @@ impl Pipeline {
         if slot(frame.packet, standard.egress_spec) == drop_port {
             return EgressVerdict::Drop;
         }
-        frame.deparse();
+        frame.put_together();
         let Frame { state, packet, .. } = frame;
         let list = slot(packet, flags.recirculate);
         if list != 0 {
@@ -259,6 +266,7 @@ fn lay_out(program: &Program, packet: &mut Packet) {
     phv.length = len;
     phv.ingress_length = len;
     phv.truncate = u32::MAX;
+    phv.partial = false;
 }
 
 /// Remembers the fields of a list (counted from 1).

@@ -8,12 +8,12 @@ use super::state::State;
 use super::trace::Tracer;
 use crate::packet::Packet;
 use crate::program::{
-    CAPACITIES, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program, Shape,
-    VALID, limbs, low_bits,
+    CAPACITIES, Checksum, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program,
+    Shape, VALID, limbs, low_bits,
 };
 
 /// A parser visits at most this many states; then it has timed out.
-const STATE_BUDGET: u32 = 4096;
+pub(super) const STATE_BUDGET: u32 = 4096;
 
 /// A packet that is parsed, or deparsed.
 pub(super) struct Frame<'a, T> {
@@ -28,6 +28,7 @@ impl<T: Tracer> Frame<'_, T> {
     /// Runs code on the packet. The payload begins at `parsed`.
     #[inline]
     pub fn run(&mut self, code: Pc, parsed: usize) {
+        let is_compiled = self.is_compiled();
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
         let mut run = Run {
@@ -42,23 +43,32 @@ impl<T: Tracer> Frame<'_, T> {
             open: None,
         };
         let slots = phv.slots.as_mut_slice();
-        if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
-            run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
-            run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
-            run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
-            run.run(slots, code);
+        macro_rules! run_with {
+            ($run:ident) => {
+                if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
+                    run.$run(slots, code);
+                } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
+                    run.$run(slots, code);
+                } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
+                    run.$run(slots, code);
+                } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
+                    run.$run(slots, code);
+                }
+            };
+        }
+        if is_compiled {
+            run_with!(run_compiled);
+        } else {
+            run_with!(run);
         }
     }
 
     #[inline]
-    fn slots(&mut self) -> &mut [u64] {
+    pub(super) fn slots(&mut self) -> &mut [u64] {
         &mut self.packet.phv.slots
     }
 
-    fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
+    pub(super) fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
         if let Some(code) = condition.code {
             self.run(code, parsed);
         }
@@ -97,29 +107,37 @@ impl<T: Tracer> Frame<'_, T> {
             for op in &state.ops {
                 self.step(op, at)?;
             }
-            next = match &state.word {
-                Some(select) => {
-                    let slots = self.slots();
-                    let parts = select.parts.iter();
-                    let key = parts.fold(0, |key, (slot, up)| key | slots[usize::from(*slot)] << (up & 63));
-                    let found = select.cases.iter().find(|(mask, value, _)| key & mask == *value);
-                    found.map_or(state.default, |(_, _, next)| *next)
-                }
-                None if state.key.is_empty() => state.default,
-                None => {
-                    let (mut key, mut len) = ([0; MAX_KEY_WORDS], 0);
-                    for part in &state.key {
-                        self.key_part(*part, *at, &mut key[len..len + part.words()])?;
-                        len += part.words();
-                    }
-                    self.select(number, &key[..len])
-                }
-            };
+            next = self.transition(number, *at)?;
         }
         Ok(())
     }
 
-    fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
+    /// The state that follows this one.
+    #[inline]
+    pub(super) fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
+        let state = &self.program.parser.states[usize::from(number)];
+        Ok(match &state.word {
+            Some(select) => {
+                let slots = self.slots();
+                let parts = select.parts.iter();
+                let key = parts.fold(0, |key, (slot, up)| key | slots[usize::from(*slot)] << (up & 63));
+                let found = select.cases.iter().find(|(mask, value, _)| key & mask == *value);
+                found.map_or(state.default, |(_, _, next)| *next)
+            }
+            None if state.key.is_empty() => state.default,
+            None => {
+                let (mut key, mut len) = ([0; MAX_KEY_WORDS], 0);
+                for part in &state.key {
+                    self.key_part(*part, at, &mut key[len..len + part.words()])?;
+                    len += part.words();
+                }
+                self.select(number, &key[..len])
+            }
+        })
+    }
+
+    /// Does what a state does, one operation.
+    pub(super) fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
@@ -341,24 +359,45 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let mut all = true;
         for checksum in program.checksums.iter().filter(|checksum| checksum.verify) {
-            if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
-                continue;
-            }
-            let parsed = self.packet.phv.parsed as usize;
-            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
-                continue;
-            }
-            let value = self.calculate(checksum.calculation);
-            let correct = self.slots()[usize::from(checksum.target.slot)] == value;
-            if T::ENABLED {
-                self.tracer.checksum(program, &checksum.name, correct);
-            }
-            all &= correct;
+            all &= self.verify(checksum);
         }
         all
     }
 
-    fn calculate(&mut self, calculation: u16) -> u64 {
+    /// Whether a checksum is right, or does not count.
+    pub(super) fn verify(&mut self, checksum: &Checksum) -> bool {
+        if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
+            return true;
+        }
+        let parsed = self.packet.phv.parsed as usize;
+        if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+            return true;
+        }
+        let value = self.calculate(checksum.calculation);
+        let correct = self.slots()[usize::from(checksum.target.slot)] == value;
+        if T::ENABLED {
+            self.tracer.checksum(self.program, &checksum.name, correct);
+        }
+        correct
+    }
+
+    /// Updates checksums but for those at which `done` has true.
+    pub(super) fn update_checksums(&mut self, done: &[bool]) {
+        let program = self.program;
+        let parsed = self.packet.phv.parsed as usize;
+        for (number, checksum) in program.checksums.iter().enumerate() {
+            if !checksum.update || done.get(number) == Some(&true) {
+                continue;
+            }
+            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
+                continue;
+            }
+            let value = self.calculate(checksum.calculation) & low_bits(checksum.target.bits);
+            self.slots()[usize::from(checksum.target.slot)] = value;
+        }
+    }
+
+    pub(super) fn calculate(&mut self, calculation: u16) -> u64 {
         let index = usize::from(calculation);
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
@@ -371,13 +410,7 @@ impl<T: Tracer> Frame<'_, T> {
     pub fn deparse(&mut self) {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
-        for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
-            if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
-                continue;
-            }
-            let value = self.calculate(checksum.calculation) & low_bits(checksum.target.bits);
-            self.slots()[usize::from(checksum.target.slot)] = value;
-        }
+        self.update_checksums(&[]);
         if let Some(code) = program.deparser_code {
             self.run(code, parsed);
         }

@@ -6,7 +6,7 @@ use super::state::State;
 use super::tables::{Link, next_of};
 use super::trace::Tracer;
 use super::wide;
-use crate::program::{Code, ORIGIN, Op, Pc, TableId, VALID, WideKind, WideRef, low_bits};
+use crate::program::{Code, ORIGIN, Op, Pc, Role, TableId, VALID, WideKind, WideRef, low_bits};
 use rand::Rng;
 
 impl<T: Tracer> Run<'_, T> {
@@ -100,6 +100,34 @@ impl<T: Tracer> Run<'_, T> {
             // The loop in `run` does the others.
             _ => {}
         }
+    }
+
+    /// Does one operation for the fast engine that its loop leaves out.
+    #[inline(never)]
+    pub(super) fn one(&mut self, slots: &mut [u64], op: Op) {
+        let at = |slot: u16| slots[usize::from(slot)];
+        let (a, b) = match op.code.roles() {
+            [_, Role::Read, Role::Read] => (at(op.a), at(op.b)),
+            [_, Role::Read, _] => (at(op.a), 0),
+            _ => return self.rare(slots, op),
+        };
+        let value = match op.code {
+            Code::MovIf if b == 0 => return,
+            Code::MovIf => cut(a, op.w),
+            Code::Div => cut(a.checked_div(b).unwrap_or(0), op.w),
+            Code::Mod => cut(a.checked_rem(b).unwrap_or(0), op.w),
+            Code::Not => cut(!a, op.w),
+            Code::Sar => cut((a as i64 >> b.min(63)) as u64, op.w),
+            Code::Sext => ((a << (op.w & 63)) as i64 >> (op.w & 63)) as u64,
+            Code::SatS => {
+                let most = (i64::MAX as u64 >> (op.w & 63)) as i64;
+                (a as i64).clamp(-most - 1, most) as u64
+            }
+            Code::LtS => u64::from((a as i64) < b as i64),
+            Code::LeS => u64::from(a as i64 <= b as i64),
+            _ => return self.rare(slots, op),
+        };
+        slots[usize::from(op.d)] = value;
     }
 
     fn set(&mut self, slots: &mut [u64], op: Op, value: u64) {

@@ -3,7 +3,7 @@
 use super::entry::CounterValue;
 use super::meter::Meter;
 use super::tables::{ProfileState, TableState};
-use crate::program::Program;
+use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -25,6 +25,7 @@ pub(super) struct State {
     pub calls: Vec<u64>,
     pub rng: Pcg64Mcg,
     pub drop_port: u16,
+    pub engine: Engine,
     pub ticks_per_second: u64,
     /// The time of the last call of the control surface that told it, in ticks.
     pub now: u64,
@@ -59,6 +60,7 @@ impl State {
             calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
             drop_port: DROP_PORT,
+            engine: program.engine,
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
             failed_assertions: 0,

@@ -181,6 +181,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
 
     let mut program = Program {
         stamp: 0,
+        engine: Engine::default(),
         json: String::new(),
         vars: layout.vars,
         temps: usize::from(temps),
@@ -214,6 +215,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         learn_lists,
         ingress,
         egress,
+        compiled: Compiled::default(),
         layout: Layout::default(),
     };
     for op in &mut code {
@@ -235,7 +237,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
     program.place_rest();
     let metadata = layout.headers.iter().filter(|header| header.metadata);
     program.metadata = metadata.map(|header| (header.base, layout.types[header.ty].slots)).collect();
-    let (read, written) = program.used();
+    let (read, written) = program.used(&[]);
     let shape = |(index, header): (usize, &layout::Header)| {
         let ty = &layout.types[header.ty];
         if whole.contains(&HeaderId(index as u16)) {
@@ -246,6 +248,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
     };
     program.shapes = layout.headers.iter().enumerate().map(shape).collect();
     program.layout = layout;
+    program.compiled = Compiled::new(&program, &whole);
     Ok(program)
 }
 
@@ -567,8 +570,9 @@ impl Program {
         }
     }
 
-    /// The slots that the program reads and writes, other than through headers as a whole.
-    fn used(&self) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
+    /// The slots that the program reads and writes, other than through headers as a whole. The checksums at the indices
+    /// `on_wire` do not count, nor do calculations that only they use.
+    pub(super) fn used(&self, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
         let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
         let range = |slot: Slot, bits: u32| slot..slot + limbs(bits) as u16;
         for op in &self.code {
@@ -585,9 +589,17 @@ impl Program {
             read.extend([op.a, op.b].iter().flat_map(|operand| operand.slot..operand.slot + operand.limbs));
             written.extend(op.d.slot..op.d.slot + op.d.limbs);
         }
-        for calculation in
-            self.calculations.iter().chain(self.profiles.iter().filter_map(|p| p.selector.as_ref()))
-        {
+        let slotted = |index: usize| {
+            let mut users = self.checksums.iter().enumerate();
+            let hashed = self.code.iter().any(|op| op.code == Code::Hash && usize::from(op.a) == index);
+            let uses = |(number, checksum): (usize, &Checksum)| {
+                usize::from(checksum.calculation) == index && !on_wire.contains(&number)
+            };
+            on_wire.is_empty() || hashed || users.any(uses)
+        };
+        let calculations = self.calculations.iter().enumerate().filter(|(index, _)| slotted(*index));
+        let selectors = self.profiles.iter().filter_map(|profile| profile.selector.as_ref());
+        for calculation in calculations.map(|(_, calculation)| calculation).chain(selectors) {
             for input in &calculation.inputs {
                 match input {
                     Input::Field { slot, bits, .. } => read.extend(range(*slot, *bits)),
@@ -595,7 +607,10 @@ impl Program {
                 }
             }
         }
-        for checksum in &self.checksums {
+        for (number, checksum) in self.checksums.iter().enumerate() {
+            if on_wire.contains(&number) {
+                continue;
+            }
             read.insert(checksum.target.slot);
             if checksum.update {
                 written.insert(checksum.target.slot);

@@ -6,6 +6,7 @@
 mod action;
 mod asm;
 mod calc;
+mod compiled;
 mod expr;
 mod flow;
 mod json;
@@ -20,9 +21,12 @@ mod table;
 pub(crate) use action::{LogMessage, SESSION_SET, State};
 pub(crate) use asm::low_bits;
 pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
+pub(crate) use compiled::{
+    Compiled, Emission, Get, Group, Kind, Select, State as FastState, Step, WireChecksum, with_pairs,
+};
 pub(crate) use key::KeyPlan;
 pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
-pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
+pub(crate) use op::{Code, HeaderOp, Op, Pc, Role, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
 pub(crate) use shape::{Move, Moves, Shape, WINDOW};
 pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
@@ -169,11 +173,23 @@ pub(crate) enum Mark {
 /// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
 pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
+/// What runs a program. Both engines do the same to every packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Runs the form that the last phase of loading makes. A packet that is traced takes the interpreter.
+    #[default]
+    Compiled,
+    /// The plain interpreter: slower, and the reference for the other engine.
+    Interpreter,
+}
+
 /// A checked P4 program, shared by all switches that run it.
 #[derive(Debug)]
 pub struct Program {
     /// Tells packets which program their header vector is laid out for.
     pub(crate) stamp: u64,
+    /// The engine of pipelines that are made for it.
+    pub(crate) engine: Engine,
     /// What it was loaded from.
     pub(crate) json: String,
     pub(crate) layout: Layout,
@@ -216,6 +232,8 @@ pub struct Program {
     pub(crate) learn_lists: Vec<FieldList>,
     pub(crate) ingress: Pc,
     pub(crate) egress: Pc,
+    /// What the fast engine runs.
+    pub(crate) compiled: Compiled,
 }
 
 /// Numbers programs within the process; it never shows in what a switch does.
@@ -224,12 +242,18 @@ static STAMPS: AtomicU64 = AtomicU64::new(1);
 impl Program {
     /// Loads what p4c's BMv2 back end wrote: version 2 of the format.
     pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
+        Program::load(text, Engine::default())
+    }
+
+    /// Loads a program as [`Program::from_json`] does, to be run by this engine.
+    pub fn load(text: &str, engine: Engine) -> Result<Arc<Program>, LoadError> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(|error| LoadError {
             path: format!("{}:{}", error.line(), error.column()),
             what: format!("not JSON: {error}"),
         })?;
         let mut program = link::load(&json::At::root(&value))?;
         program.stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+        program.engine = engine;
         program.json = text.to_owned();
         Ok(Arc::new(program))
     }

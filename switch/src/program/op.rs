@@ -170,6 +170,14 @@ codes! {
     Assert(None, Read, Index),
 }
 
+impl Code {
+    /// Whether the operation may write slots that its operands do not name.
+    pub fn is_indirect(self) -> bool {
+        use Code::*;
+        matches!(self, Wide | Table | SetValid | SetInvalid | CopyHeader | Push | Pop | CopyStack | StoreAt)
+    }
+}
+
 impl Op {
     /// Turns the width into what is cut off.
     pub fn finish(&mut self) {

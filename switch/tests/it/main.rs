@@ -4,6 +4,7 @@ mod arith;
 mod bmv2_json;
 mod control;
 mod engine;
+mod engines;
 mod fuzz;
 mod headers;
 mod loader;

@@ -1,0 +1,319 @@
+//! The last phase of loading: brings parser, checksums and deparser into the form that the fast engine runs.
+//!
+//! The interpreter moves every field that the program names, window by window. Here the moves of a header are one flat
+//! list with absolute slots, and Internet checksums over whole headers are computed over the bytes of the frame, so
+//! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a stack, a
+//! union, a variable field, more than [`WINDOW`] bytes) is left to the interpreter.
+
+mod code;
+
+use code::{Assign, Cells, Instruction};
+pub(crate) use code::{Kind, with_pairs};
+
+use super::layout::VALID;
+use super::op::{Code, Op, Role, Slot};
+use super::parser::{self, WordSelect};
+use super::shape::{Moves, Shape, WINDOW};
+use super::table::limbs;
+use super::{Algorithm, Calculation, Checksum, HeaderId, Input, ParseOp, Program};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Reads a field: the big-endian word at byte `offset` of the header, shifted left and then right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Get {
+    pub slot: Slot,
+    pub offset: u8,
+    pub left: u8,
+    pub right: u8,
+}
+
+/// Writes a field as a part of a [`Group`]: the slot shifted left and then right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Put {
+    pub slot: Slot,
+    pub left: u8,
+    pub right: u8,
+}
+
+/// Fields that are written as one big-endian word at byte `offset` of the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub offset: u8,
+    /// The bits that other fields have.
+    pub keep: u64,
+    pub fields: Vec<Put>,
+}
+
+/// A parser state.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub steps: Vec<Step>,
+    pub select: Select,
+}
+
+/// Where a parser state leads.
+#[derive(Debug)]
+pub(crate) enum Select {
+    /// To one state.
+    Always(Option<u16>),
+    /// By a key of one word: parts with how far up they go, cases as mask, value and next state.
+    Word { parts: Vec<(Slot, u8)>, cases: Vec<(u64, u64, Option<u16>)>, default: Option<u16> },
+    /// The interpreter finds out.
+    Interpret,
+}
+
+/// What a parser state does.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Takes a header from the frame; if the frame may be too short, the interpreter does it.
+    Extract { base: Slot, bytes: u16, lazy: bool, gets: Vec<Get> },
+    /// Left to the interpreter, with the rest of the state.
+    Interpret,
+}
+
+/// An Internet checksum of one header, all of whose other fields it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WireChecksum {
+    /// The header's block.
+    pub base: Slot,
+    /// Bytes of the header, a multiple of 4.
+    pub bytes: u16,
+    /// Byte of the checksum, an even number.
+    pub offset: u16,
+}
+
+/// How a header is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Emission {
+    pub base: Slot,
+    pub bytes: u16,
+    /// What may have changed in a header that came from the frame.
+    pub changed: Vec<Group>,
+    /// All of a header that the program made.
+    pub whole: Vec<Group>,
+    /// The checksum that the header ends with.
+    pub checksum: Option<WireChecksum>,
+}
+
+/// What the fast engine runs.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    pub code: Vec<Instruction>,
+    /// By action; None if it does more than assign.
+    pub assignments: Vec<Option<Vec<Assign>>>,
+    /// By register array.
+    pub cells: Vec<Cells>,
+    /// By parser state.
+    pub states: Vec<State>,
+    /// By checksum: those that are verified over the frame.
+    pub verified: Vec<Option<WireChecksum>>,
+    /// By checksum: those that are computed over the frame.
+    pub updated: Vec<bool>,
+    /// There are others to be updated.
+    pub updates: bool,
+    /// In the order of the deparser; None if the interpreter deparses.
+    pub deparser: Option<Vec<Emission>>,
+    /// By header instance: the fields that the interpreter reads and the fast engine left in the frame.
+    pub missing: Vec<Vec<Get>>,
+}
+
+impl Compiled {
+    /// `whole`: the headers that the program uses as a whole.
+    pub fn new(program: &Program, whole: &BTreeSet<HeaderId>) -> Compiled {
+        let checksums = || program.checksums.iter().enumerate();
+        let wire: Vec<_> = checksums().map(|(_, checksum)| wire_checksum(program, checksum)).collect();
+        let simple = |(id, _): &(HeaderId, Slot)| {
+            let shape = &program.shapes[usize::from(id.0)];
+            shape.varbit.is_none() && gets(&shape.reads, 0).is_some()
+        };
+        let deparses = program.deparser.iter().all(simple);
+        let on_wire: Vec<usize> = checksums()
+            .filter(|(number, checksum)| wire[*number].is_some() && (deparses || !checksum.update))
+            .map(|(number, _)| number)
+            .collect();
+        let (read, written) = program.used(&on_wire);
+        let shape = |index: usize| {
+            let header = &program.layout.headers[index];
+            let ty = &program.layout.types[header.ty];
+            if whole.contains(&HeaderId(index as u16)) {
+                return Shape::new(ty, None);
+            }
+            let test = |set: &BTreeSet<Slot>, rel: u16| set.contains(&(header.base + rel));
+            Shape::new(ty, Some((&|rel| test(&read, rel), &|rel| test(&written, rel))))
+        };
+        let shapes: Vec<Shape> = (0..program.layout.headers.len()).map(shape).collect();
+        let step = |op: &ParseOp| match *op {
+            ParseOp::Extract { header, base, union: false } => {
+                let shape = &shapes[usize::from(header.0)];
+                match gets(&shape.reads, base).filter(|_| shape.varbit.is_none()) {
+                    Some(gets) => Step::Extract { base, bytes: shape.bytes, lazy: shape.lazy, gets },
+                    None => Step::Interpret,
+                }
+            }
+            _ => Step::Interpret,
+        };
+        let states = program.parser.states.iter();
+        let states =
+            states.map(|state| State { steps: state.ops.iter().map(step).collect(), select: select(state) });
+        let taken = |number: usize| wire[number].filter(|_| on_wire.contains(&number));
+        let emission = |(header, base): &(HeaderId, Slot)| {
+            let shape = &shapes[usize::from(header.0)];
+            let updates = checksums().filter(|(_, checksum)| checksum.update);
+            let mut own = updates.filter_map(|(number, _)| taken(number).filter(|it| it.base == *base));
+            Some(Emission {
+                base: *base,
+                bytes: shape.bytes,
+                changed: groups(&shape.writes, *base)?,
+                whole: groups(&shape.reads, *base)?,
+                checksum: own.next(),
+            })
+        };
+        let deparser = program.deparser.iter().map(emission).collect::<Option<Vec<_>>>();
+        let missing = |(index, shape): (usize, &Shape)| {
+            let base = program.layout.headers[index].base;
+            let known: BTreeSet<Slot> =
+                gets(&shape.reads, base).into_iter().flatten().map(|get| get.slot).collect();
+            let all = gets(&program.shapes[index].reads, base).into_iter().flatten();
+            all.filter(|get| !known.contains(&get.slot)).collect()
+        };
+        Compiled {
+            code: code::instructions(program),
+            assignments: code::assignments(program),
+            cells: code::cells(program),
+            states: states.collect(),
+            verified: checksums()
+                .map(|(number, checksum)| taken(number).filter(|_| checksum.verify))
+                .collect(),
+            updates: checksums().any(|(number, checksum)| checksum.update && taken(number).is_none()),
+            updated: checksums().map(|(number, _)| taken(number).is_some()).collect(),
+            deparser: deparser.filter(|_| deparses),
+            missing: shapes.iter().enumerate().map(missing).collect(),
+        }
+    }
+}
+
+fn select(state: &parser::State) -> Select {
+    match &state.word {
+        Some(WordSelect { parts, cases }) => {
+            let used = cases.iter().fold(0, |used, (mask, ..)| used | mask);
+            let part = |at: usize| (parts[at].0, parts[at].1);
+            // Parts of the key that no case looks at need not be read.
+            let counts = |at: &usize| {
+                let low = u64::MAX << parts[*at].1;
+                let high =
+                    parts.get(at + 1).map_or(0, |(_, up)| u64::MAX.checked_shl(u32::from(*up)).unwrap_or(0));
+                used & low & !high != 0
+            };
+            let parts = (0..parts.len()).filter(counts).map(part).collect();
+            Select::Word { parts, cases: cases.clone(), default: state.default }
+        }
+        None if state.key.is_empty() => Select::Always(state.default),
+        None => Select::Interpret,
+    }
+}
+
+/// The moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
+fn gets(moves: &Moves, base: Slot) -> Option<Vec<Get>> {
+    let mut gets = Vec::new();
+    for window in moves {
+        if !window.pieces.is_empty() {
+            return None;
+        }
+        for step in &window.whole {
+            let offset = usize::from(window.offset) + usize::from(step.offset);
+            let bits = step.mask.count_ones() as u8;
+            gets.push(Get {
+                slot: base + window.slot + u16::from(step.slot),
+                offset: u8::try_from(offset).ok().filter(|_| offset < WINDOW)?,
+                left: 64 - step.shift - bits,
+                right: 64 - bits,
+            });
+        }
+    }
+    Some(gets)
+}
+
+/// The same moves to be written, those that share a word together.
+fn groups(moves: &Moves, base: Slot) -> Option<Vec<Group>> {
+    let mut gets = gets(moves, base)?;
+    gets.sort_by_key(|get| u32::from(get.offset) * 8 + u32::from(get.left));
+    let mut groups = Vec::<Group>::new();
+    for get in gets {
+        let bits = 64 - get.right;
+        // Where the field begins and ends in the group's word.
+        let within = |group: &Group| {
+            let begin = (u32::from(get.offset) - u32::from(group.offset)) * 8 + u32::from(get.left);
+            (begin + u32::from(bits) <= 64).then_some(begin as u8)
+        };
+        let begin = match groups.last().and_then(within) {
+            Some(begin) => begin,
+            None => {
+                groups.push(Group { offset: get.offset, keep: u64::MAX, fields: Vec::new() });
+                get.left
+            }
+        };
+        let Some(group) = groups.last_mut() else { continue };
+        group.keep &= !(u64::MAX << get.right >> begin);
+        group.fields.push(Put { slot: get.slot, left: get.right, right: begin });
+    }
+    Some(groups)
+}
+
+/// Whether the parser's own code may write one of these slots.
+fn parser_writes(program: &Program, slots: Range<Slot>) -> bool {
+    let simple = |op: &Op| {
+        let writes = |(role, operand): (Role, &mut u16)| {
+            matches!(role, Role::Write | Role::Update) && slots.contains(operand)
+        };
+        let other = matches!(op.code.roles(), [Role::Target, ..]) || op.code.is_indirect();
+        !other && !op.clone().operands().into_iter().any(writes)
+    };
+    let ops = program.parser.states.iter().flat_map(|state| &state.ops);
+    ops.into_iter().any(|op| match op {
+        ParseOp::Run(code) => {
+            let code = program.code[usize::from(*code)..].iter();
+            !code.take_while(|op| op.code != Code::End).all(simple)
+        }
+        ParseOp::Lookahead { slot, width, .. } => {
+            (*slot..*slot + limbs(*width) as u16).any(|slot| slots.contains(&slot))
+        }
+        _ => false,
+    })
+}
+
+/// The checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
+fn wire_checksum(program: &Program, checksum: &Checksum) -> Option<WireChecksum> {
+    let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
+    let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
+    let plain = checksum.condition.is_none_or(|it| it.code.is_none() && it.slot == valid);
+    let base = valid - VALID;
+    let header = program.layout.headers.iter().find(|header| header.base == base)?;
+    let ty = &program.layout.types[header.ty];
+    if !plain || header.in_stack || header.union.is_some() || ty.varbit.is_some() || ty.bytes % 4 != 0 {
+        return None;
+    }
+    let target = checksum.target.slot.checked_sub(base)?;
+    let field = ty.fields.iter().find(|field| field.slot == target && field.offset % 16 == 0)?;
+    let others = ty.fields.iter().filter(|field| field.slot != target);
+    let expected =
+        others.map(|field| Input::Field { slot: base + field.slot, bits: field.bits, valid: Some(valid) });
+    let touched = checksum.update && {
+        let kept = |(slot, _): &(Slot, u32)| *slot == checksum.target.slot;
+        let lists = program.field_lists.iter().any(|list| list.fields.iter().any(kept));
+        let reads = |other: &Checksum| {
+            let inputs = &program.calculations[usize::from(other.calculation)].inputs;
+            let is_target =
+                |input: &Input| matches!(input, Input::Field { slot, .. } if *slot == checksum.target.slot);
+            other.update
+                && (inputs.iter().any(is_target)
+                    || !std::ptr::eq(other, checksum) && other.target == checksum.target)
+        };
+        lists || program.deparser_code.is_some() || program.checksums.iter().any(reads)
+    };
+    let emitted = program.deparser.iter().filter(|(_, block)| *block == base).count();
+    // The parser's own code must not change what is verified against the frame.
+    let clean = !checksum.verify || !parser_writes(program, base..base + ty.slots);
+    (expected.eq(inputs.iter().cloned()) && !touched && clean && (emitted == 1 || !checksum.update))
+        .then_some(WireChecksum { base, bytes: ty.bytes as u16, offset: (field.offset / 8) as u16 })
+}
