@@ -1,5 +1,8 @@
 //! Agents on real interfaces: two network namespaces and a veth pair. Needs root.
 
+// What was measured is worth seeing.
+#![allow(clippy::print_stderr)]
+
 mod hostile;
 mod netns;
 mod probe;
