@@ -227,12 +227,11 @@ fn resolve_schemes(
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
         }
-        if let Some(program) = program {
-            if let Some(missing) = program.offer.lacks(&config.needs()) {
-                let why =
-                    format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
-                return Err(wrong(&place, why));
-            }
+        if let Some(program) = program
+            && let Some(missing) = program.offer.lacks(&config.needs())
+        {
+            let why = format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
+            return Err(wrong(&place, why));
         }
         resolved.push(Scheme { label: entry.label.clone(), config });
     }

@@ -245,7 +245,7 @@ pub(crate) fn of_kind(kind: &str, about: &str, keys: Schema) -> Schema {
     let object = schema.ensure_object();
     object.insert("title".to_owned(), kind.into());
     object.insert("description".to_owned(), about.into());
-    let properties = object.entry("properties").or_insert_with(|| Default::default());
+    let properties = object.entry("properties").or_insert_with(Default::default);
     if let Some(properties) = properties.as_object_mut() {
         properties.insert("kind".to_owned(), serde_json::json!({"const": kind}));
     }

@@ -290,7 +290,12 @@ fn wire_checksum(program: &Program, checksum: &Checksum) -> Option<WireChecksum>
     let base = valid - VALID;
     let header = program.layout.headers.iter().find(|header| header.base == base)?;
     let ty = &program.layout.types[header.ty];
-    if !plain || header.in_stack || header.union.is_some() || ty.varbit.is_some() || !ty.bytes.is_multiple_of(4) {
+    if !plain
+        || header.in_stack
+        || header.union.is_some()
+        || ty.varbit.is_some()
+        || !ty.bytes.is_multiple_of(4)
+    {
         return None;
     }
     let target = checksum.target.slot.checked_sub(base)?;
