@@ -8,7 +8,7 @@ use p4runtime::p4::v1::{
     PacketReplicationEngineEntry, TableEntry, Update,
 };
 use p4runtime::p4info::{Index, Object};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 use weir_controller::hash::PathHash;
 use weir_controller::path::Lost;
@@ -103,6 +103,8 @@ pub struct World {
     brains: [Option<Brain>; 2],
     /// Until when a controller sleeps.
     asleep: [Time; 2],
+    /// What a controller has received while it slept, with the age of the connection.
+    inbox: [VecDeque<(SwitchIx, u64, Message)>; 2],
     connections: Vec<[Connection; 2]>,
     cut: BTreeSet<LinkIx>,
     now: Time,
@@ -139,6 +141,7 @@ impl World {
             devices,
             brains: [None, None],
             asleep: [Time::ZERO; 2],
+            inbox: [VecDeque::new(), VecDeque::new()],
             connections,
             cut: BTreeSet::new(),
             now: Time::ZERO,
@@ -206,7 +209,6 @@ impl World {
                 let start = self.soon(500);
                 self.schedule(start, Event::Start(HOME));
             }
-            // What it has not read waits for the later of two ends, and stays in order.
             Fault::Sleep => self.asleep[HOME] = self.soon(3_000).max(self.asleep[HOME]),
             Fault::Rival => {
                 self.start(RIVAL);
@@ -230,6 +232,7 @@ impl World {
 
     fn kill(&mut self, who: usize) {
         self.brains[who] = None;
+        self.inbox[who].clear();
         for at in self.topology.switch_ixs() {
             self.reset(who, at);
         }
@@ -292,6 +295,7 @@ impl World {
                 return;
             }
             self.now = self.now.max(next);
+            (0..2).for_each(|who| self.wake(who));
             if tick <= event {
                 (0..2).for_each(|who| self.tick(who));
             } else if let Some((_, event)) = self.events.pop_first() {
@@ -303,6 +307,17 @@ impl World {
 
     fn is_awake(&self, who: usize) -> bool {
         self.brains[who].is_some() && self.now >= self.asleep[who]
+    }
+
+    /// Takes what has arrived during a sleep that is over, in order.
+    fn wake(&mut self, who: usize) {
+        while self.is_awake(who)
+            && let Some((at, age, message)) = self.inbox[who].pop_front()
+        {
+            if self.connections[at.0 as usize][who].age == age {
+                self.hear(who, at, message);
+            }
+        }
     }
 
     fn tick(&mut self, who: usize) {
@@ -419,9 +434,9 @@ impl World {
     /// A controller takes an answer. While it sleeps, answers wait.
     fn hear(&mut self, who: usize, at: SwitchIx, answer: Message) {
         if !self.is_awake(who) {
-            let (when, age) = (self.asleep[who], self.connections[at.0 as usize][who].age);
+            let age = self.connections[at.0 as usize][who].age;
             if self.brains[who].is_some() {
-                self.schedule(when, Event::Message { who, at, age, message: answer });
+                self.inbox[who].push_back((at, age, answer));
             }
             return;
         }
