@@ -133,7 +133,7 @@ impl Contact {
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// As [`ask_ports`](Self::ask_ports), once in so many rounds.
+    /// As [`ask_ports`](Self::ask_ports), once in a number of rounds.
     pub fn ask_ports_for_unheard(&mut self, round: u64, every: u64) -> bool {
         if self.unheard_asked.is_some_and(|asked| round < asked + every) {
             return false;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Packets for each program; the environment variable `WEIR_DIFFERENTIAL_PACKETS` asks for more.
 const PACKETS: u64 = 10_000;
-/// After so many packets the tables hold something else.
+/// After this number of packets the tables hold something else.
 const PACKETS_PER_FILL: u64 = 100;
 /// A packet that comes back is followed so often.
 const ROUNDS: usize = 6;

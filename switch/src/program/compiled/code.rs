@@ -1,4 +1,4 @@
-//! Code for the fast engine: the same operations at the same addresses, of which some do the next one, too. That saves
+//! Code for the fast engine: the same operations at the same addresses. Some of them do the next one, too. That saves
 //! half of finding out what to do.
 
 use crate::program::op::{Code, HeaderOp, Op, Slot};
