@@ -84,7 +84,7 @@ pub struct Round {
 ///
 /// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
 /// and return probes: a switch without a CPU port does not make a fabric of broken cables. The port states of others are
-/// asked for every [`UNHEARD_EVERY`] rounds: if a port is down, so is its link.
+/// asked for every 20 rounds: if a port is down, so is its link.
 pub struct LinkMonitor {
     config: MonitorConfig,
     run: u64,
