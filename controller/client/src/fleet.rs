@@ -4,7 +4,7 @@ use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -95,7 +95,7 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
             }
         }
     }
-    let written = write(writers).await;
+    let (written, _) = write(writers, |_| false).await;
     checks.retain(|check| written.get(check.name()).is_some_and(Result::is_ok));
     let checked = each(checks, |check: Check| async move { check.run().await });
     for (name, result) in written.into_iter().chain(checked.await) {
@@ -108,8 +108,12 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
     outcomes
 }
 
-/// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more.
-pub(super) async fn write(writers: Vec<Writer>) -> Outcomes<()> {
+/// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more; the others
+/// neither, if `stops` says so of it. Returns the outcomes, and the switches that therefore did not get everything.
+pub(super) async fn write(
+    writers: Vec<Writer>,
+    stops: impl Fn(&str) -> bool,
+) -> (Outcomes<()>, BTreeSet<String>) {
     let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
     let mut ways = BTreeMap::new();
     for Writer { name, session, program, difference } in writers {
@@ -118,6 +122,7 @@ pub(super) async fn write(writers: Vec<Writer>) -> Outcomes<()> {
         ways.insert(name, (session, program));
     }
     let mut ranked = Ranked::new(differences);
+    let mut stopped = BTreeSet::new();
     while let Some(due) = ranked.next_rank() {
         let batch = |(name, updates): (String, _)| {
             let (session, program) = ways.get(&name)?.clone();
@@ -129,11 +134,14 @@ pub(super) async fn write(writers: Vec<Writer>) -> Outcomes<()> {
         for (name, result) in written.await {
             if result.is_err() {
                 ranked.give_up(&name);
+                if stops(&name) {
+                    stopped.extend(ranked.stop());
+                }
                 outcomes.insert(name, result);
             }
         }
     }
-    outcomes
+    (outcomes, stopped)
 }
 
 /// Everything that the switches hold. A switch that runs another program is an error.

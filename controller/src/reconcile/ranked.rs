@@ -2,7 +2,7 @@
 
 use super::Difference;
 use p4runtime::p4::v1::Update;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Differences of several switches that are handed out rank by rank, so that no packet loops in between: the next rank
 /// is due when the last one was written everywhere.
@@ -35,6 +35,12 @@ impl<K: Ord + Clone> Ranked<K> {
     /// Forgets what is left for a switch that has not taken its updates.
     pub fn give_up(&mut self, key: &K) {
         self.left.remove(key);
+    }
+
+    /// Forgets what is left for all switches; returns those that have not got everything.
+    pub fn stop(&mut self) -> BTreeSet<K> {
+        let left = std::mem::take(&mut self.left);
+        left.into_iter().filter(|(_, steps)| !steps.is_empty()).map(|(key, _)| key).collect()
     }
 }
 

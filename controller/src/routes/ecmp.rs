@@ -7,7 +7,7 @@
 
 use super::{Hop, Method, Routes, deliver_locally, racks};
 use crate::topology::{Neighbour, SwitchIx, Topology};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bits of the path hash that each tier moves on by. Half of the hash: 8 would serve three tiers, but flows
 /// with consecutive ports, as tools open them, would crowd on some members (`crate::hash`'s tests).
@@ -21,12 +21,13 @@ pub(super) fn routes(topology: &Topology) -> Routes {
     let around: Vec<Vec<Neighbour>> =
         topology.switch_ixs().map(|ix| ordered_neighbours(topology, ix)).collect();
     for (rack, prefix) in racks(topology) {
-        let distance = distances(&around, rack);
+        let distance = distances(topology, &around, rack);
         for ix in topology.switch_ixs().filter(|&ix| ix != rack) {
             let i = ix.0 as usize;
-            let Some(closer) = distance[i].and_then(|d| d.checked_sub(1)) else { continue };
-            let nearer = |n: &&Neighbour| distance[n.switch.0 as usize] == Some(closer);
-            let members: Vec<&Neighbour> = around[i].iter().filter(nearer).collect();
+            let Some(here) = distance[i] else { continue };
+            let through =
+                |n: &Neighbour| Some(distance[n.switch.0 as usize]? + cost(topology, n.switch, rack));
+            let members: Vec<&Neighbour> = around[i].iter().filter(|n| through(n) == Some(here)).collect();
             let hop = if let [only] = members[..] {
                 Hop::Via { port: only.port }
             } else {
@@ -62,19 +63,26 @@ fn ordered_neighbours(topology: &Topology, ix: SwitchIx) -> Vec<Neighbour> {
     all
 }
 
-/// Hops from every switch to `to`; `None` where there is no path.
-fn distances(around: &[Vec<Neighbour>], to: SwitchIx) -> Vec<Option<u32>> {
+/// Cost of a hop to a switch on the path to `rack`: a path through a switch that is avoided costs more than any other.
+/// The cost of a path is the same in both directions.
+fn cost(topology: &Topology, to: SwitchIx, rack: SwitchIx) -> u64 {
+    let is_detour = topology.switch(to).is_avoided && to != rack;
+    1 + u64::from(is_detour) * topology.switches.len() as u64
+}
+
+/// Cost of the path from every switch to `rack`; `None` where there is no path.
+fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<Option<u64>> {
     let mut distance = vec![None; around.len()];
-    distance[to.0 as usize] = Some(0);
-    let mut queue = VecDeque::from([(to, 0)]);
-    while let Some((here, d)) = queue.pop_front() {
-        for n in &around[here.0 as usize] {
-            let there = &mut distance[n.switch.0 as usize];
-            if there.is_none() {
-                *there = Some(d + 1);
-                queue.push_back((n.switch, d + 1));
-            }
+    let mut queue = BTreeSet::from([(0, rack)]);
+    while let Some((cost_here, here)) = queue.pop_first() {
+        let known = &mut distance[here.0 as usize];
+        if known.is_some() {
+            continue;
         }
+        *known = Some(cost_here);
+        let next = cost_here + cost(topology, here, rack);
+        let unknown = around[here.0 as usize].iter().filter(|n| distance[n.switch.0 as usize].is_none());
+        queue.extend(unknown.map(|n| (next, n.switch)));
     }
     distance
 }

@@ -42,6 +42,8 @@ pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
 /// A spanning tree, as far as hosts need it. The shorter tree comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {
+    /// Paths between hosts over the links of switches that are avoided.
+    avoided: u64,
     /// Links between switches on the longest path between two hosts.
     longest: u32,
     /// The same over all pairs of hosts.
@@ -74,15 +76,16 @@ fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     let mut roots: Vec<(Tree, SwitchIx)> =
         island.iter().map(|&root| (grow(topology, root, &used), root)).collect();
     roots.sort_unstable();
-    let longest = roots.first().map_or(0, |(best, _)| best.longest) + DETOUR;
+    let (avoided, longest) = roots.first().map_or((0, 0), |(best, _)| (best.avoided, best.longest + DETOUR));
+    let is_good = |tree: &Tree| tree.avoided == avoided && tree.longest <= longest;
     let mut trees: Vec<Tree> = Vec::new();
-    for (_, root) in roots.into_iter().take_while(|(tree, _)| tree.longest <= longest) {
+    for (_, root) in roots.into_iter().take_while(|(tree, _)| is_good(tree)) {
         if trees.len() == most {
             break;
         }
         // Away from the links in use the tree may come out longer than it could be.
         let tree = grow(topology, root, &used);
-        if tree.longest <= longest && !trees.contains(&tree) {
+        if is_good(&tree) && !trees.contains(&tree) {
             tree.links.iter().for_each(|link| used[link.0 as usize] += 1);
             trees.push(tree);
         }
@@ -90,23 +93,28 @@ fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     trees
 }
 
-/// Breadth first from the root; among the links to a switch at its depth, the link used least.
+/// Breadth first from the root; among the links to a switch at its depth, the link used least. A switch that is avoided
+/// has others below it only if these cannot be reached otherwise.
 fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
+    let mut is_placed = vec![false; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
-    let mut queue = VecDeque::from([root]);
+    let (mut queue, mut avoided) = (VecDeque::from([root]), VecDeque::new());
+    let is_avoided = |ix: SwitchIx| topology.switch(ix).is_avoided;
     // Switches after the root in order of depth, each with its link up.
     let mut ways_up: Vec<(SwitchIx, Neighbour)> = Vec::new();
-    while let Some(here) = queue.pop_front() {
+    while let Some(here) = queue.pop_front().or_else(|| avoided.pop_front()) {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
-        let parents =
-            topology.neighbours(here).filter(|n| above.is_some() && depth[n.switch.0 as usize] == above);
-        let least = parents.min_by_key(|n| (used[n.link.0 as usize], n.link));
+        let is_parent = |n: &Neighbour| is_placed[n.switch.0 as usize] && depth[n.switch.0 as usize] == above;
+        let parents = topology.neighbours(here).filter(is_parent);
+        let least = parents.min_by_key(|n| (is_avoided(n.switch), used[n.link.0 as usize], n.link));
         ways_up.extend(least.map(|up| (here, up)));
+        is_placed[here.0 as usize] = true;
         for n in topology.neighbours(here) {
             if depth[n.switch.0 as usize].is_none() {
                 depth[n.switch.0 as usize] = depth[here.0 as usize].map(|d| d + 1);
-                queue.push_back(n.switch);
+                let later = if is_avoided(n.switch) { &mut avoided } else { &mut queue };
+                later.push_back(n.switch);
             }
         }
     }
@@ -120,14 +128,18 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
     let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
     let reached = ways_up.iter().map(|(here, _)| *here).chain([root]);
     let all = reached.map(|ix| hosts[ix.0 as usize]).sum::<u64>();
-    let mut tree = Tree { longest: 0, sum: 0, links: Vec::new() };
+    let mut tree = Tree { avoided: 0, longest: 0, sum: 0, links: Vec::new() };
     for (here, up) in ways_up.iter().rev() {
         let (here, parent) = (here.0 as usize, up.switch.0 as usize);
         if hosts[here] > 0 && hosts[here] < all {
             tree.links.push(up.link);
         }
         // The link lies on the paths from the hosts below it to all others.
-        tree.sum += hosts[here] * (all - hosts[here]);
+        let paths = hosts[here] * (all - hosts[here]);
+        tree.sum += paths;
+        if topology.switches[here].is_avoided || topology.switches[parent].is_avoided {
+            tree.avoided += paths;
+        }
         hosts[parent] += hosts[here];
         if let Some(far) = down[here].map(|links| links + 1) {
             tree.longest = tree.longest.max(down[parent].map_or(0, |other| far + other));

@@ -92,6 +92,7 @@ fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
         tier: 0,
         rack: None,
         hosts: Vec::new(),
+        is_avoided: false,
         ports: vec![None],
     };
     Topology {

@@ -1,6 +1,6 @@
 //! A fabric some of whose links are down.
 
-use super::{LinkIx, Node, Topology};
+use super::{LinkIx, Node, SwitchIx, Topology};
 use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
@@ -13,6 +13,14 @@ impl Topology {
             *port = port.filter(|link| !down.contains(link));
         }
         rest
+    }
+
+    /// Returns the same fabric, whose routes pass these switches only where no others exist.
+    pub fn avoiding(mut self, avoided: &BTreeSet<SwitchIx>) -> Topology {
+        for &SwitchIx(place) in avoided {
+            self.switches[place as usize].is_avoided = true;
+        }
+        self
     }
 
     /// For every switch a number that it shares with the switches it can reach, and with no others.

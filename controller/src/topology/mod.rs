@@ -113,6 +113,9 @@ pub struct Switch {
     pub rack: Option<Prefix>,
     /// The hosts on this switch, in port order.
     pub hosts: Vec<HostIx>,
+    /// No route passes this switch where another one exists; its own hosts are reached. See
+    /// [`Topology::avoiding`].
+    pub is_avoided: bool,
     /// Port number -> link; unused numbers (0, the CPU port) hold `None`.
     ports: Vec<Option<LinkIx>>,
 }

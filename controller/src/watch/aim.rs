@@ -1,7 +1,7 @@
 use crate::plan::{PlanError, PlanOptions, goals};
 use crate::reconcile::Goal;
 use crate::routes::{Method, Routes, reroute};
-use crate::topology::{LinkIx, Topology};
+use crate::topology::{LinkIx, SwitchIx, Topology};
 use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,12 +19,22 @@ pub struct Fabric {
     pub options: PlanOptions,
 }
 
-/// The routes for a set of failed links, and what every switch should hold.
-#[derive(Clone, Debug)]
-pub struct Aim {
+/// What routes have to take into account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
     /// The failed links.
     pub down: BTreeSet<LinkIx>,
-    /// The routes without them.
+    /// Switches that hold other routes than they should and cannot be written now. A packet that came to one of them
+    /// could be sent back, and loop.
+    pub avoided: BTreeSet<SwitchIx>,
+}
+
+/// The routes for a condition of the fabric, and what every switch should hold.
+#[derive(Clone, Debug)]
+pub struct Aim {
+    /// The condition.
+    pub condition: Condition,
+    /// The routes for it.
     pub routes: Arc<Routes>,
     /// By the switches' names.
     pub goals: Arc<BTreeMap<String, Goal>>,
@@ -33,26 +43,26 @@ pub struct Aim {
 impl Aim {
     /// While all links are up.
     pub fn first(fabric: &Fabric, p4info: &Index) -> Result<Aim, PlanError> {
-        Aim::of(fabric, p4info, BTreeSet::new(), fabric.routes.clone())
+        Aim::of(fabric, p4info, Condition::default(), fabric.routes.clone())
     }
 
-    /// Returns the aim for another set of failed links, whose routes come from the present ones; the words of the error
+    /// Returns the aim for another condition, whose routes come from the present ones; the words of the error
     /// if there are no routes.
-    pub fn next(&self, fabric: &Fabric, p4info: &Index, down: BTreeSet<LinkIx>) -> Result<Aim, String> {
-        if down == self.down {
+    pub fn next(&self, fabric: &Fabric, p4info: &Index, condition: Condition) -> Result<Aim, String> {
+        if condition == self.condition {
             return Ok(self.clone());
         }
-        let routes = if down.is_empty() {
+        let routes = if condition == Condition::default() {
             fabric.routes.clone()
         } else {
-            let left = fabric.topology.without(&down);
+            let left = fabric.topology.without(&condition.down).avoiding(&condition.avoided);
             reroute(&left, fabric.method, &self.routes).map_err(|error| error.to_string())?
         };
-        Aim::of(fabric, p4info, down, routes).map_err(|error| error.to_string())
+        Aim::of(fabric, p4info, condition, routes).map_err(|error| error.to_string())
     }
 
-    fn of(fabric: &Fabric, p4info: &Index, down: BTreeSet<LinkIx>, routes: Routes) -> Result<Aim, PlanError> {
+    fn of(fabric: &Fabric, p4info: &Index, condition: Condition, routes: Routes) -> Result<Aim, PlanError> {
         let goals = goals(&fabric.topology, &routes, &fabric.options, p4info)?;
-        Ok(Aim { down, routes: Arc::new(routes), goals: Arc::new(goals) })
+        Ok(Aim { condition, routes: Arc::new(routes), goals: Arc::new(goals) })
     }
 }

@@ -15,8 +15,8 @@ mod monitor;
 mod probe;
 mod watcher;
 
-pub use aim::{Aim, Fabric};
+pub use aim::{Aim, Condition, Fabric};
 pub use contact::Loss;
 pub use monitor::{LinkMonitor, MonitorConfig, Received, Round};
 pub use probe::{ETHERTYPE, Probe};
-pub use watcher::{Ended, Held, Rollout, Watcher, Why};
+pub use watcher::{Ended, Held, Report, Rollout, Watcher, Why};

@@ -1,11 +1,11 @@
-use super::{Aim, Fabric, LinkMonitor, Loss, MonitorConfig, Received, Round};
+use super::{Aim, Condition, Fabric, LinkMonitor, Loss, MonitorConfig, Received, Round};
 use crate::topology::{LinkIx, SwitchIx};
 use p4runtime::p4::v1::Entity;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// How long the first rollout waits for switches that are not there.
+/// How long a rollout waits for switches whose content is not known: at the start, and when another controller has led.
 const PATIENCE: Time = Time::from_secs(3);
 /// When a switch that refused something, or did not answer, is tried again.
 const RETRY: Time = Time::from_secs(1);
@@ -34,12 +34,25 @@ pub enum Why {
 pub struct Rollout {
     /// The aim so far.
     pub aim: Aim,
-    /// The links that are down.
-    pub down: BTreeSet<LinkIx>,
+    /// What the new routes take into account.
+    pub condition: Condition,
     /// Links whose state changes by this, and whether they are up now.
     pub changed: Vec<(LinkIx, bool)>,
     /// The switches that take part, and what they hold, if that is known.
     pub members: Vec<(SwitchIx, Option<Held>)>,
+}
+
+/// What a rollout did to a switch that took part.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// The switch holds what it should: this.
+    Holds(Held),
+    /// It was not sent everything, since another switch failed.
+    Stopped,
+    /// It could not be read.
+    NotRead,
+    /// It did not take what it was sent.
+    NotWritten,
 }
 
 /// A rollout that has ended.
@@ -54,19 +67,37 @@ pub struct Ended {
 }
 
 /// A switch as the watcher sees it.
-#[derive(Default)]
 struct Known {
     is_ours: bool,
+    /// Another controller may have written it since we did.
+    is_foreign: bool,
     held: Option<Held>,
+    /// It holds the routes of the present aim, as far as we have written them.
+    is_current: bool,
+    /// The last attempt to read or write it failed; the next one is made then.
+    failed_until: Option<Time>,
     /// Its tables are left alone until its links are known, at the latest until then.
     waits_until: Option<Time>,
+}
+
+impl Known {
+    /// A switch of which nothing is known.
+    fn new() -> Known {
+        Known {
+            is_ours: false,
+            is_foreign: true,
+            held: None,
+            is_current: false,
+            failed_until: None,
+            waits_until: None,
+        }
+    }
 }
 
 struct UnderWay {
     why: Why,
     began: Time,
-    /// Links that were down when it began.
-    down: BTreeSet<LinkIx>,
+    condition: Condition,
     members: Vec<SwitchIx>,
 }
 
@@ -80,7 +111,8 @@ pub struct Watcher {
     /// What the next rollout is for.
     pending: Option<Why>,
     rollout: Option<UnderWay>,
-    began: Time,
+    /// Until when switches that others may have written are waited for.
+    waits_until: Time,
     has_started: bool,
     retry_at: Option<Time>,
 }
@@ -96,14 +128,14 @@ impl Watcher {
         now: Time,
     ) -> Watcher {
         Watcher {
-            switches: fabric.topology.switches.iter().map(|_| Known::default()).collect(),
+            switches: fabric.topology.switches.iter().map(|_| Known::new()).collect(),
             monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run, now),
             is_probing: monitor.is_some(),
             fabric,
             aim,
             pending: None,
             rollout: None,
-            began: now,
+            waits_until: now + PATIENCE,
             has_started: false,
             retry_at: None,
         }
@@ -121,7 +153,12 @@ impl Watcher {
         // while another controller led.
         let is_urgent = (pushed && self.has_started) || !self.is_probing;
         let waits_until = (!is_urgent).then(|| now + PATIENCE);
-        *self.at(at) = Known { is_ours: true, held: Some(Arc::new(held)), waits_until };
+        if self.at(at).is_foreign && now >= self.waits_until {
+            self.waits_until = now + PATIENCE;
+        }
+        let it = self.at(at);
+        (it.is_ours, it.held, it.waits_until) = (true, Some(Arc::new(held)), waits_until);
+        it.failed_until = None;
         if is_urgent {
             self.pend(Why::Returned);
         }
@@ -130,7 +167,11 @@ impl Watcher {
     /// Records that a switch is no longer under control, or that another attempt to reach it failed.
     pub fn lost(&mut self, at: SwitchIx, loss: Loss) {
         self.monitor.disconnected(at, loss);
-        self.at(at).is_ours = false;
+        let it = self.at(at);
+        it.is_ours = false;
+        if loss == Loss::Standby {
+            (it.is_foreign, it.is_current) = (true, false);
+        }
     }
 
     /// Takes a packet-in of a switch: the port it had come by, and the frame.
@@ -189,10 +230,11 @@ impl Watcher {
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
         let is_stuck =
-            |it: &mut UnderWay| it.down != *self.monitor.down() && it.members.iter().any(is_silent);
+            |it: &mut UnderWay| it.condition.down != *self.monitor.down() && it.members.iter().any(is_silent);
         let Some(rollout) = self.rollout.take_if(is_stuck) else { return false };
         for at in rollout.members {
-            self.at(at).held = None;
+            let it = self.at(at);
+            (it.held, it.is_current) = (None, false);
         }
         self.pend(rollout.why);
         true
@@ -207,7 +249,7 @@ impl Watcher {
             self.retry_at = None;
             self.pend(Why::Drift);
         }
-        if *self.monitor.down() != self.aim.down {
+        if *self.monitor.down() != self.aim.condition.down {
             self.pend(Why::Links);
         }
         self.pending?;
@@ -215,37 +257,54 @@ impl Watcher {
         if members.is_empty() {
             return None;
         }
+        let condition = self.condition(&members);
         let why = self.pending.take()?;
         let why = if std::mem::replace(&mut self.has_started, true) { why } else { Why::Start };
-        let down = self.monitor.down().clone();
-        let changed = down.symmetric_difference(&self.aim.down);
-        let changed = changed.map(|link| (*link, !down.contains(link))).collect();
+        let changed = condition.down.symmetric_difference(&self.aim.condition.down);
+        let changed = changed.map(|link| (*link, !condition.down.contains(link))).collect();
         let ixs = members.iter().map(|member| member.0).collect();
-        self.rollout = Some(UnderWay { why, began: now, down: down.clone(), members: ixs });
-        Some(Rollout { aim: self.aim.clone(), down, changed, members })
+        self.rollout = Some(UnderWay { why, began: now, condition: condition.clone(), members: ixs });
+        Some(Rollout { aim: self.aim.clone(), condition, changed, members })
     }
 
-    /// Ends the rollout in progress. `aim` is the new one, `None` if there are no routes; `held` what its switches
-    /// hold now, `None` for those that could not be read or written.
+    /// Ends the rollout in progress. `aim` is the new one, `None` if there are no routes.
     pub fn end(
         &mut self,
         aim: Option<Aim>,
-        held: impl IntoIterator<Item = (SwitchIx, Option<Held>)>,
+        reports: impl IntoIterator<Item = (SwitchIx, Report)>,
         now: Time,
     ) -> Option<Ended> {
         let rollout = self.rollout.take()?;
+        if rollout.condition != self.aim.condition {
+            // Switches that did not take part hold the routes of another aim.
+            self.switches.iter_mut().for_each(|it| it.is_current = false);
+        }
         match aim {
             Some(aim) => self.aim = aim,
-            // These links are dealt with until others change.
-            None => self.aim.down = self.monitor.down().clone(),
+            // This is dealt with until something else changes.
+            None => self.aim.condition = rollout.condition,
         }
-        for (at, held) in held {
-            if held.is_none() {
-                self.retry_at = Some(now + RETRY);
+        for (at, report) in reports {
+            match report {
+                Report::NotRead | Report::NotWritten => self.retry_at = Some(now + RETRY),
+                Report::Stopped => self.pend(rollout.why),
+                // It can be used again.
+                Report::Holds(_) if self.aim.condition.avoided.contains(&at) => self.pend(Why::Returned),
+                Report::Holds(_) => {}
             }
-            self.at(at).held = held;
+            let it = self.at(at);
+            it.failed_until = None;
+            it.held = None;
+            match report {
+                Report::Holds(held) => {
+                    (it.held, it.is_current, it.is_foreign) = (Some(held), true, false);
+                }
+                Report::Stopped => it.is_current = false,
+                Report::NotRead => it.failed_until = Some(now + RETRY),
+                Report::NotWritten => (it.failed_until, it.is_current) = (Some(now + RETRY), false),
+            }
         }
-        Some(Ended { why: rollout.why, began: rollout.began, down: self.aim.down.len() })
+        Some(Ended { why: rollout.why, began: rollout.began, down: self.aim.condition.down.len() })
     }
 
     /// Lets switches take part in rollouts whose links are known.
@@ -268,18 +327,33 @@ impl Watcher {
         self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
     }
 
-    /// Whether all switches can take part in the first rollout, or have had the time.
+    /// Whether all switches whose content is not known can take part in a rollout, or have had the time.
     fn is_ready(&self, now: Time) -> bool {
-        self.has_started
-            || self.switches.iter().all(|it| it.is_ours && it.waits_until.is_none())
-            || now >= self.began + PATIENCE
+        let is_ready = |it: &Known| !it.is_foreign || (it.is_ours && it.waits_until.is_none());
+        now >= self.waits_until || self.switches.iter().all(is_ready)
+    }
+
+    /// Returns what routes have to take into account if these switches are written.
+    fn condition(&self, members: &[(SwitchIx, Option<Held>)]) -> Condition {
+        let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
+        // A switch that failed may fail again.
+        let may_stay = |(at, it): &(SwitchIx, &Known)| !members.contains(at) || it.failed_until.is_some();
+        let known = self.fabric.topology.switch_ixs().zip(&self.switches);
+        let left: Vec<(SwitchIx, &Known)> = known.filter(may_stay).collect();
+        let avoided = left.iter().filter(|(_, it)| !it.is_current).map(|(at, _)| *at).collect();
+        let condition = Condition { down: self.monitor.down().clone(), avoided };
+        if condition == self.aim.condition {
+            return condition;
+        }
+        // The others will hold other routes than all these.
+        Condition { avoided: left.into_iter().map(|(at, _)| at).collect(), ..condition }
     }
 
     /// Returns switches that are under control, whose links are known, and that answer.
     fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<Held>)> {
         let mut members = Vec::new();
         for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
-            if !it.is_ours || it.waits_until.is_some() {
+            if !it.is_ours || it.waits_until.is_some() || it.failed_until.is_some_and(|until| now < until) {
                 continue;
             }
             if self.is_probing && !self.monitor.is_answering(at, now) {

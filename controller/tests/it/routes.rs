@@ -2,6 +2,7 @@
 
 use crate::common::{CLOS, DIRECT, fabric, parallel, random, ring};
 use std::collections::BTreeSet;
+use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 use weir_controller::hash::{FiveTuple, PathHash, UDP};
 use weir_controller::routes::{Hop, Method, RouteError, Routes, routes};
@@ -311,6 +312,37 @@ fn verify_misses_nothing_that_trying_finds() {
         }
     }
     assert!(wrong > 30 && right > 10, "{wrong} wrong, {right} right");
+}
+
+/// A switch on the only path is used nevertheless.
+#[test]
+fn routes_pass_a_switch_that_is_avoided_only_where_they_must() {
+    let mut rings: Vec<Topology> = [CLOS[1], CLOS[2], CLOS[4], DIRECT[0], DIRECT[1]].map(fabric).into();
+    rings.extend([ring(), parallel(), random(9, 2, 4)]);
+    let (mut bypassed, mut passed) = (0, 0);
+    for topology in rings {
+        for avoided in topology.switch_ixs() {
+            let around = topology.neighbours(avoided).map(|it| it.link).collect();
+            let islands = topology.without(&around).islands();
+            let topology = topology.clone().avoiding(&BTreeSet::from([avoided]));
+            let routes = routes(&topology, Method::Auto).unwrap();
+            verify(&topology, &routes).unwrap();
+            for (a, b) in topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b))) {
+                let (from, to) = (topology.host(a).switch, topology.host(b).switch);
+                if from == avoided || to == avoided || from == to {
+                    continue;
+                }
+                let is_joined = islands[from.0 as usize] == islands[to.0 as usize];
+                for hash in (0..16u32).map(|n| PathHash(n.wrapping_mul(0x9e37_79b1))) {
+                    let path = routes.path(&topology, a, b, hash).unwrap();
+                    let is_passed = path.hops.iter().any(|hop| hop.switch == avoided);
+                    assert_eq!(is_passed, !is_joined, "{avoided:?}: {path:?}");
+                    (if is_passed { &mut passed } else { &mut bypassed }).add_assign(1);
+                }
+            }
+        }
+    }
+    assert!(bypassed > 1_000 && passed > 100, "{bypassed} around, {passed} through");
 }
 
 #[test]

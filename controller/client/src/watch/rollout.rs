@@ -2,12 +2,12 @@
 
 use super::super::fleet::{self, Applied, Writer, each};
 use super::super::{ClientError, Program, Session};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use weir_controller::reconcile::{Goal, difference};
-use weir_controller::topology::{LinkIx, SwitchIx};
-use weir_controller::watch::{Aim, Fabric, Held};
+use weir_controller::topology::SwitchIx;
+use weir_controller::watch::{Aim, Condition, Fabric, Held, Report};
 
 /// A switch that takes part in a rollout.
 #[derive(Clone)]
@@ -22,27 +22,30 @@ pub struct Member {
 /// Outcome of a rollout.
 pub struct Outcome {
     pub aim: Result<Aim, String>,
-    /// What each switch holds now.
-    pub held: BTreeMap<SwitchIx, Result<Held, ClientError>>,
+    /// What became of each switch.
+    pub reports: BTreeMap<SwitchIx, Report>,
+    /// Why switches could not be read or written.
+    pub errors: Vec<(SwitchIx, ClientError)>,
     /// Over all switches.
     pub applied: Applied,
     /// Switches that were written.
     pub written: usize,
 }
 
-/// Brings switches in line with the links that are up.
+/// Brings switches in line with the condition of the fabric.
 pub async fn roll_out(
     fabric: Arc<Fabric>,
     program: Arc<Program>,
     now: Aim,
-    down: BTreeSet<LinkIx>,
+    condition: Condition,
     members: Vec<Member>,
 ) -> Outcome {
-    let aim = if now.down == down {
+    let aim = if now.condition == condition {
         Ok(now.clone())
     } else {
-        let (fabric, program, now) = (Arc::clone(&fabric), Arc::clone(&program), now.clone());
-        let work = spawn_blocking(move || now.next(&fabric, &program.index, down)).await;
+        let (fabric, program) = (Arc::clone(&fabric), Arc::clone(&program));
+        let (now, condition) = (now.clone(), condition.clone());
+        let work = spawn_blocking(move || now.next(&fabric, &program.index, condition)).await;
         work.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     };
     // Without new routes the old ones are kept up.
@@ -59,26 +62,53 @@ pub async fn roll_out(
             }
         }
     });
-    let (mut held, mut applied, mut writers) = (read.await, Applied::default(), Vec::new());
     let places: BTreeMap<String, SwitchIx> = members.iter().map(|it| (it.name.clone(), it.at)).collect();
+    let (mut reports, mut errors, mut held) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+    for (name, read) in read.await {
+        let Some(&at) = places.get(&name) else { continue };
+        match read {
+            Ok(read) => {
+                held.insert(name, read);
+            }
+            Err(error) => {
+                reports.insert(at, Report::NotRead);
+                errors.push((at, error));
+            }
+        }
+    }
+    // The others send packets to a switch that is not avoided, and it needs the new routes for them.
+    let stops = |at: SwitchIx| !condition.avoided.contains(&at);
+    let is_stopped = reports.keys().any(|&at| stops(at));
+    let (mut applied, mut writers) = (Applied::default(), Vec::new());
     for member in members {
-        let (Some(goal), Some(Ok(actual))) = (goals.get(&member.name), held.get(&member.name)) else {
-            continue;
-        };
+        let (Some(goal), Some(actual)) = (goals.get(&member.name), held.get(&member.name)) else { continue };
         let difference = difference(goal, actual, &program.index);
-        applied += &Applied::of(false, &difference);
-        if !difference.steps.is_empty() {
+        if difference.steps.is_empty() {
+            applied += &Applied::of(false, &difference);
+            reports.insert(member.at, Report::Holds(Arc::clone(actual)));
+        } else if is_stopped {
+            reports.insert(member.at, Report::Stopped);
+        } else {
+            applied += &Applied::of(false, &difference);
             let program = Arc::clone(&program);
             writers.push(Writer { name: member.name, session: member.session, program, difference });
         }
     }
     let written = writers.len();
-    for (name, result) in fleet::write(writers).await {
+    let (outcomes, stopped) =
+        fleet::write(writers, |name| places.get(name).is_some_and(|&at| stops(at))).await;
+    for (name, result) in outcomes {
+        let Some(&at) = places.get(&name) else { continue };
         let holds = |goal: &Goal| Arc::new(goal.wanted().map(|it| it.entity.clone()).collect());
-        let now_held: Result<_, ClientError> =
-            result.map(|()| goals.get(&name).map(holds).unwrap_or_default());
-        held.insert(name, now_held);
+        let report = match result {
+            Ok(()) if stopped.contains(&name) => Report::Stopped,
+            Ok(()) => Report::Holds(goals.get(&name).map(holds).unwrap_or_default()),
+            Err(error) => {
+                errors.push((at, error));
+                Report::NotWritten
+            }
+        };
+        reports.insert(at, report);
     }
-    let held = held.into_iter().filter_map(|(name, held)| Some((*places.get(&name)?, held))).collect();
-    Outcome { aim, held, applied, written }
+    Outcome { aim, reports, errors, applied, written }
 }

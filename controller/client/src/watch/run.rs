@@ -271,7 +271,7 @@ impl<T: FnMut(Notice)> Driver<T> {
             members.push(Member { at, name: it.target.name.clone(), session: link.session.clone(), held });
         }
         let (fabric, program) = (Arc::clone(&self.fabric), Arc::clone(&self.program));
-        self.rollout = Some(tokio::spawn(roll_out(fabric, program, rollout.aim, rollout.down, members)));
+        self.rollout = Some(tokio::spawn(roll_out(fabric, program, rollout.aim, rollout.condition, members)));
     }
 
     fn end_rollout(&mut self, outcome: Outcome) {
@@ -280,22 +280,12 @@ impl<T: FnMut(Notice)> Driver<T> {
             Ok(aim) => (Some(aim), None),
             Err(error) => (None, Some(error)),
         };
-        let (mut held, mut errors) = (Vec::new(), Vec::new());
-        for (at, result) in outcome.held {
-            match result {
-                Ok(now) => held.push((at, Some(now))),
-                Err(error) => {
-                    held.push((at, None));
-                    errors.push((at, error));
-                }
-            }
-        }
         let now = self.now();
-        let Some(ended) = self.watcher.end(aim, held, now) else { return };
+        let Some(ended) = self.watcher.end(aim, outcome.reports, now) else { return };
         if let Some(error) = no_routes {
             (self.tell)(Notice::NoRoutes(error));
         }
-        for (at, error) in errors {
+        for (at, error) in outcome.errors {
             if !matches!(error, ClientError::Unreachable { .. } | ClientError::Closed(_)) {
                 let switch = self.switches[at.0 as usize].target.name.clone();
                 (self.tell)(Notice::Refused { switch, error });

@@ -3,7 +3,6 @@ use crate::plan::PlanOptions;
 use crate::routes::{Method, routes};
 use crate::topology::{Node, build};
 use p4runtime::p4info::Index;
-use std::collections::BTreeMap;
 
 const P4INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
 
@@ -78,14 +77,16 @@ impl Bench {
 
     /// Ends a rollout in which some switches took nothing.
     fn end(&mut self, rollout: &Rollout, failed: &[SwitchIx]) -> Ended {
-        let aim = rollout.aim.next(&self.fabric, &self.p4info, rollout.down.clone()).unwrap();
+        let aim = rollout.aim.next(&self.fabric, &self.p4info, rollout.condition.clone()).unwrap();
         let holds = |at| {
             let goal = &aim.goals[&self.fabric.topology.switch(at).name];
             Arc::new(goal.wanted().map(|it| it.entity.clone()).collect())
         };
-        let held: BTreeMap<SwitchIx, Option<Held>> =
-            rollout.members.iter().map(|it| (it.0, (!failed.contains(&it.0)).then(|| holds(it.0)))).collect();
-        self.watcher.end(Some(aim), held, self.now).unwrap()
+        let report = |at: SwitchIx| {
+            if failed.contains(&at) { Report::NotWritten } else { Report::Holds(holds(at)) }
+        };
+        let reports: Vec<_> = rollout.members.iter().map(|it| (it.0, report(it.0))).collect();
+        self.watcher.end(Some(aim), reports, self.now).unwrap()
     }
 
     /// A link between switches.
@@ -126,6 +127,47 @@ fn a_switch_that_refused_something_is_tried_again_after_a_second() {
     assert_eq!(unread, [SwitchIx(2)]);
 }
 
+/// Others may send packets to a switch that has not taken its updates: the rollout stops, and the next one avoids it.
+#[test]
+fn a_switch_that_fails_is_avoided_until_it_holds_its_routes() {
+    let mut bench = Bench::started();
+    let link = bench.link();
+    bench.cut.insert(link);
+    let rollout = bench.until_rollout(6);
+    let failed = SwitchIx(2);
+    let reports = rollout.members.iter().map(|it| {
+        let report = if it.0 == failed { Report::NotWritten } else { Report::Stopped };
+        (it.0, report)
+    });
+    let aim = rollout.aim.next(&bench.fabric, &bench.p4info, rollout.condition.clone()).unwrap();
+    bench.watcher.end(Some(aim), reports.collect::<Vec<_>>(), bench.now).unwrap();
+    let rollout = bench.watcher.begin(bench.now).unwrap();
+    assert_eq!(rollout.condition.avoided, BTreeSet::from([failed]));
+    assert_eq!(rollout.members.len(), 3);
+    bench.end(&rollout, &[]);
+    // It is written while it is avoided, and then used again.
+    let rollout = bench.until_rollout(20);
+    assert_eq!(rollout.condition.avoided, BTreeSet::from([failed]));
+    assert_eq!(rollout.members.len(), 4);
+    bench.end(&rollout, &[]);
+    let rollout = bench.watcher.begin(bench.now).unwrap_or_else(|| bench.until_rollout(20));
+    assert_eq!(rollout.condition.avoided, BTreeSet::new());
+}
+
+/// Nobody knows what it has written, so all are read before one is written.
+#[test]
+fn after_another_controller_all_switches_are_waited_for() {
+    let mut bench = Bench::started();
+    let all: Vec<SwitchIx> = bench.fabric.topology.switch_ixs().collect();
+    all.iter().for_each(|&at| bench.watcher.lost(at, Loss::Standby));
+    (0..40).for_each(|_| bench.tick());
+    all[..3].iter().for_each(|&at| bench.watcher.ready(at, false, vec![], bench.now));
+    (0..10).for_each(|_| bench.tick());
+    assert!(bench.watcher.begin(bench.now).is_none());
+    bench.watcher.ready(all[3], false, vec![], bench.now);
+    assert_eq!(bench.until_rollout(10).members.len(), 4);
+}
+
 #[test]
 fn a_rollout_that_waits_for_a_silent_switch_is_given_up_when_links_change() {
     let mut bench = Bench::started();
@@ -140,7 +182,8 @@ fn a_rollout_that_waits_for_a_silent_switch_is_given_up_when_links_change() {
     (0..6).for_each(|_| bench.tick());
     assert!(bench.watcher.abandon(bench.now));
     let rollout = bench.watcher.begin(bench.now).unwrap();
-    assert_eq!((rollout.down.len(), rollout.members.len()), (1, 3));
+    assert_eq!((rollout.condition.down.len(), rollout.members.len()), (1, 3));
+    assert_eq!(rollout.condition.avoided, BTreeSet::from([SwitchIx(3)]));
 }
 
 /// It forwards, and its links may have changed while another controller led.

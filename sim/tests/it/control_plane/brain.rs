@@ -9,7 +9,7 @@ use weir_controller::PlanOptions;
 use weir_controller::reconcile::{Ranked, difference};
 use weir_controller::routes::{Method, Routes};
 use weir_controller::topology::{SwitchIx, Topology};
-use weir_controller::watch::{self, Aim, Fabric, Held, Loss, MonitorConfig, Watcher};
+use weir_controller::watch::{self, Aim, Condition, Fabric, Held, Loss, MonitorConfig, Report, Watcher};
 use weir_units::Time;
 
 /// What a controller sends to a switch.
@@ -30,15 +30,17 @@ struct Session {
 
 struct Rollout {
     number: u64,
-    is_full: bool,
+    condition: Condition,
     /// `None` if there are no routes.
     aim: Option<Aim>,
     /// What is aimed at; without new routes the old ones.
     now: Aim,
     /// What its switches hold; `None` if that is not known.
     held: BTreeMap<SwitchIx, Option<Held>>,
-    /// Switches that did not answer.
-    failed: BTreeSet<SwitchIx>,
+    /// Switches that did not answer, and what is to be said of them.
+    failed: BTreeMap<SwitchIx, Report>,
+    /// Switches that did not get everything, since one of these failed.
+    stopped: BTreeSet<SwitchIx>,
     /// `None` while switches are read.
     ranked: Option<Ranked<SwitchIx>>,
     /// Switches whose answers are outstanding.
@@ -53,8 +55,6 @@ pub struct Brain {
     rollout: Option<Rollout>,
     rollouts: u64,
     has_started: bool,
-    /// All switches have taken part in the last rollout to its end, and so hold the routes of one plan.
-    is_level: bool,
 }
 
 impl Brain {
@@ -74,7 +74,6 @@ impl Brain {
             rollout: None,
             rollouts: 0,
             has_started: false,
-            is_level: true,
         }
     }
 
@@ -136,16 +135,20 @@ impl Brain {
     fn fail(&mut self, at: SwitchIx) {
         let Some(rollout) = self.rollout.as_mut().filter(|it| it.held.contains_key(&at)) else { return };
         rollout.awaited.remove(&at);
-        rollout.failed.insert(at);
-        if let Some(ranked) = &mut rollout.ranked {
-            ranked.give_up(&at);
+        let Some(ranked) = &mut rollout.ranked else {
+            rollout.failed.insert(at, Report::NotRead);
+            return;
+        };
+        rollout.failed.insert(at, Report::NotWritten);
+        ranked.give_up(&at);
+        if !rollout.condition.avoided.contains(&at) {
+            rollout.stopped.extend(ranked.stop());
         }
     }
 
-    /// Whether all switches take part in this rollout, which is under way, and began it with the routes of one plan.
-    pub fn is_full(&self, number: u64) -> bool {
-        let now = self.rollout.as_ref().filter(|it| it.number == number);
-        now.is_some_and(|it| it.is_full && it.failed.is_empty())
+    /// What the rollout under way takes into account.
+    pub fn condition(&self) -> Option<&Condition> {
+        self.rollout.as_ref().map(|it| &it.condition)
     }
 
     /// Looks at everything again; returns what to send.
@@ -164,15 +167,15 @@ impl Brain {
     fn begin(&mut self, begun: watch::Rollout) -> Vec<(SwitchIx, Order)> {
         self.rollouts += 1;
         self.has_started = true;
-        let aim = begun.aim.next(&self.fabric, &self.p4info, begun.down).ok();
+        let aim = begun.aim.next(&self.fabric, &self.p4info, begun.condition.clone()).ok();
         let held: BTreeMap<SwitchIx, Option<Held>> = begun.members.into_iter().collect();
         let awaited: BTreeSet<SwitchIx> =
             held.iter().filter(|(_, held)| held.is_none()).map(|(at, _)| *at).collect();
-        let is_full = std::mem::take(&mut self.is_level) && held.len() == self.sessions.len();
         let (number, now) = (self.rollouts, aim.clone().unwrap_or(begun.aim));
         let orders = awaited.iter().map(|&at| (at, Order::Read(Some(number)))).collect();
-        let (failed, ranked) = (BTreeSet::new(), None);
-        self.rollout = Some(Rollout { number, is_full, aim, now, held, failed, ranked, awaited });
+        let (condition, failed, stopped) = (begun.condition, BTreeMap::new(), BTreeSet::new());
+        let rollout = Rollout { number, condition, aim, now, held, failed, stopped, ranked: None, awaited };
+        self.rollout = Some(rollout);
         orders
     }
 
@@ -182,11 +185,15 @@ impl Brain {
             let topology = &self.fabric.topology;
             let goal = |at: &SwitchIx| &rollout.now.goals[&topology.switch(*at).name];
             let Some(ranked) = &mut rollout.ranked else {
-                let read = rollout.held.iter().filter(|(at, _)| !rollout.failed.contains(at));
+                let read = rollout.held.iter().filter(|(at, _)| !rollout.failed.contains_key(at));
                 let differs = |(at, held): (&SwitchIx, &Option<Held>)| {
                     Some((*at, difference(goal(at), held.as_ref()?, &self.p4info)))
                 };
-                rollout.ranked = Some(Ranked::new(read.filter_map(differs)));
+                let mut ranked = Ranked::new(read.filter_map(differs));
+                if rollout.failed.keys().any(|at| !rollout.condition.avoided.contains(at)) {
+                    rollout.stopped = ranked.stop();
+                }
+                rollout.ranked = Some(ranked);
                 continue;
             };
             if let Some(due) = ranked.next_rank() {
@@ -195,15 +202,15 @@ impl Brain {
                 return due.into_iter().map(|(at, updates)| (at, Order::Write(number, updates))).collect();
             }
             let holds = |at: &SwitchIx| Arc::new(goal(at).wanted().map(|it| it.entity.clone()).collect());
-            let held: Vec<(SwitchIx, Option<Held>)> = rollout
-                .held
-                .keys()
-                .map(|at| (*at, (!rollout.failed.contains(at)).then(|| holds(at))))
-                .collect();
-            self.is_level = rollout.failed.is_empty() && held.len() == self.sessions.len();
+            let report = |at: &SwitchIx| match rollout.failed.get(at) {
+                Some(failed) => failed.clone(),
+                None if rollout.stopped.contains(at) => Report::Stopped,
+                None => Report::Holds(holds(at)),
+            };
+            let reports: Vec<(SwitchIx, Report)> = rollout.held.keys().map(|at| (*at, report(at))).collect();
             let aim = rollout.aim.take();
             self.rollout = None;
-            self.watcher.end(aim, held, now);
+            self.watcher.end(aim, reports, now);
         }
         vec![]
     }

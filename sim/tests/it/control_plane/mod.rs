@@ -37,9 +37,10 @@ fn faults_of_the_control_plane_never_touch_the_data_plane() {
     }
 }
 
-/// Links are cut and mended and switches restart while the control plane has faults too. After every update of a rollout
-/// in which all switches take part, and before which they held the routes of one plan, no packet loops; and five seconds after the last fault has ended (a sleep
-/// or a rival lasts up to five itself) every pair that has a path is connected again, by paths that are symmetric.
+/// Links are cut and mended and switches restart while the control plane has faults too. After every update no packet
+/// loops, except where the only path leads through a switch that holds old routes and cannot be written, which is rare.
+/// Five seconds after the last fault has ended (a sleep or a rival lasts up to five itself) every pair that has a path is
+/// connected again, by paths that are symmetric.
 #[test]
 fn links_and_switches_that_fail_with_the_control_plane_are_routed_around() {
     let faults = [
@@ -54,7 +55,7 @@ fn links_and_switches_that_fail_with_the_control_plane_are_routed_around() {
         Fault::Sleep,
         Fault::Rival,
     ];
-    let mut looks = 0;
+    let (mut looks, mut detours) = (0, 0);
     for seed in 0..seeds() / 2 {
         let mut world = World::started(1_000_000 + seed);
         for _ in 0..6 {
@@ -66,8 +67,10 @@ fn links_and_switches_that_fail_with_the_control_plane_are_routed_around() {
         world.run_for(10_000);
         world.assert_whole();
         looks += world.looks;
+        detours += world.detours;
     }
     assert!(looks > seeds() * 10, "{looks} updates");
+    assert!(detours * 50 <= seeds(), "{detours} loops through switches without control");
 }
 
 /// Without other faults a cut is repaired within the stated window: three lost probes, an interval for the answers of

@@ -14,7 +14,7 @@ use weir_controller::hash::PathHash;
 use weir_controller::path::Lost;
 use weir_controller::plan::decode;
 use weir_controller::routes::{Method, Routes, routes};
-use weir_controller::topology::{LinkIx, Node, SwitchIx, Topology, build};
+use weir_controller::topology::{HostIx, LinkIx, Node, SwitchIx, Topology, build};
 use weir_controller::verify;
 use weir_controller::watch::{Loss, Probe};
 use weir_switch::control::Control;
@@ -114,10 +114,12 @@ pub struct World {
     random: u64,
     /// Whether packets may be lost now.
     pub may_lose: bool,
-    /// Packets loop, since switches without control kept their routes when others got new ones.
-    is_mixed: bool,
     /// How often updates were looked at.
     pub looks: u64,
+    /// A packet loops, since its only path leads through a switch without control.
+    has_loop: bool,
+    /// How often that began.
+    pub detours: u64,
     seed: u64,
 }
 
@@ -150,8 +152,9 @@ impl World {
             scheduled: 0,
             random: seed,
             may_lose: true,
-            is_mixed: false,
             looks: 0,
+            has_loop: false,
+            detours: 0,
             seed,
         };
         world.start(HOME);
@@ -399,12 +402,11 @@ impl World {
             }
             Message::Write(rollout, updates) => {
                 let is_primary = self.devices[place].primary == Some(who);
-                let is_full = self.brains[who].as_ref().is_some_and(|it| it.is_full(rollout));
                 let mut taken = is_primary;
                 for update in updates.iter().filter(|_| is_primary) {
                     let Device { control, switch, .. } = &mut self.devices[place];
                     taken &= control.apply(switch, update).is_ok();
-                    self.look(is_full);
+                    self.look(who);
                 }
                 self.send(who, at, false, Message::Written(rollout, taken));
             }
@@ -491,27 +493,30 @@ impl World {
         decode(&self.topology, &held, &self.index).unwrap()
     }
 
-    /// After an update: none is lost if none may be, and no packet loops if all switches take part in the rollout. Where
-    /// some are not under control, the old routes of these and the new ones of others can make a loop.
-    fn look(&mut self, is_full: bool) {
+    /// After an update by a controller: none is lost if none may be, and no packet loops. Where the only path that the
+    /// controller knows from a switch leads through one that it has to avoid, it is used, and can loop.
+    fn look(&mut self, who: usize) {
         self.looks += 1;
+        let condition = self.brains[who].as_ref().and_then(|it| it.condition().cloned()).unwrap_or_default();
+        let mut loops = false;
+        let known = self.topology.without(&condition.down);
         let (routes, left) = (self.routes(), self.topology.without(&self.cut));
-        let mut has_loop = false;
         for (a, b) in
             left.host_ixs().flat_map(|a| left.host_ixs().map(move |b| (a, b))).filter(|(a, b)| a != b)
         {
             for hash in (1..5).map(|n| PathHash(0x9e37_79b1_u32.wrapping_mul(n))) {
                 match routes.path(&left, a, b, hash) {
                     Err(lost) if !self.may_lose => panic!("seed {}, {}: {lost}", self.seed, self.now),
-                    Err(Lost::Loop(at)) if is_full && !self.is_mixed => {
-                        panic!("seed {}, {}: a loop at {at}", self.seed, self.now)
+                    Err(Lost::Loop(_)) if self.has_loop || needs(&known, b, &condition.avoided) => {
+                        loops = true
                     }
-                    Err(Lost::Loop(_)) => has_loop = true,
+                    Err(Lost::Loop(at)) => panic!("seed {}, {}: a loop at {at}", self.seed, self.now),
                     _ => {}
                 }
             }
         }
-        self.is_mixed = has_loop;
+        self.detours += u64::from(loops && !self.has_loop);
+        self.has_loop = loops;
     }
 
     /// Every pair that has a path is connected, symmetrically.
@@ -519,6 +524,21 @@ impl World {
         let proof = verify(&self.topology.without(&self.cut), &self.routes());
         assert!(proof.is_ok(), "seed {}, {}, {} links cut: {proof:?}", self.seed, self.now, self.cut.len());
     }
+}
+
+/// Whether a switch reaches a host only through one of the switches that are avoided.
+fn needs(topology: &Topology, host: HostIx, avoided: &BTreeSet<SwitchIx>) -> bool {
+    let reached = |is_passable: &dyn Fn(&SwitchIx) -> bool| {
+        let to = topology.host(host).switch;
+        let (mut seen, mut left) = (BTreeSet::from([to]), vec![to]);
+        while let Some(here) = left.pop() {
+            let neighbours = topology.neighbours(here).map(|it| it.switch);
+            let new: Vec<SwitchIx> = neighbours.filter(|it| seen.insert(*it)).collect();
+            left.extend(new.into_iter().filter(is_passable));
+        }
+        seen
+    };
+    reached(&|_| true) != reached(&|it| !avoided.contains(it))
 }
 
 fn device(program: &Arc<Program>, index: &Arc<Index>) -> Device {
