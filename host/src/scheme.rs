@@ -7,7 +7,7 @@
 use crate::abilities::{Abilities, Ability};
 use crate::law::PortLaw;
 use crate::own_record::RecordFields;
-use crate::parameter::{Parameter, ParameterError, ParameterOf, ParameterValue};
+use crate::parameter::{Parameter, ParameterError, ParameterOf, ParameterValue, Parameters};
 use crate::telemetry::{Telemetry, TelemetryChecks};
 use crate::wire::RecordFormat;
 use std::fmt;
@@ -52,21 +52,16 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 /// The type holds the values of the parameters; its `Default` has their defaults. [`SchemeConfig`] follows.
 ///
 /// ```
-/// use weir_host::parameter::{ParameterInfo, ParameterOf};
 /// use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram};
 /// use weir_host::schemes::Registry;
 /// use weir_host::telemetry::TelemetryChecks;
 /// use weir_units::Bandwidth;
 ///
-/// /// Sends at a fixed fraction of the NIC's rate.
-/// #[derive(Clone, Debug)]
-/// struct Fixed {
-///     share: f64,
-/// }
-///
-/// impl Default for Fixed {
-///     fn default() -> Fixed {
-///         Fixed { share: 0.5 }
+/// weir_host::parameters! {
+///     /// Sends at a fixed fraction of the NIC's rate.
+///     struct Fixed {
+///         /// Fraction of the NIC's rate.
+///         share: f64 = 0.5 => { in 0.01..=1.0, range: "0.01 to 1", source: "this example" };
 ///     }
 /// }
 ///
@@ -74,17 +69,6 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 ///     const NAME: &'static str = "fixed";
 ///     const ABOUT: &'static str = "Fixed: a constant fraction of the NIC's rate";
 ///
-///     fn parameters() -> Vec<ParameterOf<Self>> {
-///         let info = ParameterInfo {
-///             name: "share",
-///             unit: "-",
-///             range: "0.01 to 1",
-///             symbol: "-",
-///             source: "this example",
-///             help: "Fraction of the NIC's rate.",
-///         };
-///         vec![ParameterOf::number(info, 0.01..=1.0, |fixed| &mut fixed.share)]
-///     }
 ///     fn needs(&self) -> Needs {
 ///         Needs::of(SwitchProgram::Ecn)
 ///     }
@@ -111,13 +95,11 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 /// let half = registry.make("fixed", &[("share", "25%")]).unwrap();
 /// assert_eq!(half.get("share").as_deref(), Some("0.25"));
 /// ```
-pub trait Scheme: fmt::Debug + Clone + Default + Send + Sync + 'static {
+pub trait Scheme: Parameters {
     /// The name that experiments use.
     const NAME: &'static str;
     /// One sentence for the list of schemes.
     const ABOUT: &'static str;
-    /// Declares the parameters.
-    fn parameters() -> Vec<ParameterOf<Self>>;
     /// Returns what the scheme wants from the network and from the transport.
     fn needs(&self) -> Needs;
     /// Returns what switches compute for each port, on a fabric of this base round-trip time. Default: nothing.
@@ -409,6 +391,13 @@ pub struct Marking {
     pub pmax: Ratio,
     /// The rate the thresholds are for.
     pub per: Bandwidth,
+}
+
+impl Marking {
+    /// Returns the marking that begins at a queue of `k` on a port of rate `per`, with every packet.
+    pub const fn step(k: Bytes, per: Bandwidth) -> Marking {
+        Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per }
+    }
 }
 
 /// The values that [`Marking`] accepts, for the help of parameters.

@@ -18,15 +18,12 @@ use weir_sim::workload::Workload;
 /// ```no_run
 /// use std::process::ExitCode;
 /// use weir_host::scheme::{FlowParams, Needs, Scheme, Sender, SwitchProgram};
-/// # use weir_host::parameter::ParameterOf;
-/// # #[derive(Clone, Debug, Default)]
-/// # struct MyScheme;
+/// # weir_host::parameters! {
+/// #     struct MyScheme {}
+/// # }
 /// # impl Scheme for MyScheme {
 /// #     const NAME: &'static str = "mine";
 /// #     const ABOUT: &'static str = "Mine: an example";
-/// #     fn parameters() -> Vec<ParameterOf<Self>> {
-/// #         Vec::new()
-/// #     }
 /// #     fn needs(&self) -> Needs {
 /// #         Needs::of(SwitchProgram::Ecn)
 /// #     }

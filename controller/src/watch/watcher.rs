@@ -81,7 +81,7 @@ struct Known {
 }
 
 impl Known {
-    /// A switch of which nothing is known.
+    /// A switch about which nothing is known.
     fn new() -> Known {
         Known {
             is_ours: false,

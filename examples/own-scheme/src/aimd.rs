@@ -1,29 +1,25 @@
 //! AIMD on ECN marks: one packet more per round trip, and a fixed cut in a round trip with a mark.
 
-use weir_host::parameter::{ParameterInfo, ParameterOf, part};
 use weir_host::scheme::{
     AckEvent, Decision, FlowParams, MARKING_RANGE, Marking, Needs, Scheme, Sender, SwitchProgram,
 };
 use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
 use weir_host::telemetry::TelemetryChecks;
-use weir_units::{Bandwidth, Bytes, Ratio};
+use weir_units::{Bandwidth, Bytes};
 
-/// The scheme's parameters.
-#[derive(Clone, Debug)]
-pub struct Aimd {
-    beta: f64,
-    ecn: Marking,
-    pacing: PacingConfig,
-}
-
-impl Default for Aimd {
-    fn default() -> Aimd {
-        let k = Bytes::from_kb(4);
-        Aimd {
-            beta: 0.25,
-            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
-            pacing: PacingConfig::new(Window::Varying),
-        }
+weir_host::parameters! {
+    /// The scheme's parameters.
+    pub struct Aimd {
+        /// Multiplicative decrease factor.
+        beta: f64 = 0.25 => { in 0.01..=0.9, symbol: "beta", range: "0.01 to 0.9", source: "this example" };
+        /// Queue above which switches mark, unless the experiment says otherwise.
+        ecn: Marking = Marking::step(Bytes::from_kb(4), Bandwidth::from_gbps(10)) => {
+            symbol: "K", unit: "B", range: MARKING_RANGE,
+            source: "this example: 40 KB at 100 Gbit/s, half a window",
+        };
+        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+            part, window from "this example: the window follows the rate"
+        };
     }
 }
 
@@ -31,31 +27,6 @@ impl Scheme for Aimd {
     const NAME: &'static str = "aimd";
     const ABOUT: &'static str =
         "AIMD: additive increase, and a fixed decrease in round trips with an ECN mark";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let beta = ParameterInfo {
-            name: "beta",
-            unit: "-",
-            range: "0.01 to 0.9",
-            symbol: "beta",
-            source: "this example",
-            help: "Multiplicative decrease factor.",
-        };
-        let ecn = ParameterInfo {
-            name: "ecn",
-            unit: "B",
-            range: MARKING_RANGE,
-            symbol: "K",
-            source: "this example: 40 KB at 100 Gbit/s, half a window",
-            help: "Queue above which switches mark, unless the experiment says otherwise.",
-        };
-        let own = [
-            ParameterOf::number(beta, 0.01..=0.9, |aimd: &mut Aimd| &mut aimd.beta),
-            ParameterOf::new(ecn, |aimd| &mut aimd.ecn),
-        ];
-        let pacing = PacingConfig::parameters("this example: the window follows the rate");
-        own.into_iter().chain(part(pacing, |aimd: &mut Aimd| &mut aimd.pacing)).collect()
-    }
 
     fn needs(&self) -> Needs {
         Needs { ecn: Some(self.ecn), ..Needs::of(SwitchProgram::Ecn) }

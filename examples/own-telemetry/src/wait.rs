@@ -1,54 +1,27 @@
 //! AIMD on the time that packets waited in switches, which the records of `own_telemetry.p4` carry.
 
 use weir_host::own_record::RecordField;
-use weir_host::parameter::{ParameterInfo, ParameterOf, part};
 use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram, TelemetryOn};
 use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
 use weir_host::telemetry::TelemetryChecks;
 use weir_units::Time;
 
-/// The scheme's parameters.
-#[derive(Clone, Debug)]
-pub struct Wait {
-    target: Time,
-    beta: f64,
-    pacing: PacingConfig,
-}
-
-impl Default for Wait {
-    fn default() -> Wait {
-        Wait { target: Time::from_us(1), beta: 0.5, pacing: PacingConfig::new(Window::Varying) }
+weir_host::parameters! {
+    /// The scheme's parameters.
+    pub struct Wait {
+        /// Longest wait at which the rate still grows.
+        target: Time = Time::from_us(1) => { unit: "s", range: "a time above 0", source: "this example" };
+        /// Largest decrease of the rate in a round trip.
+        beta: f64 = 0.5 => { in 0.01..=0.9, symbol: "beta", range: "0.01 to 0.9", source: "this example" };
+        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+            part, window from "this example: the window follows the rate"
+        };
     }
 }
 
 impl Scheme for Wait {
     const NAME: &'static str = "wait";
     const ABOUT: &'static str = "Wait: AIMD on the longest time that a packet waited in a switch";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let target = ParameterInfo {
-            name: "target",
-            unit: "s",
-            range: "0s and up",
-            symbol: "-",
-            source: "this example",
-            help: "Longest wait at which the rate still grows.",
-        };
-        let beta = ParameterInfo {
-            name: "beta",
-            unit: "-",
-            range: "0.01 to 0.9",
-            symbol: "beta",
-            source: "this example",
-            help: "Largest decrease of the rate in a round trip.",
-        };
-        let own = [
-            ParameterOf::new(target, |wait: &mut Wait| &mut wait.target),
-            ParameterOf::number(beta, 0.01..=0.9, |wait| &mut wait.beta),
-        ];
-        let pacing = PacingConfig::parameters("this example: the window follows the rate");
-        own.into_iter().chain(part(pacing, |wait: &mut Wait| &mut wait.pacing)).collect()
-    }
 
     fn needs(&self) -> Needs {
         Needs {

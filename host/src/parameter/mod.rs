@@ -1,8 +1,8 @@
 //! Parameters of schemes: each is declared once, for help, sweeps, reports and documentation.
 //!
-//! A scheme lists its parameters as [`ParameterOf`] values: a description and the field that holds the value. The
-//! default is what the type's `Default` has there, and is not written a second time.
+//! [`parameters!`](crate::parameters!) declares a configuration with its fields, defaults and descriptions.
 
+mod declare;
 mod value;
 
 pub use value::{
@@ -28,6 +28,19 @@ pub struct ParameterInfo {
     pub source: &'static str,
     /// One sentence on the effect of the parameter.
     pub help: &'static str,
+}
+
+impl Default for ParameterInfo {
+    /// Without unit and symbol.
+    fn default() -> Self {
+        ParameterInfo { name: "", unit: "-", range: "", symbol: "-", source: "", help: "" }
+    }
+}
+
+/// A configuration whose fields are parameters.
+pub trait Parameters: fmt::Debug + Clone + Default + Send + Sync + 'static {
+    /// Declares the parameters.
+    fn parameters() -> Vec<ParameterOf<Self>>;
 }
 
 /// A parameter of a scheme and its default.
@@ -110,6 +123,24 @@ pub fn part<P: 'static, C: 'static>(
         get: Box::new(move |c: &mut C| get(of(c))),
         set: Box::new(move |c: &mut C, text: &str| set(of(c), text)),
     })
+}
+
+/// Returns the parameters but those with these names.
+pub fn without<C>(mut parameters: Vec<ParameterOf<C>>, names: &[&str]) -> Vec<ParameterOf<C>> {
+    parameters.retain(|it| !names.contains(&it.info.name));
+    parameters
+}
+
+/// Replaces the source of the parameter with this name.
+pub fn with_source<C>(
+    mut parameters: Vec<ParameterOf<C>>,
+    name: &str,
+    source: &'static str,
+) -> Vec<ParameterOf<C>> {
+    for parameter in parameters.iter_mut().filter(|it| it.info.name == name) {
+        parameter.info.source = source;
+    }
+    parameters
 }
 
 /// A reason why a parameter could not be set.

@@ -1,7 +1,7 @@
 //! Types of parameter values, and their text forms.
 
 use std::ops::RangeInclusive;
-use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
 /// A type of parameter values, read and written as people write them.
 pub trait ParameterValue: Copy + 'static {
@@ -32,6 +32,17 @@ impl ParameterValue for bool {
 impl ParameterValue for u32 {
     fn read(text: &str) -> Result<Self, String> {
         text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("\"{text}\" is not a count above 0"))
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
+/// A ratio from 0 to 1.
+impl ParameterValue for Ratio {
+    fn read(text: &str) -> Result<Self, String> {
+        let ratio: Ratio = text.parse()?;
+        if ratio.get() <= 1.0 { Ok(ratio) } else { Err(format!("{text} is out of range")) }
     }
     fn write(self) -> String {
         self.to_string()
@@ -206,6 +217,6 @@ impl<T: OneOf> ParameterValue for T {
 ///
 /// If the text is no number, or outside the limits.
 pub fn number_in(text: &str, limits: &RangeInclusive<f64>) -> Result<f64, String> {
-    let number = text.parse::<weir_units::Ratio>()?.get();
+    let number = text.parse::<Ratio>()?.get();
     if limits.contains(&number) { Ok(number) } else { Err(format!("{text} is out of range")) }
 }

@@ -6,23 +6,41 @@
 
 use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{Pacing, PacingConfig, Window};
-use crate::parameter::{OneOf, ParameterInfo, ParameterOf, ParameterValue, part};
+use crate::parameter::{OneOf, ParameterValue, without};
+use crate::parameters;
 use crate::scheme::{
     AckEvent, Alone, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, Pace, Scheme,
     Sender, SwitchProgram, Transport,
 };
 use crate::telemetry::TelemetryChecks;
-use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
-/// DCTCP's parameters.
-#[derive(Clone, Debug)]
-pub(super) struct Dctcp {
-    form: Form,
-    g: f64,
-    increase: Increase,
-    ecn: Marking,
-    pacing: PacingConfig,
-    windows: WindowsConfig,
+parameters! {
+    /// DCTCP's parameters.
+    pub(super) struct Dctcp {
+        /// What the law regulates.
+        form: Form = Form::Rate => {
+            range: "rate or window (TCP's, with slow start, over a network that loses packets)",
+            source: "HPCC simulator; RFC 8257",
+        };
+        /// Weight of the newest round trip in alpha, the average share of marked bytes.
+        g: f64 = 0.0625 => { in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCTCP §3.3: 1/16" };
+        /// What a round trip without marks adds.
+        increase: Increase = Increase::Packet => {
+            symbol: "AI", unit: "B", range: "packet, a size (over T) or a rate",
+            source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
+        };
+        /// Where switches mark, unless the experiment says.
+        ecn: Marking = Marking::step(Bytes::from_kb(30), Bandwidth::from_gbps(10)) => {
+            symbol: "K", unit: "B", range: MARKING_RANGE, source: "HPCC §5.1",
+        };
+        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+            part, window from "HPCC simulator: BDP times rate over line rate"
+        };
+        windows: WindowsConfig = WindowsConfig::single() => {
+            part: without(WindowsConfig::parameters(), &["subflows", "ecn"])
+        };
+    }
 }
 
 /// The quantity that the algorithm regulates.
@@ -34,20 +52,6 @@ enum Form {
 
 impl OneOf for Form {
     const WORDS: &'static [(&'static str, Self)] = &[("rate", Form::Rate), ("window", Form::Window)];
-}
-
-impl Default for Dctcp {
-    fn default() -> Self {
-        let k = Bytes::from_kb(30);
-        Dctcp {
-            form: Form::Rate,
-            g: 0.0625,
-            increase: Increase::Packet,
-            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
-            pacing: PacingConfig::new(Window::Varying),
-            windows: WindowsConfig::single(),
-        }
-    }
 }
 
 /// The increase after a round trip without marks.
@@ -90,62 +94,6 @@ impl ParameterValue for Increase {
 impl Scheme for Dctcp {
     const NAME: &'static str = "dctcp";
     const ABOUT: &'static str = "DCTCP: slows down by the share of bytes that were marked in a round trip";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "form",
-                    unit: "-",
-                    range: "rate or window (TCP's, with slow start, over a network that loses packets)",
-                    symbol: "-",
-                    source: "HPCC simulator; RFC 8257",
-                    help: "What the law regulates.",
-                },
-                |c: &mut Dctcp| &mut c.form,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "g",
-                    unit: "-",
-                    range: "0 to 1",
-                    symbol: "g",
-                    source: "DCTCP §3.3: 1/16",
-                    help: "Weight of the newest round trip in alpha, the average share of marked bytes.",
-                },
-                0.0..=1.0,
-                |c: &mut Dctcp| &mut c.g,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "increase",
-                    unit: "B",
-                    range: "packet, a size (over T) or a rate",
-                    symbol: "AI",
-                    source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
-                    help: "What a round trip without marks adds.",
-                },
-                |c: &mut Dctcp| &mut c.increase,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "ecn",
-                    unit: "B",
-                    range: MARKING_RANGE,
-                    symbol: "K",
-                    source: "HPCC §5.1",
-                    help: "Where switches mark, unless the experiment says.",
-                },
-                |c: &mut Dctcp| &mut c.ecn,
-            ),
-        ];
-        let window = "HPCC simulator: BDP times rate over line rate";
-        let pacing = PacingConfig::parameters(window);
-        own.into_iter()
-            .chain(part(pacing, |c: &mut Dctcp| &mut c.pacing))
-            .chain(part(WindowsConfig::window_parameters(), |c: &mut Dctcp| &mut c.windows))
-            .collect()
-    }
     fn needs(&self) -> Needs {
         Needs {
             ecn: Some(self.ecn),

@@ -6,7 +6,7 @@
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::law::{CREDIT_BYTES, CreditLaw, PortLaw};
-use crate::parameter::{ParameterInfo, ParameterOf};
+use crate::parameters;
 use crate::scheme::{
     AckEvent, Credit, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
     SwitchProgram,
@@ -14,29 +14,41 @@ use crate::scheme::{
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bandwidth, Time};
 
-/// ExpressPass' parameters.
-#[derive(Clone, Debug)]
-pub(super) struct ExpressPass {
-    share: f64,
-    burst: u32,
-    start: f64,
-    weight: f64,
-    least_weight: f64,
-    target_loss: f64,
-    jitter: f64,
-}
-
-impl Default for ExpressPass {
-    fn default() -> Self {
-        ExpressPass {
-            share: 0.04,
-            burst: 8,
-            start: 0.5,
-            weight: 0.5,
-            least_weight: 0.01,
-            target_loss: 0.125,
-            jitter: 0.1,
-        }
+parameters! {
+    /// ExpressPass' parameters.
+    pub(super) struct ExpressPass {
+        /// Part of a link's rate that credits may take.
+        share: f64 = 0.04 => {
+            in 0.001..=0.5, name: "credit_share", range: "0.001 to 0.5",
+            source: "ExpressPass: 84 B of 84 + 1,538; here 66 B of 1,518 and twice 66, for the ACK",
+        };
+        /// Largest number of credits that may leave a port at once.
+        burst: u32 = 8 => {
+            unit: "credits", range: "a count above 0", source: "ExpressPass: a credit queue of 8",
+        };
+        /// A flow's first credit rate, of the most.
+        start: f64 = 0.5 => {
+            in 0.001..=1.0, symbol: "alpha", range: "0.001 to 1",
+            source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
+        };
+        /// Weight of the most in an increase, at first.
+        weight: f64 = 0.5 => {
+            in 0.001..=MOST_WEIGHT, symbol: "w_init", range: "0.001 to 0.5",
+            source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
+        };
+        /// The least that weight halves to.
+        least_weight: f64 = 0.01 => {
+            in 0.001..=MOST_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
+        };
+        /// Loss of credits that is no congestion, for a slow flow; none for one at the most.
+        target_loss: f64 = 0.125 => {
+            in 0.0..=0.9, range: "0 to 0.9",
+            source: "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
+        };
+        /// The gap between credits varies by this part, so that flows lose alike.
+        jitter: f64 = 0.1 => {
+            in 0.0..=0.5, range: "0 to 0.5", source: "ours; ExpressPass advises jitter and gives none",
+        };
     }
 }
 
@@ -48,93 +60,6 @@ impl Scheme for ExpressPass {
     const NAME: &'static str = "expresspass";
     const ABOUT: &'static str =
         "ExpressPass: receivers send credits, switches drop those there is no room for";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let parameter = |name, range, symbol, source, help| ParameterInfo {
-            name,
-            unit: "-",
-            range,
-            symbol,
-            source,
-            help,
-        };
-        let script = "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others";
-        vec![
-            ParameterOf::number(
-                parameter(
-                    "credit_share",
-                    "0.001 to 0.5",
-                    "-",
-                    "ExpressPass: 84 B of 84 + 1,538; here 66 B of 1,518 and twice 66, for the ACK",
-                    "Part of a link's rate that credits may take.",
-                ),
-                0.001..=0.5,
-                |c: &mut ExpressPass| &mut c.share,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    unit: "credits",
-                    ..parameter(
-                        "burst",
-                        "a count above 0",
-                        "-",
-                        "ExpressPass: a credit queue of 8",
-                        "So many credits may leave a port at once.",
-                    )
-                },
-                |c| &mut c.burst,
-            ),
-            ParameterOf::number(
-                parameter("start", "0.001 to 1", "alpha", script, "A flow's first credit rate, of the most."),
-                0.001..=1.0,
-                |c| &mut c.start,
-            ),
-            ParameterOf::number(
-                parameter(
-                    "weight",
-                    "0.001 to 0.5",
-                    "w_init",
-                    script,
-                    "Weight of the most in an increase, at first.",
-                ),
-                0.001..=MOST_WEIGHT,
-                |c| &mut c.weight,
-            ),
-            ParameterOf::number(
-                parameter(
-                    "least_weight",
-                    "0.001 to 0.5",
-                    "w_min",
-                    "ExpressPass",
-                    "The least that weight halves to.",
-                ),
-                0.001..=MOST_WEIGHT,
-                |c| &mut c.least_weight,
-            ),
-            ParameterOf::number(
-                parameter(
-                    "target_loss",
-                    "0 to 0.9",
-                    "-",
-                    "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
-                    "Loss of credits that is no congestion, for a slow flow; none for one at the most.",
-                ),
-                0.0..=0.9,
-                |c| &mut c.target_loss,
-            ),
-            ParameterOf::number(
-                parameter(
-                    "jitter",
-                    "0 to 0.5",
-                    "-",
-                    "ours; ExpressPass advises jitter and gives none",
-                    "The gap between credits varies by this part, so that flows lose alike.",
-                ),
-                0.0..=0.5,
-                |c| &mut c.jitter,
-            ),
-        ]
-    }
     fn needs(&self) -> Needs {
         Needs::of(SwitchProgram::Xpass)
     }

@@ -1,9 +1,10 @@
 //! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its return path, and last-hop
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
-use super::inflight::{self, Adjust, Inflight, InflightConfig, Worst};
+use super::inflight::{Adjust, Inflight, InflightConfig, Worst};
 use crate::law::PortLaw;
-use crate::parameter::{EveryDequeue, OneOf, Or, ParameterInfo, ParameterOf, part};
+use crate::parameter::{EveryDequeue, OneOf, Or};
+use crate::parameters;
 use crate::scheme::{
     AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
@@ -11,14 +12,26 @@ use crate::scheme::{
 use crate::telemetry::TelemetryChecks;
 use weir_units::Time;
 
-/// FNCC's parameters.
-#[derive(Clone, Debug)]
-pub struct Fncc {
-    shared: InflightConfig,
-    lhcs: Lhcs,
-    alpha: f64,
-    beta: f64,
-    refresh: Or<EveryDequeue, Time>,
+parameters! {
+    /// FNCC's parameters.
+    pub struct Fncc {
+        shared: InflightConfig = InflightConfig::default() => { part };
+        /// Last-hop congestion speedup.
+        lhcs: Lhcs = Lhcs::Direct => {
+            symbol: "LHCS",
+            range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
+            source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
+        };
+        /// LHCS fires if the last hop is the most congested one and its u' is above this.
+        alpha: f64 = 1.05 => { in 0.0..=100.0, symbol: "alpha", range: "0 to 100", source: "FNCC §3.2.2" };
+        /// Part of the fair share that LHCS leaves, so that the queue drains.
+        beta: f64 = 0.9 => { in 0.01..=1.0, symbol: "beta", range: "0.01 to 1", source: "FNCC §3.2.2" };
+        /// How often a port's entry in the All_INT_Table is refreshed.
+        refresh: Or<EveryDequeue, Time> = Or::word() => {
+            unit: "s", range: "dequeue (whenever a packet leaves the port) or a time above 0",
+            source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",
+        };
+    }
 }
 
 /// The action of LHCS (docs/algorithms/fncc.md#open-points, 4).
@@ -32,18 +45,6 @@ enum Lhcs {
     Literal,
 }
 
-impl Default for Fncc {
-    fn default() -> Self {
-        Fncc {
-            shared: InflightConfig::default(),
-            lhcs: Lhcs::Direct,
-            alpha: 1.05,
-            beta: 0.9,
-            refresh: Or::word(),
-        }
-    }
-}
-
 impl OneOf for Lhcs {
     const WORDS: &'static [(&'static str, Self)] =
         &[("off", Lhcs::Off), ("direct", Lhcs::Direct), ("literal", Lhcs::Literal)];
@@ -52,58 +53,6 @@ impl OneOf for Lhcs {
 impl Scheme for Fncc {
     const NAME: &'static str = "fncc";
     const ABOUT: &'static str = "FNCC: telemetry on ACKs as they return, and the receiver's number of flows";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "lhcs",
-                    unit: "-",
-                    range: "off, direct (sets the window) or literal (Alg. 3: sets Wc and still divides)",
-                    symbol: "LHCS",
-                    source: "FNCC §3.2.2: \"directly set to the final convergence value\"",
-                    help: "Last-hop congestion speedup.",
-                },
-                |c: &mut Fncc| &mut c.lhcs,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "alpha",
-                    unit: "-",
-                    range: "0 to 100",
-                    symbol: "alpha",
-                    source: "FNCC §3.2.2",
-                    help: "LHCS fires if the last hop is the most congested one and its u' is above this.",
-                },
-                0.0..=100.0,
-                |c| &mut c.alpha,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "beta",
-                    unit: "-",
-                    range: "0.01 to 1",
-                    symbol: "beta",
-                    source: "FNCC §3.2.2",
-                    help: "Part of the fair share that LHCS leaves, so that the queue drains.",
-                },
-                0.01..=1.0,
-                |c| &mut c.beta,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "refresh",
-                    unit: "s",
-                    range: "dequeue (whenever a packet leaves the port) or a time above 0",
-                    symbol: "-",
-                    source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",
-                    help: "How often a port's entry in the All_INT_Table is refreshed.",
-                },
-                |c| &mut c.refresh,
-            ),
-        ];
-        part(inflight::parameters(&inflight::HPCC), |c: &mut Fncc| &mut c.shared).chain(own).collect()
-    }
     fn needs(&self) -> Needs {
         Needs { telemetry: TelemetryOn::Acks, ..Needs::of(SwitchProgram::Fncc) }
     }

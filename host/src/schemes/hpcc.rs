@@ -3,39 +3,28 @@
 //!
 //! The algorithm is the shared core's; this file says what HPCC wants from the network.
 
-use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::parameter::{ParameterInfo, ParameterOf, part};
+use super::inflight::{Adjust, Inflight, InflightConfig};
+use crate::parameters;
 use crate::scheme::{
     AckEvent, Decision, FlowParams, Needs, Pace, Scheme, Sender, SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use weir_units::Time;
 
-/// HPCC's parameters.
-#[derive(Clone, Debug, Default)]
-pub struct Hpcc {
-    shared: InflightConfig,
-    multi_rate: bool,
+parameters! {
+    /// HPCC's parameters.
+    pub struct Hpcc {
+        shared: InflightConfig = InflightConfig::default() => { part };
+        /// A reference window per hop; the smallest holds.
+        multi_rate: bool = false => {
+            range: "on or off", source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
+        };
+    }
 }
 
 impl Scheme for Hpcc {
     const NAME: &'static str = "hpcc";
     const ABOUT: &'static str = "HPCC: telemetry on data packets, echoed by the receiver";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = ParameterOf::new(
-            ParameterInfo {
-                name: "multi_rate",
-                unit: "-",
-                range: "on or off",
-                symbol: "-",
-                source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
-                help: "A reference window per hop; the smallest holds.",
-            },
-            |c: &mut Hpcc| &mut c.multi_rate,
-        );
-        part(inflight::parameters(&inflight::HPCC), |c: &mut Hpcc| &mut c.shared).chain([own]).collect()
-    }
     fn needs(&self) -> Needs {
         Needs { telemetry: TelemetryOn::Data, ..Needs::of(SwitchProgram::Hpcc) }
     }

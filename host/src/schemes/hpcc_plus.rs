@@ -3,8 +3,9 @@
 //! Telemetry comes on every packet, on one per round trip, or on probes; the window is computed by the
 //! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
 
-use super::inflight::{self, Adjust, Inflight, InflightConfig};
-use crate::parameter::{OneOf, ParameterInfo, ParameterOf, part};
+use super::inflight::{Adjust, Inflight, InflightConfig};
+use crate::parameter::OneOf;
+use crate::parameters;
 use crate::scheme::{
     AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
@@ -13,13 +14,29 @@ use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
 use weir_units::{Bytes, Time};
 
-/// HPCC++'s parameters.
-#[derive(Clone, Debug)]
-pub(super) struct HpccPlus {
-    shared: InflightConfig,
-    telemetry: Telemeter,
-    at: Computes,
-    queue: Queued,
+parameters! {
+    /// HPCC++'s parameters.
+    pub(super) struct HpccPlus {
+        shared: InflightConfig = InflightConfig::of_the_draft() => {
+            part, max_stage from "HPCC++ draft Figure 3", w_ai from "HPCC++ draft §5, §6.2"
+        };
+        /// What gathers telemetry.
+        telemetry: Telemeter = Telemeter::Packet => {
+            range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
+            source: "HPCC++ draft §6, §6.1",
+        };
+        /// Who computes the window.
+        at: Computes = Computes::Sender => {
+            name: "compute",
+            range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the parameter telemetry says)",
+            source: "HPCC++ draft §6.2",
+        };
+        /// What switches report of a queue.
+        queue: Queued = Queued::Length => {
+            symbol: "qlen", range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
+            source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
+        };
+    }
 }
 
 /// The packets that gather telemetry.
@@ -59,60 +76,10 @@ impl OneOf for Queued {
         &[("length", Queued::Length), ("sojourn", Queued::Sojourn)];
 }
 
-impl Default for HpccPlus {
-    fn default() -> Self {
-        HpccPlus {
-            shared: InflightConfig::of_the_draft(),
-            telemetry: Telemeter::Packet,
-            at: Computes::Sender,
-            queue: Queued::Length,
-        }
-    }
-}
-
 impl Scheme for HpccPlus {
     const NAME: &'static str = "hpcc++";
     const ABOUT: &'static str =
         "HPCC++: HPCC with telemetry per packet, per round trip or on probes, or at the receiver";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "telemetry",
-                    unit: "-",
-                    range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
-                    symbol: "-",
-                    source: "HPCC++ draft §6, §6.1",
-                    help: "What gathers telemetry.",
-                },
-                |c: &mut HpccPlus| &mut c.telemetry,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "compute",
-                    unit: "-",
-                    range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the parameter telemetry says)",
-                    symbol: "-",
-                    source: "HPCC++ draft §6.2",
-                    help: "Who computes the window.",
-                },
-                |c: &mut HpccPlus| &mut c.at,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "queue",
-                    unit: "-",
-                    range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
-                    symbol: "qlen",
-                    source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
-                    help: "What switches report of a queue.",
-                },
-                |c: &mut HpccPlus| &mut c.queue,
-            ),
-        ];
-        part(inflight::parameters(&inflight::DRAFT), |c: &mut HpccPlus| &mut c.shared).chain(own).collect()
-    }
     fn needs(&self) -> Needs {
         let telemetry = match (self.at, self.telemetry) {
             (Computes::Sender, Telemeter::Rtt) => TelemetryOn::DataOncePerRtt,

@@ -4,32 +4,41 @@
 //! The scheme of this name is IOFD alone: DCQCN sets the rates.
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint};
-use crate::parameter::{Off, Or, ParameterInfo, ParameterOf, ParameterValue, part};
+use crate::parameter::{Off, Or, ParameterInfo, ParameterValue};
+use crate::parameters;
 use crate::scheme::{
     Deflection, FlowParams, MARKING_RANGE, Marking, Needs, QueueLimit, Receiver, Scheme, Sender,
     SwitchProgram,
 };
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
-/// IOFD's parameters, a part of the schemes that have it.
-#[derive(Clone, Debug)]
-pub(super) struct Iofd {
-    tokens: Tokens,
-    short: Bytes,
-    threshold: QueueLimit,
-    at_hosts: bool,
-    lifetime: Or<Off, Time>,
-}
-
-impl Default for Iofd {
-    fn default() -> Self {
-        Iofd {
-            tokens: Tokens(1),
-            short: Bytes::from_kb(8),
-            threshold: QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK },
-            at_hosts: false,
-            lifetime: Or::Value(Time::from_ms(10)),
-        }
+parameters! {
+    /// IOFD's parameters, a part of the schemes that have it.
+    pub(super) struct Iofd {
+        /// How often a packet of a short message may be deflected.
+        tokens: Tokens = Tokens(1) => {
+            unit: "times", range: "0 to 3",
+            source: "ours: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",
+        };
+        /// The longest message that gets tokens.
+        short: Bytes = Bytes::from_kb(8) => {
+            unit: "B", range: "a size above 0", source: "Dart §VI: short messages have 2 to 8 KB",
+        };
+        /// A port with more in its queue is crowded: what would leave by it is deflected.
+        threshold: QueueLimit = QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK } => {
+            name: "deflect_above", unit: "B", range: "size/rate",
+            source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
+        };
+        /// Ports to hosts are deflected from too.
+        at_hosts: bool = false => {
+            name: "deflect_at_hosts", range: "on or off",
+            source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
+        };
+        /// A switch whose entries are all in use may reuse one that was idle for longer than this time.
+        lifetime: Or<Off, Time> = Or::Value(Time::from_ms(10)) => {
+            name: "entry_lifetime", unit: "s", range: "off or a time above 0",
+            source: "ours: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
+        };
     }
 }
 
@@ -54,82 +63,18 @@ const DARTS_LINK: Bandwidth = Bandwidth::from_gbps(10);
 
 /// Dart's ECN threshold, a step.
 pub(super) fn dart_marking() -> Marking {
-    let k = Bytes::new(22_500);
-    Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: DARTS_LINK }
+    Marking::step(Bytes::new(22_500), DARTS_LINK)
 }
 
-/// Declares the parameter `ecn` for schemes with Dart's threshold.
-pub(super) fn ecn_parameter<C: 'static>(field: fn(&mut C) -> &mut Marking) -> ParameterOf<C> {
-    let parameter = ParameterInfo {
-        name: "ecn",
-        unit: "B",
-        range: MARKING_RANGE,
-        symbol: "-",
-        source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
-        help: "Where switches mark, unless the experiment says.",
-    };
-    ParameterOf::new(parameter, field)
-}
-
-pub(super) fn parameters() -> Vec<ParameterOf<Iofd>> {
-    vec![
-        ParameterOf::new(
-            ParameterInfo {
-                name: "tokens",
-                unit: "times",
-                range: "0 to 3",
-                symbol: "-",
-                source: "ours: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",
-                help: "How often a packet of a short message may be deflected.",
-            },
-            |c: &mut Iofd| &mut c.tokens,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "short",
-                unit: "B",
-                range: "a size above 0",
-                symbol: "-",
-                source: "Dart §VI: short messages have 2 to 8 KB",
-                help: "The longest message that gets tokens.",
-            },
-            |c| &mut c.short,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "deflect_above",
-                unit: "B",
-                range: "size/rate",
-                symbol: "-",
-                source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
-                help: "A port with more in its queue is crowded: what would leave by it is deflected.",
-            },
-            |c| &mut c.threshold,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "deflect_at_hosts",
-                unit: "-",
-                range: "on or off",
-                symbol: "-",
-                source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
-                help: "Ports to hosts are deflected from too.",
-            },
-            |c| &mut c.at_hosts,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "entry_lifetime",
-                unit: "s",
-                range: "off or a time above 0",
-                symbol: "-",
-                source: "ours: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
-                help: "A switch whose entries are all in use may reuse one that was idle for longer than this time.",
-            },
-            |c| &mut c.lifetime,
-        ),
-    ]
-}
+/// The parameter `ecn` of schemes with Dart's threshold.
+pub(super) const DART_ECN: ParameterInfo = ParameterInfo {
+    name: "ecn",
+    unit: "B",
+    range: MARKING_RANGE,
+    symbol: "-",
+    source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
+    help: "Where switches mark, unless the experiment says.",
+};
 
 impl Iofd {
     pub(super) fn deflection(&self) -> Deflection {
@@ -143,29 +88,18 @@ impl Iofd {
     }
 }
 
-/// IOFD alone.
-#[derive(Clone, Debug)]
-pub(super) struct IofdOnly {
-    iofd: Iofd,
-    ecn: Marking,
-    dcqcn: Dcqcn,
-}
-
-impl Default for IofdOnly {
-    fn default() -> Self {
-        IofdOnly { iofd: Iofd::default(), ecn: dart_marking(), dcqcn: Dcqcn::default() }
+parameters! {
+    /// IOFD alone.
+    pub(super) struct IofdOnly {
+        iofd: Iofd = Iofd::default() => { part };
+        ecn: Marking = dart_marking() => { info: DART_ECN };
+        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::parameters_below_dart() };
     }
 }
 
 impl Scheme for IofdOnly {
     const NAME: &'static str = "iofd";
     const ABOUT: &'static str = "IOFD (Dart) alone: short messages deflected in order, DCQCN for the rates";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let iofd = part(parameters(), |c: &mut IofdOnly| &mut c.iofd);
-        let below = part(dcqcn::parameters_below_dart(), |c: &mut IofdOnly| &mut c.dcqcn);
-        iofd.chain([ecn_parameter(|c: &mut IofdOnly| &mut c.ecn)]).chain(below).collect()
-    }
     fn needs(&self) -> Needs {
         Needs {
             ecn: Some(self.ecn),

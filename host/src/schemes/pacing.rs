@@ -1,6 +1,7 @@
 //! Rate limits and the window that goes with a rate, for schemes that control a rate.
 
-use crate::parameter::{OneOf, ParameterInfo, ParameterOf, RateOf};
+use crate::parameter::{OneOf, ParameterInfo, RateOf};
+use crate::parameters;
 use crate::scheme::{Decision, FlowParams};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -14,11 +15,16 @@ pub const MIN_RATE: ParameterInfo = ParameterInfo {
     help: "A flow never gets slower than this.",
 };
 
-/// The parameters of rate limits.
-#[derive(Clone, Copy, Debug)]
-pub struct PacingConfig {
-    min_rate: RateOf,
-    window: Window,
+parameters! {
+    /// The parameters of rate limits.
+    #[derive(Copy)]
+    pub struct PacingConfig {
+        min_rate: RateOf = RateOf::NicOver(1000) => { info: MIN_RATE };
+        /// What may be in flight, beside the rate.
+        window: Window = Window::Off => {
+            range: "off, fixed (line rate times T) or varying (rate times T)", source: "the scheme",
+        };
+    }
 }
 
 /// The window in addition to the rate (HPCC simulator HAS_WIN, VAR_WIN).
@@ -40,25 +46,7 @@ impl OneOf for Window {
 impl PacingConfig {
     /// Returns the defaults, with this window.
     pub fn new(window: Window) -> PacingConfig {
-        PacingConfig { min_rate: RateOf::NicOver(1000), window }
-    }
-
-    /// Declares the parameters; `source` is that of the window's default.
-    pub fn parameters(source: &'static str) -> Vec<ParameterOf<PacingConfig>> {
-        vec![
-            ParameterOf::new(MIN_RATE, |c| &mut c.min_rate),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "window",
-                    unit: "-",
-                    range: "off, fixed (line rate times T) or varying (rate times T)",
-                    symbol: "-",
-                    source,
-                    help: "What may be in flight, beside the rate.",
-                },
-                |c| &mut c.window,
-            ),
-        ]
+        PacingConfig { window, ..PacingConfig::default() }
     }
 }
 

@@ -4,21 +4,43 @@
 use super::pacing::{Pacing, PacingConfig, Window};
 use super::rocc::{OpenGrant, granted};
 use crate::law::{PortLaw, RcpLaw};
-use crate::parameter::{HostsOwn, OneOf, Or, ParameterInfo, ParameterOf, part};
+use crate::parameter::{HostsOwn, OneOf, Or};
+use crate::parameters;
 use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Pace, Receiver, Scheme, Sender, SwitchProgram};
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bytes, Time};
 
-/// RCP's parameters.
-#[derive(Clone, Debug)]
-pub(super) struct Rcp {
-    period: Or<HostsOwn, Time>,
-    rtt: Or<HostsOwn, Time>,
-    alpha: f64,
-    beta: f64,
-    target: f64,
-    start: Start,
-    pacing: PacingConfig,
+parameters! {
+    /// RCP's parameters.
+    pub(super) struct Rcp {
+        /// How often a port computes its rate.
+        period: Or<HostsOwn, Time> = Or::word() => {
+            symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
+            source: "RCP ns-2: min(d, upd_timeslot)",
+        };
+        /// The round-trip time that ports reckon with.
+        rtt: Or<HostsOwn, Time> = Or::word() => {
+            symbol: "d", unit: "s", range: "host (the host's base RTT) or a time above 0",
+            source: "ours: RCP's routers average what packets say",
+        };
+        /// Weight of the capacity that is unused.
+        alpha: f64 = 0.4 => {
+            in 0.0..=10.0, symbol: "alpha", range: "0 to 10", source: "RCP ns-2, rcp.cc; others have 0.1 to 1",
+        };
+        /// Weight of the queue.
+        beta: f64 = 0.4 => {
+            in 0.0..=10.0, symbol: "beta", range: "0 to 10", source: "RCP ns-2, rcp.cc; others have 0.2 to 1",
+        };
+        /// The share of a port's rate that is given out.
+        target: f64 = 0.95 => {
+            in 0.05..=1.0, name: "gamma", symbol: "gamma", range: "0.05 to 1", source: "RCP ns-2: PHI, 0.95",
+        };
+        /// What a flow sends before it has a rate.
+        start: Start = Start::Line => {
+            range: "line (line rate) or request (one packet, as RCP's SYN)", source: "ours; RCP has a handshake",
+        };
+        pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "RCP regulates a rate" };
+    }
 }
 
 /// The behaviour of a flow before it knows a rate.
@@ -34,20 +56,6 @@ impl OneOf for Start {
     const WORDS: &'static [(&'static str, Self)] = &[("line", Start::Line), ("request", Start::Request)];
 }
 
-impl Default for Rcp {
-    fn default() -> Self {
-        Rcp {
-            period: Or::word(),
-            rtt: Or::word(),
-            alpha: 0.4,
-            beta: 0.4,
-            target: 0.95,
-            start: Start::Line,
-            pacing: PacingConfig::new(Window::Off),
-        }
-    }
-}
-
 /// The least rate of a port over its own. Ours, the same as a flow's; RCP's is a packet per round trip.
 const FLOOR: f64 = 0.001;
 
@@ -55,82 +63,6 @@ impl Scheme for Rcp {
     const NAME: &'static str = "rcp";
     const ABOUT: &'static str =
         "RCP: every port computes the rate of all its flows, ACKs bring the least of the path";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "period",
-                    unit: "s",
-                    range: "host (the host's base RTT) or a time above 0",
-                    symbol: "T",
-                    source: "RCP ns-2: min(d, upd_timeslot)",
-                    help: "How often a port computes its rate.",
-                },
-                |c: &mut Rcp| &mut c.period,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "rtt",
-                    unit: "s",
-                    range: "host (the host's base RTT) or a time above 0",
-                    symbol: "d",
-                    source: "ours: RCP's routers average what packets say",
-                    help: "The round-trip time that ports reckon with.",
-                },
-                |c: &mut Rcp| &mut c.rtt,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "alpha",
-                    unit: "-",
-                    range: "0 to 10",
-                    symbol: "alpha",
-                    source: "RCP ns-2, rcp.cc; others have 0.1 to 1",
-                    help: "Weight of the capacity that is unused.",
-                },
-                0.0..=10.0,
-                |c: &mut Rcp| &mut c.alpha,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "beta",
-                    unit: "-",
-                    range: "0 to 10",
-                    symbol: "beta",
-                    source: "RCP ns-2, rcp.cc; others have 0.2 to 1",
-                    help: "Weight of the queue.",
-                },
-                0.0..=10.0,
-                |c: &mut Rcp| &mut c.beta,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "gamma",
-                    unit: "-",
-                    range: "0.05 to 1",
-                    symbol: "gamma",
-                    source: "RCP ns-2: PHI, 0.95",
-                    help: "The share of a port's rate that is given out.",
-                },
-                0.05..=1.0,
-                |c: &mut Rcp| &mut c.target,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "start",
-                    unit: "-",
-                    range: "line (line rate) or request (one packet, as RCP's SYN)",
-                    symbol: "-",
-                    source: "ours; RCP has a handshake",
-                    help: "What a flow sends before it has a rate.",
-                },
-                |c: &mut Rcp| &mut c.start,
-            ),
-        ];
-        let pacing = PacingConfig::parameters("RCP regulates a rate");
-        own.into_iter().chain(part(pacing, |c: &mut Rcp| &mut c.pacing)).collect()
-    }
     fn needs(&self) -> Needs {
         Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }

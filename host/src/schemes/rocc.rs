@@ -5,7 +5,8 @@
 
 use super::pacing::{Pacing, PacingConfig, Window};
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
-use crate::parameter::{OneOf, ParameterInfo, ParameterOf, part};
+use crate::parameter::OneOf;
+use crate::parameters;
 use crate::scheme::{
     AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, RateEvent, Receiver,
     Scheme, Sender, SwitchProgram, TelemetryOn,
@@ -13,13 +14,47 @@ use crate::scheme::{
 use crate::telemetry::TelemetryChecks;
 use weir_units::Time;
 
-/// RoCC's parameters.
-#[derive(Clone, Debug)]
-pub(super) struct Rocc {
-    feedback: Way,
-    recovery: Time,
-    law: RoccLaw,
-    pacing: PacingConfig,
+parameters! {
+    /// RoCC's parameters.
+    pub(super) struct Rocc {
+        /// How a port's rate reaches the source.
+        feedback: Way = Way::Notices => {
+            range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
+            source: "RoCC; on ACKs is ours",
+        };
+        /// Without news for so long the rate doubles.
+        recovery: Time = Time::from_us(200) => {
+            unit: "s", range: "a time above 0", source: "ours: five periods; RoCC gives none",
+        };
+        /// How often a port computes its rate.
+        period: Time = Time::from_us(40) => {
+            symbol: "T", unit: "s", range: "a time above 0", source: "RoCC, which advises 1 to 2 round trips",
+        };
+        /// Where the queue settles, over what the port sends in a period.
+        q_ref: f64 = 0.6 => {
+            in 0.01..=100.0, symbol: "Qref", range: "0.01 to 100",
+            source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
+        };
+        /// Growth in a period from which the rate is halved, likewise.
+        q_mid: f64 = 1.2 => {
+            in 0.01..=100.0, symbol: "Qmid", range: "0.01 to 100",
+            source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
+        };
+        /// Queue from which the rate falls to its least, likewise.
+        q_max: f64 = 1.32 => {
+            in 0.01..=100.0, symbol: "Qmax", range: "0.01 to 100",
+            source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
+        };
+        /// Gain of the queue's distance from Qref.
+        alpha: f64 = 0.45 => {
+            in 0.0..=100.0, symbol: "alpha", range: "0 to 100", source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
+        };
+        /// Gain of the queue's growth.
+        beta: f64 = 2.25 => {
+            in 0.0..=100.0, symbol: "beta", range: "0 to 100", source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
+        };
+        pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "RoCC regulates a rate" };
+    }
 }
 
 /// The packets by which a switch's rate reaches the source.
@@ -35,110 +70,12 @@ impl OneOf for Way {
     const WORDS: &'static [(&'static str, Self)] = &[("rate", Way::Notices), ("ack", Way::Acks)];
 }
 
-impl Default for Rocc {
-    fn default() -> Self {
-        Rocc {
-            feedback: Way::Notices,
-            recovery: Time::from_us(200),
-            law: RoccLaw {
-                period: Time::from_us(40),
-                q_ref: 0.6,
-                q_mid: 1.2,
-                q_max: 1.32,
-                alpha: 0.45,
-                beta: 2.25,
-                floor: FLOOR,
-            },
-            pacing: PacingConfig::new(Window::Off),
-        }
-    }
-}
-
 /// F_min over F_max: 10 of 10,000 units (RoCC).
 const FLOOR: f64 = 0.001;
 
 impl Scheme for Rocc {
     const NAME: &'static str = "rocc";
     const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let queue = |name, symbol, help| ParameterInfo {
-            name,
-            unit: "-",
-            range: "0.01 to 100",
-            symbol,
-            source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
-            help,
-        };
-        let gain = |name, symbol, help| ParameterInfo {
-            name,
-            unit: "-",
-            range: "0 to 100",
-            symbol,
-            source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
-            help,
-        };
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "feedback",
-                    unit: "-",
-                    range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
-                    symbol: "-",
-                    source: "RoCC; on ACKs is ours",
-                    help: "How a port's rate reaches the source.",
-                },
-                |c: &mut Rocc| &mut c.feedback,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "recovery",
-                    unit: "s",
-                    range: "a time above 0",
-                    symbol: "-",
-                    source: "ours: five periods; RoCC gives none",
-                    help: "Without news for so long the rate doubles.",
-                },
-                |c: &mut Rocc| &mut c.recovery,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "period",
-                    unit: "s",
-                    range: "a time above 0",
-                    symbol: "T",
-                    source: "RoCC, which advises 1 to 2 round trips",
-                    help: "How often a port computes its rate.",
-                },
-                |c: &mut Rocc| &mut c.law.period,
-            ),
-            ParameterOf::number(
-                queue("q_ref", "Qref", "Where the queue settles, over what the port sends in a period."),
-                0.01..=100.0,
-                |c| &mut c.law.q_ref,
-            ),
-            ParameterOf::number(
-                queue("q_mid", "Qmid", "Growth in a period from which the rate is halved, likewise."),
-                0.01..=100.0,
-                |c| &mut c.law.q_mid,
-            ),
-            ParameterOf::number(
-                queue("q_max", "Qmax", "Queue from which the rate falls to its least, likewise."),
-                0.01..=100.0,
-                |c| &mut c.law.q_max,
-            ),
-            ParameterOf::number(
-                gain("alpha", "alpha", "Gain of the queue's distance from Qref."),
-                0.0..=100.0,
-                |c| &mut c.law.alpha,
-            ),
-            ParameterOf::number(gain("beta", "beta", "Gain of the queue's growth."), 0.0..=100.0, |c| {
-                &mut c.law.beta
-            }),
-        ];
-        let pacing = PacingConfig::parameters("RoCC regulates a rate");
-        own.into_iter().chain(part(pacing, |c: &mut Rocc| &mut c.pacing)).collect()
-    }
     fn needs(&self) -> Needs {
         match self.feedback {
             Way::Notices => Needs { telemetry: TelemetryOn::Notices, ..Needs::of(SwitchProgram::Rocc) },
@@ -146,7 +83,8 @@ impl Scheme for Rocc {
         }
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
-        Some(PortLaw::Rocc(self.law))
+        let Rocc { period, q_ref, q_mid, q_max, alpha, beta, .. } = *self;
+        Some(PortLaw::Rocc(RoccLaw { period, q_ref, q_mid, q_max, alpha, beta, floor: FLOOR }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = Pacing::new(&self.pacing, flow);

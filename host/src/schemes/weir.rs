@@ -5,27 +5,23 @@
 //! takes those around the ports that are congested nevertheless.
 
 use super::fncc::Fncc;
-use super::iofd::{self, Iofd};
+use super::iofd::Iofd;
 use crate::law::PortLaw;
-use crate::parameter::{ParameterOf, part};
+use crate::parameters;
 use crate::scheme::{FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram};
 use weir_units::Time;
 
-/// Its parameters are those of its parts.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Weir {
-    fncc: Fncc,
-    iofd: Iofd,
+parameters! {
+    /// Its parameters are those of its parts.
+    pub(super) struct Weir {
+        fncc: Fncc = Fncc::default() => { part };
+        iofd: Iofd = Iofd::default() => { part };
+    }
 }
 
 impl Scheme for Weir {
     const NAME: &'static str = "weir";
     const ABOUT: &'static str = "Weir: FNCC, and short messages deflected in order (IOFD)";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let fncc = part(<Fncc as Scheme>::parameters(), |c: &mut Weir| &mut c.fncc);
-        fncc.chain(part(iofd::parameters(), |c: &mut Weir| &mut c.iofd)).collect()
-    }
     fn needs(&self) -> Needs {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Weir, deflection, ..Scheme::needs(&self.fncc) }

@@ -20,7 +20,8 @@ use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
 use super::iofd::{self, Iofd, dart_marking};
 use super::rocc::granted;
 use crate::law::{GRANT_UNIT_BPS, NO_LIMIT};
-use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, part};
+use crate::parameter::{HostsOwn, Or};
+use crate::parameters;
 use crate::scheme::{
     AckEvent, DataEvent, Decision, Feedback, FlowParams, Marking, Needs, Pace, Receiver, Scheme, Sender,
     SwitchProgram,
@@ -30,126 +31,47 @@ use senders::Senders;
 use state::{State, StateMachine};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// DASR's parameters.
-#[derive(Clone, Debug)]
-pub(super) struct Dasr {
-    look_ahead: bool,
-    announced_for: Time,
-    tenant_bits: f64,
-    soft_state: Time,
-    window: Or<HostsOwn, Time>,
-    line_share: f64,
-    drain: bool,
-    ecn: Marking,
-    dcqcn: Dcqcn,
-}
-
-impl Default for Dasr {
-    fn default() -> Self {
-        Dasr {
-            look_ahead: true,
-            announced_for: Time::from_us(200),
-            tenant_bits: 16.0,
-            soft_state: Time::from_secs(2),
-            window: Or::word(),
-            line_share: 0.95,
-            drain: false,
-            ecn: dart_marking(),
-            dcqcn: Dcqcn::default(),
-        }
+parameters! {
+    /// DASR's parameters.
+    pub(super) struct Dasr {
+        /// Count senders that another sender announces.
+        look_ahead: bool = true => {
+            range: "on or off", source: "Dart §III-D; off where tenants are not trusted",
+        };
+        /// Who was announced and has not begun for so long is not counted any more.
+        announced_for: Time = Time::from_us(200) => {
+            unit: "s", range: "a time above 0",
+            source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
+        };
+        /// Hosts whose addresses begin with as many equal bits are one tenant's: a list is of its own tenant's senders
+        /// and counts for them alone.
+        tenant_bits: f64 = 16.0 => {
+            in 16.0..=32.0, range: "16 to 32",
+            source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
+        };
+        /// A sender that is silent for so long is taken for dead and not counted.
+        soft_state: Time = Time::from_secs(2) => { unit: "s", range: "a time above 0", source: "Dart §III-B" };
+        /// Over what the receiver looks at marks and throughput.
+        window: Or<HostsOwn, Time> = Or::word() => {
+            name: "state_window", unit: "s", range: "host (the host's base RTT) or a time above 0",
+            source: "ours: Dart gives none",
+        };
+        /// From this share of line rate on, throughput counts as line rate; until 5 % below it.
+        line_share: f64 = 0.95 => {
+            in 0.1..=1.0, range: "0.1 to 1", source: "ours: Dart says equal to line rate",
+        };
+        /// In Receiver Congestion count one sender more than there are, until the marks end.
+        drain: bool = false => {
+            range: "on or off", source: "ours: Dart's shares add up to the line, so that what has queued stays",
+        };
+        ecn: Marking = dart_marking() => { info: iofd::DART_ECN };
+        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::parameters_below_dart() };
     }
 }
 
 impl Scheme for Dasr {
     const NAME: &'static str = "dasr";
     const ABOUT: &'static str = "DASR (Dart): the receiver divides its line among its senders, DCQCN below";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "look_ahead",
-                    unit: "-",
-                    range: "on or off",
-                    symbol: "-",
-                    source: "Dart §III-D; off where tenants are not trusted",
-                    help: "Count senders that another sender announces.",
-                },
-                |c: &mut Dasr| &mut c.look_ahead,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "announced_for",
-                    unit: "s",
-                    range: "a time above 0",
-                    symbol: "-",
-                    source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
-                    help: "Who was announced and has not begun for so long is not counted any more.",
-                },
-                |c: &mut Dasr| &mut c.announced_for,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "tenant_bits",
-                    unit: "-",
-                    range: "16 to 32",
-                    symbol: "-",
-                    source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
-                    help: "Hosts whose addresses begin with as many equal bits are one tenant's: a list is of its \
-                           own tenant's senders and counts for them alone.",
-                },
-                16.0..=32.0,
-                |c: &mut Dasr| &mut c.tenant_bits,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "soft_state",
-                    unit: "s",
-                    range: "a time above 0",
-                    symbol: "-",
-                    source: "Dart §III-B",
-                    help: "A sender that is silent for so long is taken for dead and not counted.",
-                },
-                |c: &mut Dasr| &mut c.soft_state,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "state_window",
-                    unit: "s",
-                    range: "host (the host's base RTT) or a time above 0",
-                    symbol: "-",
-                    source: "ours: Dart gives none",
-                    help: "Over what the receiver looks at marks and throughput.",
-                },
-                |c: &mut Dasr| &mut c.window,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "line_share",
-                    unit: "-",
-                    range: "0.1 to 1",
-                    symbol: "-",
-                    source: "ours: Dart says equal to line rate",
-                    help: "From this share of line rate on, throughput counts as line rate; until 5 % below it.",
-                },
-                0.1..=1.0,
-                |c: &mut Dasr| &mut c.line_share,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "drain",
-                    unit: "-",
-                    range: "on or off",
-                    symbol: "-",
-                    source: "ours: Dart's shares add up to the line, so that what has queued stays",
-                    help: "In Receiver Congestion count one sender more than there are, until the marks end.",
-                },
-                |c: &mut Dasr| &mut c.drain,
-            ),
-            iofd::ecn_parameter(|c: &mut Dasr| &mut c.ecn),
-        ];
-        own.into_iter().chain(part(dcqcn::parameters_below_dart(), |c: &mut Dasr| &mut c.dcqcn)).collect()
-    }
     fn needs(&self) -> Needs {
         Needs { ecn: Some(self.ecn), grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
@@ -270,22 +192,18 @@ impl Receiver for DasrReceiver {
     }
 }
 
-/// All of Dart: DASR with look-ahead, and IOFD.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Dart {
-    dasr: Dasr,
-    iofd: Iofd,
+parameters! {
+    /// All of Dart: DASR with look-ahead, and IOFD.
+    pub(super) struct Dart {
+        iofd: Iofd = Iofd::default() => { part };
+        dasr: Dasr = Dasr::default() => { part };
+    }
 }
 
 impl Scheme for Dart {
     const NAME: &'static str = "dart";
     const ABOUT: &'static str =
         "Dart: DASR with look-ahead, short messages deflected in order (IOFD), DCQCN below";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let iofd = part(iofd::parameters(), |c: &mut Dart| &mut c.iofd);
-        iofd.chain(part(<Dasr as Scheme>::parameters(), |c: &mut Dart| &mut c.dasr)).collect()
-    }
     fn needs(&self) -> Needs {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Dart, deflection, ..Scheme::needs(&self.dasr) }

@@ -1,25 +1,76 @@
 use super::super::pacing::{PacingConfig, Window};
-use crate::parameter::{Off, OneOf, Or, ParameterInfo, ParameterOf, RateOf, Variants, part};
+use crate::parameter::{Off, OneOf, Or, ParameterOf, Parameters, RateOf, Variants, without};
+use crate::parameters;
 use crate::scheme::Marking;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// DCQCN's parameters. What is `variant` here is filled in when it is used, so that parameters may come in any order.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Dcqcn {
-    pub(super) variant: Variant,
-    pub(super) g: f64,
-    alpha_timer: Or<Variants, Time>,
-    pub(super) decrease_timer: Time,
-    increase_timer: Or<Variants, Time>,
-    pub(super) byte_counter: Bytes,
-    stages: Or<Variants, u32>,
-    r_ai: Or<Variants, RateOf>,
-    r_hai: Or<Variants, RateOf>,
-    pub(super) clamp_target: bool,
-    pub(in crate::schemes) cnp_interval: Time,
-    ecn: Or<Variants, Marking>,
-    pub(super) short_first: Or<Off, Bytes>,
-    pub(super) pacing: PacingConfig,
+parameters! {
+    /// DCQCN's parameters. What is `variant` here is filled in when it is used, so that parameters may come in any order.
+    pub(in crate::schemes) struct Dcqcn {
+        /// CNPs, timer and byte counter; or marks on ACKs, sampled by a timer.
+        pub(super) variant: Variant = Variant::Paper => {
+            range: "paper or simulator", source: "DCQCN §3; HPCC simulator rdma-hw.cc:618-739",
+        };
+        /// Weight of the newest sample in alpha.
+        pub(super) g: f64 = 0.003_906_25 => {
+            in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
+        };
+        /// How often alpha decays.
+        alpha_timer: Or<Variants, Time> = Or::word() => {
+            symbol: "K", unit: "s", range: "variant (paper 55us, simulator 1us) or a time above 0",
+            source: "DCQCN §5; HPCC simulator run.py",
+        };
+        /// How often marks are looked at (simulator variant).
+        pub(super) decrease_timer: Time = Time::from_us(4) => {
+            symbol: "t_dec", unit: "s", range: "a time above 0", source: "HPCC simulator run.py",
+        };
+        /// How often the rate rises.
+        increase_timer: Or<Variants, Time> = Or::word() => {
+            symbol: "T", unit: "s", range: "variant (paper 55us, simulator 300us) or a time above 0",
+            source: "DCQCN §5; HPCC simulator run.py",
+        };
+        /// Bytes after which the rate rises too (paper variant).
+        pub(super) byte_counter: Bytes = Bytes::from_kb(10_000) => {
+            symbol: "B", unit: "B", range: "a size above 0", source: "DCQCN §5",
+        };
+        /// Rises that halve the way to the target before the target itself rises.
+        stages: Or<Variants, u32> = Or::word() => {
+            symbol: "F", unit: "times", range: "variant (paper 5, simulator 1) or a count above 0",
+            source: "DCQCN §3.3; HPCC simulator run.py",
+        };
+        /// Additive increase of the target.
+        r_ai: Or<Variants, RateOf> = Or::word() => {
+            symbol: "R_AI", unit: "bit/s",
+            range: "variant (paper nic/1000, simulator nic/5000), a rate above 0, or nic/N",
+            source: "DCQCN §5: 40 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 20 Mbit/s at 100 Gbit/s",
+        };
+        /// Hyper increase of the target.
+        r_hai: Or<Variants, RateOf> = Or::word() => {
+            symbol: "R_HAI", unit: "bit/s",
+            range: "variant (paper nic/200, simulator nic/500), a rate above 0, or nic/N",
+            source: "DCQCN authors' ns-3: 200 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 200 Mbit/s at 100 Gbit/s",
+        };
+        /// Lower the target at every cut, also at one that follows another (simulator variant).
+        pub(super) clamp_target: bool = false => {
+            symbol: "CLAMP_TARGET_RATE", range: "on or off", source: "HPCC simulator config.txt",
+        };
+        /// The receiver sends a flow at most one CNP in this time (paper variant).
+        pub(in crate::schemes) cnp_interval: Time = Time::from_us(50) => {
+            symbol: "N", unit: "s", range: "a time above 0", source: "DCQCN §3.2",
+        };
+        /// Where switches mark, unless the experiment says.
+        ecn: Or<Variants, Marking> = Or::word() => {
+            symbol: "Kmin, Kmax, Pmax", unit: "B", range: MARKING_OR_VARIANT, source: "DCQCN §5; HPCC §5.1",
+        };
+        /// Messages up to this size go before longer ones, at the NIC and in switches.
+        pub(super) short_first: Or<Off, Bytes> = Or::word() => {
+            symbol: "Pri-Q", unit: "B", range: "off or a size above 0",
+            source: "Dart §VI-B: two priority levels, short flows over long ones",
+        };
+        pub(super) pacing: PacingConfig = PacingConfig::new(Window::Off) => {
+            part, window from "DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying"
+        };
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,27 +82,6 @@ pub(super) enum Variant {
 impl OneOf for Variant {
     const WORDS: &'static [(&'static str, Self)] =
         &[("paper", Variant::Paper), ("simulator", Variant::Simulator)];
-}
-
-impl Default for Dcqcn {
-    fn default() -> Self {
-        Dcqcn {
-            variant: Variant::Paper,
-            g: 0.003_906_25,
-            alpha_timer: Or::word(),
-            decrease_timer: Time::from_us(4),
-            increase_timer: Or::word(),
-            byte_counter: Bytes::from_kb(10_000),
-            stages: Or::word(),
-            r_ai: Or::word(),
-            r_hai: Or::word(),
-            clamp_target: false,
-            cnp_interval: Time::from_us(50),
-            ecn: Or::word(),
-            short_first: Or::word(),
-            pacing: PacingConfig::new(Window::Off),
-        }
-    }
 }
 
 impl Dcqcn {
@@ -91,163 +121,9 @@ impl Dcqcn {
     }
 }
 
-pub(super) fn parameters() -> Vec<ParameterOf<Dcqcn>> {
-    let own = vec![
-        ParameterOf::new(
-            ParameterInfo {
-                name: "variant",
-                unit: "-",
-                range: "paper or simulator",
-                symbol: "-",
-                source: "DCQCN §3; HPCC simulator rdma-hw.cc:618-739",
-                help: "CNPs, timer and byte counter; or marks on ACKs, sampled by a timer.",
-            },
-            |c: &mut Dcqcn| &mut c.variant,
-        ),
-        ParameterOf::number(
-            ParameterInfo {
-                name: "g",
-                unit: "-",
-                range: "0 to 1",
-                symbol: "g",
-                source: "DCQCN §5: 1/256; HPCC simulator run.py",
-                help: "Weight of the newest sample in alpha.",
-            },
-            0.0..=1.0,
-            |c| &mut c.g,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "alpha_timer",
-                unit: "s",
-                range: "variant (paper 55us, simulator 1us) or a time above 0",
-                symbol: "K",
-                source: "DCQCN §5; HPCC simulator run.py",
-                help: "How often alpha decays.",
-            },
-            |c| &mut c.alpha_timer,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "decrease_timer",
-                unit: "s",
-                range: "a time above 0",
-                symbol: "t_dec",
-                source: "HPCC simulator run.py",
-                help: "How often marks are looked at (simulator variant).",
-            },
-            |c| &mut c.decrease_timer,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "increase_timer",
-                unit: "s",
-                range: "variant (paper 55us, simulator 300us) or a time above 0",
-                symbol: "T",
-                source: "DCQCN §5; HPCC simulator run.py",
-                help: "How often the rate rises.",
-            },
-            |c| &mut c.increase_timer,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "byte_counter",
-                unit: "B",
-                range: "a size above 0",
-                symbol: "B",
-                source: "DCQCN §5",
-                help: "Bytes after which the rate rises too (paper variant).",
-            },
-            |c| &mut c.byte_counter,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "stages",
-                unit: "times",
-                range: "variant (paper 5, simulator 1) or a count above 0",
-                symbol: "F",
-                source: "DCQCN §3.3; HPCC simulator run.py",
-                help: "Rises that halve the way to the target before the target itself rises.",
-            },
-            |c| &mut c.stages,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "r_ai",
-                unit: "bit/s",
-                range: "variant (paper nic/1000, simulator nic/5000), a rate above 0, or nic/N",
-                symbol: "R_AI",
-                source: "DCQCN §5: 40 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 20 Mbit/s at 100 Gbit/s",
-                help: "Additive increase of the target.",
-            },
-            |c| &mut c.r_ai,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "r_hai",
-                unit: "bit/s",
-                range: "variant (paper nic/200, simulator nic/500), a rate above 0, or nic/N",
-                symbol: "R_HAI",
-                source: "DCQCN authors' ns-3: 200 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 200 Mbit/s at 100 Gbit/s",
-                help: "Hyper increase of the target.",
-            },
-            |c| &mut c.r_hai,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "clamp_target",
-                unit: "-",
-                range: "on or off",
-                symbol: "CLAMP_TARGET_RATE",
-                source: "HPCC simulator config.txt",
-                help: "Lower the target at every cut, also at one that follows another (simulator variant).",
-            },
-            |c| &mut c.clamp_target,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "cnp_interval",
-                unit: "s",
-                range: "a time above 0",
-                symbol: "N",
-                source: "DCQCN §3.2",
-                help: "The receiver sends a flow at most one CNP in this time (paper variant).",
-            },
-            |c| &mut c.cnp_interval,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "ecn",
-                unit: "B",
-                range: MARKING_OR_VARIANT,
-                symbol: "Kmin, Kmax, Pmax",
-                source: "DCQCN §5; HPCC §5.1",
-                help: "Where switches mark, unless the experiment says.",
-            },
-            |c| &mut c.ecn,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "short_first",
-                unit: "B",
-                range: "off or a size above 0",
-                symbol: "Pri-Q",
-                source: "Dart §VI-B: two priority levels, short flows over long ones",
-                help: "Messages up to this size go before longer ones, at the NIC and in switches.",
-            },
-            |c| &mut c.short_first,
-        ),
-    ];
-    let pacing = PacingConfig::parameters("DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying");
-    own.into_iter().chain(part(pacing, |c: &mut Dcqcn| &mut c.pacing)).collect()
-}
-
-/// The parameters where DCQCN is what is left under Dart: the paper's variant it is, and marking is Dart's.
+/// The parameters that DCQCN has below Dart: the paper's variant, and marking is Dart's.
 pub(in crate::schemes) fn parameters_below_dart() -> Vec<ParameterOf<Dcqcn>> {
-    const NOT_THERE: [&str; 5] = ["variant", "decrease_timer", "clamp_target", "ecn", "short_first"];
-    let mut parameters = parameters();
-    parameters.retain(|k| !NOT_THERE.contains(&k.info.name));
-    parameters
+    without(Dcqcn::parameters(), &["variant", "decrease_timer", "clamp_target", "ecn", "short_first"])
 }
 
 const MARKING_OR_VARIANT: &str = "variant (paper 5KB-200KB:0.01/40Gbps, simulator 100KB-400KB:0.2/25Gbps), \

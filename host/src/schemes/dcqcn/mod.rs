@@ -16,7 +16,7 @@ use crate::scheme::{
     Sender, SwitchProgram,
 };
 use crate::telemetry::TelemetryChecks;
-use config::{Variant, parameters};
+use config::Variant;
 use simulator::Simulator;
 use weir_units::Time;
 
@@ -24,10 +24,6 @@ impl Scheme for Dcqcn {
     const NAME: &'static str = "dcqcn";
     const ABOUT: &'static str =
         "DCQCN: congestion notification packets for marks, recovery by timer and bytes";
-
-    fn parameters() -> Vec<crate::parameter::ParameterOf<Self>> {
-        parameters()
-    }
     fn needs(&self) -> Needs {
         Needs {
             ecn: Some(self.marking()),

@@ -1,19 +1,39 @@
 use super::super::pacing::MIN_RATE;
 use super::{Law, UNSHARED_INCREASE};
-use crate::parameter::{HostsOwn, Or, ParameterInfo, ParameterOf, ParameterValue, RateOf, share};
+use crate::parameter::{HostsOwn, Or, ParameterValue, RateOf, share};
+use crate::parameters;
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
-/// The parameters that HPCC and FNCC share.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct InflightConfig {
-    eta: f64,
-    max_stage: MaxStage,
-    average_over: AverageOver,
-    w_ai: Increase,
-    base_rtt: Or<HostsOwn, Time>,
-    fast_react: bool,
-    min_rate: RateOf,
+parameters! {
+    /// The parameters that HPCC and FNCC share.
+    pub(in crate::schemes) struct InflightConfig {
+        /// Target utilisation of the most congested link.
+        eta: f64 = 0.95 => { in 0.05..=2.0, symbol: "eta", range: "0.05 to 2", source: "HPCC §3.3, FNCC §3.2.2" };
+        /// Additive increases before a multiplicative one.
+        max_stage: MaxStage = MaxStage::Simulator => {
+            symbol: "maxStage", unit: "times", range: "simulator (0), paper (5) or a number",
+            source: "HPCC authors' settings page: the paper's 5 is for the FPGA testbed only",
+        };
+        /// Time constant of the average U; off: each sample counts alone.
+        average_over: AverageOver = AverageOver::PartOfT(1) => {
+            range: "T, T/n, or off", source: "HPCC Alg. 1: T; FNCC Eq. 5 and 6 have no average",
+        };
+        /// Additive increase of the window, which makes flows fair.
+        w_ai: Increase = Increase::Window(Bytes::new(80)) => {
+            symbol: "W_AI", unit: "B",
+            range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
+            source: "HPCC §5.1 fn4",
+        };
+        /// The time windows and rates are tied by.
+        base_rtt: Or<HostsOwn, Time> = Or::word() => {
+            symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
+            source: "HPCC §3.2: slightly above the largest propagation RTT",
+        };
+        /// React to every ACK, not only once per round trip.
+        fast_react: bool = true => { range: "on or off", source: "HPCC §3.2, HPCC simulator FAST_REACT" };
+        min_rate: RateOf = RateOf::NicOver(1000) => { info: MIN_RATE };
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,20 +126,6 @@ impl ParameterValue for Increase {
     }
 }
 
-impl Default for InflightConfig {
-    fn default() -> Self {
-        InflightConfig {
-            eta: 0.95,
-            max_stage: MaxStage::Simulator,
-            average_over: AverageOver::PartOfT(1),
-            w_ai: Increase::Window(Bytes::new(80)),
-            base_rtt: Or::word(),
-            fast_react: true,
-            min_rate: RateOf::NicOver(1000),
-        }
-    }
-}
-
 impl InflightConfig {
     /// `T`.
     pub(in crate::schemes) fn base_rtt(&self, flow: &FlowParams) -> Time {
@@ -172,93 +178,4 @@ impl InflightConfig {
     pub(in crate::schemes) fn of_the_draft() -> InflightConfig {
         InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
     }
-}
-
-/// Sources of the defaults that differ between schemes.
-pub(in crate::schemes) struct Sources {
-    max_stage: &'static str,
-    w_ai: &'static str,
-}
-
-/// Of HPCC, which FNCC takes over.
-pub(in crate::schemes) const HPCC: Sources = Sources {
-    max_stage: "HPCC authors' settings page: the paper's 5 is for the FPGA testbed only",
-    w_ai: "HPCC §5.1 fn4",
-};
-/// Of the HPCC++ draft.
-pub(in crate::schemes) const DRAFT: Sources =
-    Sources { max_stage: "HPCC++ draft Figure 3", w_ai: "HPCC++ draft §5, §6.2" };
-
-/// Declares the parameters of [`InflightConfig`].
-pub(in crate::schemes) fn parameters(sources: &Sources) -> Vec<ParameterOf<InflightConfig>> {
-    vec![
-        ParameterOf::number(
-            ParameterInfo {
-                name: "eta",
-                unit: "-",
-                range: "0.05 to 2",
-                symbol: "eta",
-                source: "HPCC §3.3, FNCC §3.2.2",
-                help: "Target utilisation of the most congested link.",
-            },
-            0.05..=2.0,
-            |c| &mut c.eta,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "max_stage",
-                unit: "times",
-                range: "simulator (0), paper (5) or a number",
-                symbol: "maxStage",
-                source: sources.max_stage,
-                help: "Additive increases before a multiplicative one.",
-            },
-            |c| &mut c.max_stage,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "average_over",
-                unit: "-",
-                range: "T, T/n, or off",
-                symbol: "-",
-                source: "HPCC Alg. 1: T; FNCC Eq. 5 and 6 have no average",
-                help: "Time constant of the average U; off: each sample counts alone.",
-            },
-            |c| &mut c.average_over,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "w_ai",
-                unit: "B",
-                range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
-                symbol: "W_AI",
-                source: sources.w_ai,
-                help: "Additive increase of the window, which makes flows fair.",
-            },
-            |c| &mut c.w_ai,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "base_rtt",
-                unit: "s",
-                range: "host (the host's base RTT) or a time above 0",
-                symbol: "T",
-                source: "HPCC §3.2: slightly above the largest propagation RTT",
-                help: "The time windows and rates are tied by.",
-            },
-            |c| &mut c.base_rtt,
-        ),
-        ParameterOf::new(
-            ParameterInfo {
-                name: "fast_react",
-                unit: "-",
-                range: "on or off",
-                symbol: "-",
-                source: "HPCC §3.2, HPCC simulator FAST_REACT",
-                help: "React to every ACK, not only once per round trip.",
-            },
-            |c| &mut c.fast_react,
-        ),
-        ParameterOf::new(MIN_RATE, |c| &mut c.min_rate),
-    ]
 }

@@ -7,7 +7,7 @@
 mod config;
 mod measure;
 
-pub(super) use config::{DRAFT, HPCC, InflightConfig, parameters};
+pub(super) use config::InflightConfig;
 
 use crate::scheme::{AckEvent, Decision, FlowParams, Pace};
 use crate::telemetry::TelemetryChecks;

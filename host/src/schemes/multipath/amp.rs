@@ -2,7 +2,8 @@
 //! while all of them struggle.
 
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::parameter::ParameterInfo;
+use crate::parameters;
 use crate::scheme::{Coupled, FlowParams, Needs, Repair, Scheme, Sender};
 
 /// `beta`: what part of a window a mark takes.
@@ -15,19 +16,22 @@ pub(super) const BETA: ParameterInfo = ParameterInfo {
     help: "A mark takes this part of a window: one in beta.",
 };
 
-/// The parameters.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Amp {
-    beta: f64,
-    suppress_after: u32,
-    release_after: u32,
-    ssr: bool,
-    windows: WindowsConfig,
-}
-
-impl Default for Amp {
-    fn default() -> Self {
-        Amp { beta: 4.0, suppress_after: 2, release_after: 8, ssr: true, windows: WindowsConfig::default() }
+parameters! {
+    /// The parameters.
+    pub(in crate::schemes) struct Amp {
+        beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
+        /// All windows at their minimum for so long: only the first subflow goes on.
+        suppress_after: u32 = 2 => {
+            symbol: "S", unit: "round trips", range: "a count above 0",
+            source: "AMP §1: 1 to 3; the default of §5.1 is lost, its code has 10",
+        };
+        /// The first subflow without a mark for so long: the others come back.
+        release_after: u32 = 8 => {
+            symbol: "E", unit: "round trips", range: "a count above 0", source: "AMP §1: 8; its code too",
+        };
+        /// Subflow suppression and release.
+        ssr: bool = true => { symbol: "SSR", range: "on or off", source: "AMP §4.2" };
+        windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }
 
@@ -35,46 +39,6 @@ impl Scheme for Amp {
     const NAME: &'static str = "amp";
     const ABOUT: &'static str =
         "AMP: subflows that add one packet per round trip together, and fall back to one in an incast";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Amp| &mut c.beta),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "suppress_after",
-                    unit: "round trips",
-                    range: "a count above 0",
-                    symbol: "S",
-                    source: "AMP §1: 1 to 3; the default of §5.1 is lost, its code has 10",
-                    help: "All windows at their minimum for so long: only the first subflow goes on.",
-                },
-                |c| &mut c.suppress_after,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "release_after",
-                    unit: "round trips",
-                    range: "a count above 0",
-                    symbol: "E",
-                    source: "AMP §1: 8; its code too",
-                    help: "The first subflow without a mark for so long: the others come back.",
-                },
-                |c| &mut c.release_after,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "ssr",
-                    unit: "-",
-                    range: "on or off",
-                    symbol: "SSR",
-                    source: "AMP §4.2",
-                    help: "Subflow suppression and release.",
-                },
-                |c| &mut c.ssr,
-            ),
-        ];
-        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Amp| &mut c.windows)).collect()
-    }
     fn needs(&self) -> Needs {
         self.windows.needs()
     }

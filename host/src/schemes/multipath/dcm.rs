@@ -2,30 +2,20 @@
 
 use super::uncoupled::{Alphas, G};
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::parameter::{ParameterOf, part};
+use crate::parameters;
 use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The parameters.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Dcm {
-    g: f64,
-    windows: WindowsConfig,
-}
-
-impl Default for Dcm {
-    fn default() -> Self {
-        Dcm { g: 1.0 / 16.0, windows: WindowsConfig::default() }
+parameters! {
+    /// The parameters.
+    pub(in crate::schemes) struct Dcm {
+        g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
+        windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }
 
 impl Scheme for Dcm {
     const NAME: &'static str = "dcm";
     const ABOUT: &'static str = "DCM: subflows that grow together as MPTCP's and slow down as DCTCP flows";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [ParameterOf::number(G, 0.0..=1.0, |c: &mut Dcm| &mut c.g)];
-        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Dcm| &mut c.windows)).collect()
-    }
     fn needs(&self) -> Needs {
         self.windows.needs()
     }

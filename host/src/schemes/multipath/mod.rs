@@ -15,14 +15,15 @@ pub(super) use mptcp::Mptcp;
 pub(super) use uncoupled::{Dctcp as DctcpLaw, Uncoupled};
 pub(super) use xmp::Xmp;
 
-use crate::parameter::{ParameterInfo, ParameterOf, ParameterValue};
+use crate::parameter::ParameterValue;
+use crate::parameters;
 use crate::scheme::{
     AckEvent, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS, Marking,
     Needs, Pace, Recovery, Repair, Sender, SwitchProgram, Transport,
 };
 use crate::telemetry::TelemetryChecks;
 use std::fmt;
-use weir_units::{Bandwidth, Bytes, Ratio, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Window after a timeout, and the least that may be in flight at any time, in packets (RFC 5681).
 const LOSS_WINDOW: f64 = 1.0;
@@ -45,24 +46,25 @@ impl ParameterValue for Subflows {
     }
 }
 
-/// Parameters of all of them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WindowsConfig {
-    subflows: Subflows,
-    min_window: f64,
-    initial_window: f64,
-    ecn: Marking,
-}
-
-impl Default for WindowsConfig {
-    fn default() -> Self {
-        let k = Bytes::from_kb(15);
-        WindowsConfig {
-            subflows: Subflows(4),
-            min_window: 2.0,
-            initial_window: 1.0,
-            ecn: Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per: Bandwidth::from_gbps(10) },
-        }
+parameters! {
+    /// Parameters of all of them.
+    #[derive(Copy)]
+    pub(super) struct WindowsConfig {
+        /// Subflows of a message, each with a UDP port of its own.
+        subflows: Subflows = Subflows(4) => { range: "1 to 16", source: "AMP §5: 4, up to 8 are safe" };
+        /// Where switches mark, unless the experiment says.
+        ecn: Marking = Marking::step(Bytes::from_kb(15), Bandwidth::from_gbps(10)) => {
+            symbol: "K", unit: "B", range: MARKING_RANGE, source: "AMP §5: 10 packets at 10 Gbit/s",
+        };
+        /// A mark never makes a window smaller.
+        min_window: f64 = 2.0 => {
+            in 1.0..=1000.0, symbol: "cwnd_min", unit: "packets", range: "1 to 1000",
+            source: "AMP §3.2, §5; its code has 1",
+        };
+        /// Where slow start starts.
+        initial_window: f64 = 1.0 => {
+            in 1.0..=1000.0, symbol: "IW", unit: "packets", range: "1 to 1000", source: "AMP's code; RFC 6928 has 10",
+        };
     }
 }
 
@@ -70,64 +72,6 @@ impl WindowsConfig {
     /// Of a message with one subflow.
     pub fn single() -> WindowsConfig {
         WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
-    }
-
-    pub fn parameters() -> Vec<ParameterOf<WindowsConfig>> {
-        let several = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "subflows",
-                    unit: "-",
-                    range: "1 to 16",
-                    symbol: "-",
-                    source: "AMP §5: 4, up to 8 are safe",
-                    help: "Subflows of a message, each with a UDP port of its own.",
-                },
-                |c: &mut WindowsConfig| &mut c.subflows,
-            ),
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "ecn",
-                    unit: "B",
-                    range: MARKING_RANGE,
-                    symbol: "K",
-                    source: "AMP §5: 10 packets at 10 Gbit/s",
-                    help: "Where switches mark, unless the experiment says.",
-                },
-                |c| &mut c.ecn,
-            ),
-        ];
-        several.into_iter().chain(WindowsConfig::window_parameters()).collect()
-    }
-
-    /// Those of them that a message with one subflow has too.
-    pub fn window_parameters() -> Vec<ParameterOf<WindowsConfig>> {
-        vec![
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "min_window",
-                    unit: "packets",
-                    range: "1 to 1000",
-                    symbol: "cwnd_min",
-                    source: "AMP §3.2, §5; its code has 1",
-                    help: "A mark never makes a window smaller.",
-                },
-                1.0..=1000.0,
-                |c: &mut WindowsConfig| &mut c.min_window,
-            ),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "initial_window",
-                    unit: "packets",
-                    range: "1 to 1000",
-                    symbol: "IW",
-                    source: "AMP's code; RFC 6928 has 10",
-                    help: "Where slow start starts.",
-                },
-                1.0..=1000.0,
-                |c| &mut c.initial_window,
-            ),
-        ]
     }
 
     pub fn transport(&self) -> Transport {

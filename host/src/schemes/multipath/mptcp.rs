@@ -4,44 +4,24 @@
 use super::amp::BETA;
 use super::dcm::linked_increase;
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::parameters;
 use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The parameters.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Mptcp {
-    marks: bool,
-    beta: f64,
-    windows: WindowsConfig,
-}
-
-impl Default for Mptcp {
-    fn default() -> Self {
-        Mptcp { marks: true, beta: 4.0, windows: WindowsConfig::default() }
+parameters! {
+    /// The parameters.
+    pub(in crate::schemes) struct Mptcp {
+        /// Whether packets are ECN-capable and marks cut windows.
+        marks: bool = true => {
+            range: "on or off", source: "AMP §4.1 (3); MPTCP itself, RFC 6356, knows losses only",
+        };
+        beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
+        windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }
 
 impl Scheme for Mptcp {
     const NAME: &'static str = "mptcp";
     const ABOUT: &'static str = "MPTCP: linked increase of subflows, a constant cut on marks, half on losses";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::new(
-                ParameterInfo {
-                    name: "marks",
-                    unit: "-",
-                    range: "on or off",
-                    symbol: "-",
-                    source: "AMP §4.1 (3); MPTCP itself, RFC 6356, knows losses only",
-                    help: "Whether packets are ECN-capable and marks cut windows.",
-                },
-                |c: &mut Mptcp| &mut c.marks,
-            ),
-            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Mptcp| &mut c.beta),
-        ];
-        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Mptcp| &mut c.windows)).collect()
-    }
     fn needs(&self) -> Needs {
         let needs = self.windows.needs();
         Needs { ecn: needs.ecn.filter(|_| self.marks), ..needs }

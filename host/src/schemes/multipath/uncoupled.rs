@@ -1,7 +1,8 @@
 //! Subflows that know nothing of each other: each is a DCTCP flow (RFC 8257) with a window of its own.
 
 use super::{Law, Path, WindowsConfig, cut_to};
-use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::parameter::ParameterInfo;
+use crate::parameters;
 use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
 /// `g`: the weight of the newest window of data in alpha.
@@ -14,16 +15,11 @@ pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
     help: "Weight of the newest round trip in alpha, the average share of marked bytes.",
 };
 
-/// The parameters.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Uncoupled {
-    g: f64,
-    windows: WindowsConfig,
-}
-
-impl Default for Uncoupled {
-    fn default() -> Self {
-        Uncoupled { g: 1.0 / 16.0, windows: WindowsConfig::default() }
+parameters! {
+    /// The parameters.
+    pub(in crate::schemes) struct Uncoupled {
+        g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
+        windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }
 
@@ -31,11 +27,6 @@ impl Scheme for Uncoupled {
     const NAME: &'static str = "uncoupled";
     const ABOUT: &'static str =
         "subflows that are DCTCP flows, each for itself: what coupling is measured against";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [ParameterOf::number(G, 0.0..=1.0, |c: &mut Uncoupled| &mut c.g)];
-        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Uncoupled| &mut c.windows)).collect()
-    }
     fn needs(&self) -> Needs {
         self.windows.needs()
     }

@@ -3,20 +3,19 @@
 
 use super::amp::BETA;
 use super::{Law, Path, WindowsConfig};
-use crate::parameter::{ParameterInfo, ParameterOf, part};
+use crate::parameters;
 use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 
-/// The parameters.
-#[derive(Clone, Debug)]
-pub(in crate::schemes) struct Xmp {
-    beta: f64,
-    gamma: f64,
-    windows: WindowsConfig,
-}
-
-impl Default for Xmp {
-    fn default() -> Self {
-        Xmp { beta: 4.0, gamma: 1.0, windows: WindowsConfig::default() }
+parameters! {
+    /// The parameters.
+    pub(in crate::schemes) struct Xmp {
+        beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
+        /// What all subflows add together in a round trip.
+        gamma: f64 = 1.0 => {
+            in 0.01..=100.0, symbol: "gamma", unit: "packets", range: "0.01 to 100",
+            source: "XMP as in AMP's code",
+        };
+        windows: WindowsConfig = WindowsConfig::default() => { part };
     }
 }
 
@@ -24,25 +23,6 @@ impl Scheme for Xmp {
     const NAME: &'static str = "xmp";
     const ABOUT: &'static str =
         "XMP: subflows that grow by their share of the rate and slow down by a constant";
-
-    fn parameters() -> Vec<ParameterOf<Self>> {
-        let own = [
-            ParameterOf::number(BETA, 2.0..=1000.0, |c: &mut Xmp| &mut c.beta),
-            ParameterOf::number(
-                ParameterInfo {
-                    name: "gamma",
-                    unit: "packets",
-                    range: "0.01 to 100",
-                    symbol: "gamma",
-                    source: "XMP as in AMP's code",
-                    help: "What all subflows add together in a round trip.",
-                },
-                0.01..=100.0,
-                |c| &mut c.gamma,
-            ),
-        ];
-        own.into_iter().chain(part(WindowsConfig::parameters(), |c: &mut Xmp| &mut c.windows)).collect()
-    }
     fn needs(&self) -> Needs {
         self.windows.needs()
     }

@@ -1,0 +1,96 @@
+//! The macro that declares the parameters of a configuration.
+
+/// Declares a configuration: a struct, its `Default` and its [`Parameters`](crate::parameter::Parameters).
+///
+/// A field is written as `name: Type = default => { ... };`. Its documentation is the parameter's help; the braces
+/// describe it by fields of [`ParameterInfo`](crate::parameter::ParameterInfo). The parameter has the field's name,
+/// unless the braces give another `name`. In the braces stand
+///
+/// - `unit: .., range: .., source: ..`, with any other field of the description;
+/// - `in 0.0..=1.0, unit: ..` for a number within limits;
+/// - `info: MIN_RATE` for a description that several schemes share, after `in ..,` if it is a number;
+/// - `part` for a field that is a configuration itself, whose parameters become those of the whole; `part,
+///   window from "source"` replaces the source of one of them, and `part: list` declares only those of a list.
+///
+/// # Examples
+///
+/// ```
+/// use weir_host::parameter::Parameters;
+/// use weir_units::Time;
+///
+/// weir_host::parameters! {
+///     /// A configuration.
+///     pub struct Config {
+///         /// Multiplicative decrease factor.
+///         beta: f64 = 0.5 => { in 0.0..=1.0, symbol: "beta", range: "0 to 1", source: "this example" };
+///         /// Time between two increases.
+///         interval: Time = Time::from_us(55) => { unit: "s", range: "a time above 0", source: "this example" };
+///     }
+/// }
+///
+/// let mut config = Config::default();
+/// let [beta, interval] = &Config::parameters()[..] else { panic!() };
+/// assert_eq!((beta.info.name, interval.info.help), ("beta", "Time between two increases."));
+/// beta.set(&mut config, "25%").unwrap();
+/// assert_eq!(config.beta, 0.25);
+/// assert!(beta.set(&mut config, "2").is_err());
+/// ```
+#[macro_export]
+macro_rules! parameters {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $config:ident {
+            $($(#[doc = $help:literal])* $field_vis:vis $field:ident: $type:ty = $default:expr => $about:tt;)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug)]
+        $vis struct $config {
+            $($(#[doc = $help])* $field_vis $field: $type,)*
+        }
+
+        impl Default for $config {
+            fn default() -> Self {
+                $config { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::parameter::Parameters for $config {
+            fn parameters() -> Vec<$crate::parameter::ParameterOf<Self>> {
+                let mut all = Vec::new();
+                $(
+                    #[allow(unused_variables)]
+                    let help = concat!($($help),*).trim_start();
+                    $crate::parameters!(@declare all, help, $config, $field, $type, $about);
+                )*
+                all
+            }
+        }
+    };
+
+    (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty,
+        { part $(, $name:ident from $source:expr)* }
+    ) => {
+        let parameters = <$type as $crate::parameter::Parameters>::parameters();
+        $(let parameters = $crate::parameter::with_source(parameters, stringify!($name), $source);)*
+        $all.extend($crate::parameter::part(parameters, |config: &mut $config| &mut config.$field));
+    };
+    (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { part: $parameters:expr }) => {
+        $all.extend($crate::parameter::part($parameters, |config: &mut $config| &mut config.$field));
+    };
+    (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { in $limits:expr, $($about:tt)* }) => {
+        let info = $crate::parameters!(@info $help, $field, $($about)*);
+        $all.push($crate::parameter::ParameterOf::number(info, $limits, |config: &mut $config| &mut config.$field));
+    };
+    (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { $($about:tt)* }) => {
+        let info = $crate::parameters!(@info $help, $field, $($about)*);
+        $all.push($crate::parameter::ParameterOf::new(info, |config: &mut $config| &mut config.$field));
+    };
+
+    (@info $help:ident, $field:ident, info: $info:expr) => { $info };
+    (@info $help:ident, $field:ident, $($key:ident: $value:expr),* $(,)?) => {{
+        let mut info = $crate::parameter::ParameterInfo { name: stringify!($field), help: $help, ..Default::default() };
+        $(info.$key = $value;)*
+        info
+    }};
+}
