@@ -4,7 +4,13 @@
 //! observation 2). Each tier of the fabric then takes its own slice of it, see `docs/routing.md` for why
 //! a salt would not do.
 
+use crc::{CRC_16_ARC, CRC_32_ISO_HDLC, Crc};
 use std::net::Ipv4Addr;
+
+/// v1model's `crc16`.
+static CRC_16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
+/// v1model's `crc32`.
+pub(crate) static CRC_32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// UDP's protocol number, for [`FiveTuple`].
 pub const UDP: u8 = 17;
@@ -46,7 +52,7 @@ impl FiveTuple {
         bytes[8..10].copy_from_slice(&self.src_port.wrapping_add(self.dst_port).to_be_bytes());
         bytes[10..12].copy_from_slice(&(self.src_port ^ self.dst_port).to_be_bytes());
         bytes[12] = self.protocol;
-        PathHash(crc32fast::hash(&bytes))
+        PathHash(CRC_32.checksum(&bytes))
     }
 }
 
@@ -57,7 +63,7 @@ pub struct PathHash(pub u32);
 impl PathHash {
     /// The 16 bits that a slice gives: CRC-16 over the hash, shifted right.
     pub fn slice(self, slice: u8) -> u16 {
-        crc16(&self.0.checked_shr(u32::from(slice)).unwrap_or(0).to_be_bytes())
+        CRC_16.checksum(&self.0.checked_shr(u32::from(slice)).unwrap_or(0).to_be_bytes())
     }
     /// Returns the member of an ECMP group of `size`.
     pub fn member(self, slice: u8, size: u16) -> u16 {
@@ -69,27 +75,9 @@ impl PathHash {
     }
 }
 
-/// CRC-16/ARC, which v1model calls `crc16`.
-fn crc16(bytes: &[u8]) -> u16 {
-    /// x^16 + x^15 + x^2 + 1, reflected.
-    const POLYNOMIAL: u16 = 0xa001;
-    bytes.iter().fold(0, |crc, &byte| {
-        (0..8).fold(
-            crc ^ u16::from(byte),
-            |crc, _| if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 },
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn crc16_is_arc() {
-        // The check value of CRC-16/ARC in the catalogue of parametrised CRCs.
-        assert_eq!(crc16(b"123456789"), 0xbb3d);
-    }
 
     #[test]
     fn both_directions_hash_alike_and_ports_tell_flows_apart() {

@@ -39,6 +39,7 @@ pub mod rng;
 pub mod run;
 mod scalar;
 mod schema;
+pub mod slowdown;
 pub mod tally;
 pub mod topologies;
 pub mod workload;

@@ -16,6 +16,7 @@ use crate::recorder::{FlowSample, Recorder};
 use crate::results::{
     DeadlockSummary, Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace,
 };
+use crate::slowdown::FirstSlowdown;
 use crate::tally;
 use crate::workload::{Ended, Feed};
 use std::collections::{HashMap, VecDeque};
@@ -31,10 +32,6 @@ use weir_units::{Bandwidth, Bytes, Time};
 const EVENTS_PER_LOOK: u32 = 1 << 16;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
-/// "Slows down" means: falls below this share of its least rate in the window before the join.
-pub const SLOWDOWN_SHARE: f64 = 0.9;
-/// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
-pub const SLOWDOWN_RTTS: u64 = 4;
 
 /// Runs all schemes of `experiment`, one after the other.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, RunError> {
@@ -97,15 +94,6 @@ fn agenda(flows: &[Flow]) -> VecDeque<(Time, Item)> {
     all.into()
 }
 
-/// Watches for the moment when the first flow gives way to one that joined later.
-struct SlowdownProbe {
-    join: Time,
-    /// Its least rate in the window before the join.
-    floor: Bandwidth,
-    window: Time,
-    at: Option<Time>,
-}
-
 /// One scheme's run.
 struct SchemeRun<'e> {
     experiment: &'e Experiment,
@@ -123,7 +111,7 @@ struct SchemeRun<'e> {
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `Flow` event is due.
     next_flow: Option<Time>,
-    slowdown: Option<SlowdownProbe>,
+    slowdown: Option<FirstSlowdown>,
     happenings: Happenings<'e>,
     window_start: Time,
     /// Time at which a deadlock was last searched for.
@@ -155,12 +143,7 @@ impl<'e> SchemeRun<'e> {
             feed,
             names: Names::new(topology, flows),
             next_flow: None,
-            slowdown: experiment.first_join().map(|join| SlowdownProbe {
-                join,
-                floor: Bandwidth::from_bps(u64::MAX),
-                window: assembly.base_rtt * SLOWDOWN_RTTS,
-                at: None,
-            }),
+            slowdown: experiment.first_join().map(|join| FirstSlowdown::new(join, assembly.base_rtt)),
             happenings,
             window_start: experiment.fairness_window_start(),
             searched: Time::ZERO,
@@ -339,13 +322,8 @@ impl<'e> SchemeRun<'e> {
 
     fn watch_first_flow(&mut self) {
         let rate = self.flow_view(0).map(|view| view.rate);
-        let (Some(probe), Some(rate)) = (&mut self.slowdown, rate) else { return };
-        if self.now <= probe.join {
-            if self.now + probe.window >= probe.join {
-                probe.floor = probe.floor.min(rate);
-            }
-        } else if probe.at.is_none() && rate.as_bps_f64() < probe.floor.as_bps_f64() * SLOWDOWN_SHARE {
-            probe.at = Some(self.now);
+        if let (Some(slowdown), Some(rate)) = (&mut self.slowdown, rate) {
+            slowdown.observe(self.now, rate);
         }
     }
 
@@ -429,7 +407,7 @@ impl<'e> SchemeRun<'e> {
         let summary = SchemeSummary {
             queues,
             utilisation,
-            first_slowdown_us: self.slowdown.as_ref().and_then(|p| p.at).map(Time::as_us_f64),
+            first_slowdown_us: self.slowdown.and_then(|it| it.at()).map(Time::as_us_f64),
             jain: fct::jain(&self.goodputs_in_window()),
             drops: counts.drops,
             marks: counts.marks,

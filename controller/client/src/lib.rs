@@ -18,6 +18,7 @@ pub use error::{ClientError, Refused};
 pub use session::Session;
 pub use stream::{PacketSender, Standing, Stream, StreamEvent};
 
+use crc::{CRC_32_ISO_HDLC, Crc};
 use p4runtime::p4::config::v1::P4Info;
 use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use p4runtime::p4::v1::{ForwardingPipelineConfig, Uint128};
@@ -65,7 +66,8 @@ impl Program {
     /// From P4Info and what p4c made for BMv2.
     pub fn new(p4info: P4Info, json: Vec<u8>) -> Result<Program, P4InfoError> {
         let index = Index::new(p4info.clone())?;
-        let halves = [crc32fast::hash(&p4info.encode_to_vec()), crc32fast::hash(&json)];
+        let crc = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+        let halves = [crc.checksum(&p4info.encode_to_vec()), crc.checksum(&json)];
         let cookie = u64::from(halves[0]) << u32::BITS | u64::from(halves[1]);
         // 0 is what a switch says whose controller gave none.
         let cookie = Some(Cookie { cookie: cookie.max(1) });

@@ -6,6 +6,7 @@
 //! switches. Elsewhere that may fail, which is why [`super::routes`] asks [`crate::verify`].
 
 use super::{Hop, Method, Routes, deliver_locally, racks};
+use crate::hash::CRC_32;
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +49,7 @@ pub(super) fn routes(topology: &Topology) -> Routes {
 /// a group, and when routes change a number does not come to mean other ports while packets are still sent to it.
 fn group_id(groups: &BTreeMap<u16, Vec<u16>>, ports: &[u16]) -> u16 {
     let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
-    let crc = crc32fast::hash(&bytes);
+    let crc = CRC_32.checksum(&bytes);
     let mut id = (crc ^ (crc >> u16::BITS)) as u16;
     // Another group may have it by chance; a switch has far fewer groups than numbers.
     while groups.get(&id).is_some_and(|other| other != ports) {

@@ -1,6 +1,7 @@
 //! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
 
 use crate::program::{Algorithm, Calculation, Input, MAX_BYTES, low_bits};
+use crc::{CRC_16_ARC, CRC_16_IBM_3740, Crc};
 
 /// What calculations are computed over beside the slots.
 #[derive(Clone, Copy)]
@@ -52,9 +53,9 @@ pub(super) fn compute(
 #[inline]
 fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(bytes)),
+        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(CRC_16.checksum(bytes)),
         Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(bytes)),
-        Algorithm::CrcCcitt => u64::from(crc_ccitt(bytes)),
+        Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(bytes)),
         Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
         Algorithm::Xor16 => {
             let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low));
@@ -160,41 +161,13 @@ pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum)
 }
 
-const CRC16_REFLECTED: u16 = 0xa001; // 0x8005
-const CRC32_REFLECTED: u32 = 0xedb8_8320; // 0x04c11db7
-const CRC_CCITT: u16 = 0x1021;
+static CRC_16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
+static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
+/// The polynomial of Ethernet, 0x04c11db7, reflected.
+const CRC32_REFLECTED: u32 = 0xedb8_8320;
 
-const CRC16_TABLE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut rest, mut bit) = (byte as u16, 0);
-        while bit < 8 {
-            rest = if rest & 1 == 1 { rest >> 1 ^ CRC16_REFLECTED } else { rest >> 1 };
-            bit += 1;
-        }
-        table[byte] = rest;
-        byte += 1;
-    }
-    table
-};
-
-const CCITT_TABLE: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut rest, mut bit) = ((byte as u16) << 8, 0);
-        while bit < 8 {
-            rest = if rest & 0x8000 != 0 { rest << 1 ^ CRC_CCITT } else { rest << 1 };
-            bit += 1;
-        }
-        table[byte] = rest;
-        byte += 1;
-    }
-    table
-};
-
-/// Slicing by four: table k gives the effect of a byte that k bytes follow.
+/// Slicing by four: table k gives the effect of a byte that k bytes follow. Keys of ECMP have 13 bytes, for which crates
+/// that slice by 16 go byte by byte.
 static CRC32_TABLES: [[u32; 256]; 4] = {
     let mut tables = [[0; 256]; 4];
     let mut byte = 0;
@@ -220,16 +193,6 @@ static CRC32_TABLES: [[u32; 256]; 4] = {
     tables
 };
 
-/// CRC-16/ARC.
-pub(super) fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| crc >> 8 ^ CRC16_TABLE[usize::from(crc as u8 ^ byte)])
-}
-
-/// CRC-16/CCITT-FALSE.
-pub(super) fn crc_ccitt(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(u16::MAX, |crc, byte| crc << 8 ^ CCITT_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
-}
-
 /// The CRC-32 of Ethernet.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
@@ -254,8 +217,8 @@ mod tests {
     /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
     #[test]
     fn known_values() {
-        assert_eq!(crc16(b"123456789"), 0xbb3d);
-        assert_eq!(crc_ccitt(b"123456789"), 0x29b1);
+        assert_eq!(CRC_16.checksum(b"123456789"), 0xbb3d);
+        assert_eq!(CRC_CCITT.checksum(b"123456789"), 0x29b1);
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(internet_checksum(&[]), 0xffff);

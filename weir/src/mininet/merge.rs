@@ -8,7 +8,7 @@ use weir_controller::Routes;
 use weir_sim::experiment::{Experiment, Flow};
 use weir_sim::histogram::QueueHistogram;
 use weir_sim::results::{FlowRecord, PortSeries, QueueSummary, RateSeries, SchemeSummary, SchemeTrace};
-use weir_sim::run::{SLOWDOWN_RTTS, SLOWDOWN_SHARE};
+use weir_sim::slowdown::FirstSlowdown;
 use weir_sim::tally::Counts;
 use weir_sim::{fct, paths};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -209,20 +209,12 @@ impl<'a> Seen<'a> {
 
     /// Returns the time at which the first flow slowed down for one that joined later, with the resolution of samples.
     fn first_slowdown(&self) -> Option<Time> {
-        let join = self.experiment.first_join()?;
-        let samples: Vec<(Time, u64)> = self
-            .pacing(self.experiment.flows.first()?)
-            .into_iter()
-            .enumerate()
-            .map(|(i, bps)| (self.distance * (i as u64 + 1), bps))
-            .filter(|&(_, bps)| bps > 0)
-            .collect();
-        let window = self.base_rtt * SLOWDOWN_RTTS;
-        let before = samples.iter().filter(|(time, _)| *time <= join && *time + window >= join);
-        let floor = before.map(|&(_, bps)| bps).min()? as f64;
-        samples
-            .iter()
-            .find(|&&(time, bps)| time > join && (bps as f64) < floor * SLOWDOWN_SHARE)
-            .map(|&(time, _)| time)
+        let mut slowdown = FirstSlowdown::new(self.experiment.first_join()?, self.base_rtt);
+        for (i, bps) in self.pacing(self.experiment.flows.first()?).into_iter().enumerate() {
+            if bps > 0 {
+                slowdown.observe(self.distance * (i as u64 + 1), Bandwidth::from_bps(bps));
+            }
+        }
+        slowdown.at()
     }
 }

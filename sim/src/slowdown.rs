@@ -1,0 +1,69 @@
+//! The time at which a flow gives way to another one, by one definition for virtual time and Mininet (docs/summary.md).
+
+use weir_units::{Bandwidth, Time};
+
+/// "Slows down" means: falls below this share of its least rate in the window before the join.
+const SHARE: f64 = 0.9;
+/// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
+const RTTS: u64 = 4;
+
+/// Finds the time at which the first flow slows down for one that joined later.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstSlowdown {
+    join: Time,
+    window: Time,
+    /// The least rate in the window before the join.
+    floor: Option<Bandwidth>,
+    at: Option<Time>,
+}
+
+impl FirstSlowdown {
+    /// Prepares for a flow that joins at `join`.
+    pub fn new(join: Time, base_rtt: Time) -> FirstSlowdown {
+        FirstSlowdown { join, window: base_rtt * RTTS, floor: None, at: None }
+    }
+
+    /// Takes the first flow's rate at a time, in order of time.
+    pub fn observe(&mut self, now: Time, rate: Bandwidth) {
+        if now <= self.join {
+            if now + self.window >= self.join {
+                self.floor = Some(self.floor.map_or(rate, |floor| floor.min(rate)));
+            }
+        } else if let (Some(floor), None) = (self.floor, self.at)
+            && rate.as_bps_f64() < floor.as_bps_f64() * SHARE
+        {
+            self.at = Some(now);
+        }
+    }
+
+    /// Returns the time, if the flow has slowed down.
+    pub fn at(&self) -> Option<Time> {
+        self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(samples: &[(u64, u64)]) -> Option<Time> {
+        let mut slowdown = FirstSlowdown::new(Time::from_us(100), Time::from_us(5));
+        samples
+            .iter()
+            .for_each(|&(us, gbps)| slowdown.observe(Time::from_us(us), Bandwidth::from_gbps(gbps)));
+        slowdown.at()
+    }
+
+    #[test]
+    fn a_tenth_below_the_least_rate_before_the_join_counts() {
+        assert_eq!(
+            found(&[(50, 10), (85, 100), (95, 90), (105, 82), (110, 80), (115, 10)]),
+            Some(Time::from_us(110))
+        );
+    }
+
+    #[test]
+    fn without_a_rate_before_the_join_nothing_is_compared() {
+        assert_eq!(found(&[(50, 100), (105, 1)]), None);
+    }
+}
