@@ -31,7 +31,6 @@ pub mod path;
 pub mod plan;
 pub mod port_row;
 pub mod profile;
-pub mod rate;
 pub mod reconcile;
 mod residue;
 mod route_table;

@@ -13,11 +13,13 @@
 mod bandwidth;
 mod bytes;
 mod parse;
+mod rate_code;
 mod ratio;
 mod time;
 
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use parse::ParseUnitError;
+pub use rate_code::RateCode;
 pub use ratio::Ratio;
 pub use time::Time;

@@ -13,13 +13,12 @@ mod hpcc;
 mod p4utils;
 mod tutorials;
 
-use crate::rate;
 use crate::topology::TopologySpec;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use thiserror::Error;
-use weir_units::{Bandwidth, Time};
+use weir_units::{Bandwidth, RateCode, Time};
 
 /// A topology from elsewhere.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,10 +90,10 @@ fn rate_of(mbps: f64, place: &str, warnings: &mut Vec<String>) -> Result<Bandwid
         return Err(wrong());
     }
     let exact = Bandwidth::from_bps((mbps * 1e6).round() as u64);
-    if rate::code(exact).is_some() {
+    if RateCode::from_bandwidth(exact).is_some() {
         return Ok(exact);
     }
-    let next = rate::CODES.into_iter().find(|&rate| rate > exact).ok_or_else(wrong)?;
+    let next = RateCode::rates().find(|&rate| rate > exact).ok_or_else(wrong)?;
     warnings.push(format!("{place}: {exact} has no code in telemetry, taken for {next}"));
     Ok(next)
 }

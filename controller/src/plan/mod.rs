@@ -15,7 +15,6 @@ use crate::deflect;
 use crate::flood::FloodConfig;
 use crate::port_row::PortRow;
 use crate::profile::{DeflectionConfig, EcnConfig, EcnError, EcnRamp, ThresholdError};
-use crate::rate;
 use crate::reconcile::{BASE, Goal, LAST_WANTED};
 use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
@@ -23,7 +22,7 @@ use p4runtime::p4::v1::{Entity, Update, update};
 use p4runtime::p4info::{Index, Object, P4InfoError};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, RateCode};
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
@@ -284,7 +283,7 @@ fn entries(
             let ecn = options.ecn.map_or(Ok(EcnRamp::default()), |ecn| ecn.ramp(rate))?;
             let fabric =
                 topology.peer(ix, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Switch(_)));
-            let rate_code = rate::code(rate).unwrap_or(0);
+            let rate_code = RateCode::from_bandwidth(rate).unwrap_or_default().bits();
             entries.push(Entry::PortProfile { port, rate_code, ecn, fabric });
         }
     }

@@ -3,11 +3,10 @@ use super::{
     AddressSpec, CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, MAX_PORTS, MAX_SWITCHES, Node,
     Place, Prefix, Problem, Switch, SwitchIx, Topology, TopologyError, TopologySpec,
 };
-use crate::rate;
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, RateCode};
 
 /// Host bits of a rack's prefix, unless a rack is larger: racks read as `10.x.y.0/24`.
 const RACK_HOST_BITS: u32 = 8;
@@ -119,7 +118,7 @@ fn plug(
     if link.rate == Bandwidth::ZERO {
         return Err(Problem::ZeroRate);
     }
-    if rate::code(link.rate).is_none() {
+    if RateCode::from_bandwidth(link.rate).is_none() {
         return Err(Problem::NoRateCode(link.rate));
     }
     let ix = LinkIx(index as u32);

@@ -1,7 +1,7 @@
 use super::{MAX_PORTS, MAX_SWITCHES};
 use std::fmt;
 use thiserror::Error;
-use weir_units::Bandwidth;
+use weir_units::{Bandwidth, RateCode};
 
 /// A reason why a topology was refused, and the place in the file. The caller adds the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -68,7 +68,7 @@ pub enum Problem {
     #[error("no path between \"{0}\" and \"{1}\"")]
     Disconnected(String, String),
     /// A rate that telemetry cannot express.
-    #[error("rate {0} has no code in telemetry, take one of {codes}", codes = crate::rate::known())]
+    #[error("rate {0} has no code in telemetry, take one of {codes}", codes = known_rates())]
     NoRateCode(Bandwidth),
     /// A rate of zero.
     #[error("rate is zero")]
@@ -134,4 +134,9 @@ fn guess(name: &str) -> &'static str {
         Some(b's') => "switch",
         _ => "node",
     }
+}
+
+/// The rates that have a code, for messages.
+fn known_rates() -> String {
+    RateCode::rates().map(|rate| rate.to_string()).collect::<Vec<_>>().join(", ")
 }

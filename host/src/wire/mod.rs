@@ -9,7 +9,6 @@ mod ethernet;
 mod frame;
 mod int;
 mod ipv4;
-mod rate;
 mod udp;
 mod weir;
 
@@ -19,9 +18,9 @@ pub use frame::{Direction, FrameRepr, FrameView};
 pub(crate) use frame::{patch_data, patch_grant};
 pub use int::{INT_RECORD_LEN, IntRecord, MAX_OWN_RECORD_LEN, MAX_RECORD_LEN, RecordFormat};
 pub use ipv4::{Ecn, INITIAL_TTL, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
-pub use rate::RateCode;
 pub use udp::{UdpRepr, UdpView};
 pub use weir::{Flags, Kind, WeirRepr, WeirView};
+pub use weir_units::RateCode;
 
 use std::net::Ipv4Addr;
 
