@@ -186,8 +186,9 @@ fn experiment(name: &str, weir: &Path) -> Vec<File> {
 
 /// The tree with the crates that the crate depends on.
 fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let is_weir =
-        |path: &&Path| path.join("host/src/scheme.rs").is_file() && path.join("weir/Cargo.toml").is_file();
+    let is_weir = |path: &&Path| {
+        path.join("host/src/scheme/mod.rs").is_file() && path.join("weir/Cargo.toml").is_file()
+    };
     if let Some(named) = named {
         let why = || Failure::Input(format!("--weir {}: this is not Weir's source tree", named.display()));
         return Ok(Some(named).filter(is_weir).ok_or_else(why)?.canonicalize()?);

@@ -1,0 +1,316 @@
+//! What a scheme wants from switches, links and the transport.
+
+use crate::abilities::{Abilities, Ability};
+use crate::parameter::ParameterValue;
+use crate::wire::RecordFormat;
+use std::fmt;
+use std::str::FromStr;
+use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
+
+/// The kinds of loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
+    /// to nothing.
+    GoBackN,
+    /// As TCP does: the receiver keeps what came behind a gap, the sender fills the gap. Messages may have
+    /// several subflows.
+    Selective,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Recovery::GoBackN => "go-back-n",
+            Recovery::Selective => "selective",
+        })
+    }
+}
+
+/// The transport that a scheme wants for its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// The kind of loss recovery.
+    pub recovery: Recovery,
+    /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
+    pub subflows: u8,
+    /// True if flows start with a small window that doubles per round trip, and not at line rate.
+    pub slow_start: bool,
+}
+
+impl Default for Transport {
+    /// Returns the transport of RDMA: go-back-N, one path, line rate from the start.
+    fn default() -> Self {
+        Transport { recovery: Recovery::GoBackN, subflows: 1, slow_start: false }
+    }
+}
+
+/// Subflows of a message, at most: the header's index has 4 bits.
+pub const MAX_SUBFLOWS: u8 = 16;
+
+/// The packets that gather telemetry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TelemetryOn {
+    /// None.
+    Nothing,
+    /// DATA packets, whose records the receiver copies to the ACK (HPCC).
+    Data,
+    /// DATA, one packet per round trip: the next one asks when the last one is acknowledged.
+    DataOncePerRtt,
+    /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
+    Probes,
+    /// ACKs, on the return path (FNCC).
+    Acks,
+    /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
+    Notices,
+}
+
+/// The P4 program that does in the switches what a scheme wants of them, named as in `p4src`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchProgram {
+    /// Marks.
+    Ecn,
+    /// Telemetry on DATA and probes.
+    Hpcc,
+    /// The same with the ids of switch and port, and time instead of queue on demand.
+    HpccPlus,
+    /// Telemetry on ACKs.
+    Fncc,
+    /// RoCC's fair rates, see [`PortLaw`](crate::law::PortLaw).
+    Rocc,
+    /// RCP's.
+    Rcp,
+    /// Marks, and deflects short messages.
+    Dart,
+    /// ExpressPass' credits.
+    Xpass,
+    /// Does what `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as each packet asks.
+    Weir,
+}
+
+impl SwitchProgram {
+    /// All there are.
+    pub const ALL: [SwitchProgram; 9] = [
+        SwitchProgram::Ecn,
+        SwitchProgram::Hpcc,
+        SwitchProgram::HpccPlus,
+        SwitchProgram::Fncc,
+        SwitchProgram::Rocc,
+        SwitchProgram::Rcp,
+        SwitchProgram::Dart,
+        SwitchProgram::Xpass,
+        SwitchProgram::Weir,
+    ];
+
+    /// The program's file, without ending.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SwitchProgram::Ecn => "ecn",
+            SwitchProgram::Hpcc => "hpcc",
+            SwitchProgram::HpccPlus => "hpcc_plus",
+            SwitchProgram::Fncc => "fncc",
+            SwitchProgram::Rocc => "rocc",
+            SwitchProgram::Rcp => "rcp",
+            SwitchProgram::Dart => "dart",
+            SwitchProgram::Xpass => "xpass",
+            SwitchProgram::Weir => "weir",
+        }
+    }
+
+    /// Returns what the program declares in its P4Info.
+    pub const fn abilities(self) -> Abilities {
+        use Ability::{
+            AckRecords, Credits, DataRecords, Deflection, LinkRecords, Marks, RcpRates, RoccRates,
+        };
+        match self {
+            SwitchProgram::Ecn => Abilities::of(&[Marks]),
+            SwitchProgram::Hpcc => Abilities::of(&[Marks, DataRecords]),
+            SwitchProgram::HpccPlus => Abilities::of(&[Marks, DataRecords, LinkRecords]),
+            SwitchProgram::Fncc => Abilities::of(&[Marks, AckRecords]),
+            SwitchProgram::Rocc => Abilities::of(&[Marks, RoccRates]),
+            SwitchProgram::Rcp => Abilities::of(&[Marks, RcpRates]),
+            SwitchProgram::Dart => Abilities::of(&[Marks, Deflection]),
+            SwitchProgram::Xpass => Abilities::of(&[Marks, Credits]),
+            SwitchProgram::Weir => Abilities::of(&[Marks, DataRecords, AckRecords, Deflection]),
+        }
+    }
+}
+
+impl fmt::Display for SwitchProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for SwitchProgram {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = SwitchProgram::ALL.into_iter().find(|it| it.name() == text);
+        found.ok_or_else(|| {
+            let all = SwitchProgram::ALL.map(SwitchProgram::name).join(", ");
+            format!("there is no program \"{text}\", there are {all}")
+        })
+    }
+}
+
+/// The requirements of a scheme on the network and on the transport. Start from [`Needs::of`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Needs {
+    /// The P4 program of the switches.
+    pub program: SwitchProgram,
+    /// The packets that gather telemetry.
+    pub telemetry: TelemetryOn,
+    /// The content of a telemetry record.
+    pub records: RecordFormat,
+    /// The fields that the scheme reads in the records, if they are a program's own
+    /// ([`own_record`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `None`: the records
+    /// are Weir's.
+    pub own_record: Option<&'static [&'static str]>,
+    /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
+    /// say otherwise; `None` if the scheme does not look at marks.
+    pub ecn: Option<Marking>,
+    /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
+    /// the DATA packet there.
+    pub grant: bool,
+    /// The messages that switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
+    pub deflection: Option<Deflection>,
+    /// The longest message that is sent before longer ones and has a priority class of its own; `None` if all
+    /// messages are treated alike.
+    pub short_first: Option<Bytes>,
+    /// The transport of its messages, where the experiment does not name another.
+    pub transport: Transport,
+}
+
+impl Needs {
+    /// Returns the needs of a scheme that wants this program in the switches, no telemetry, no marks and RDMA's
+    /// transport.
+    pub fn of(program: SwitchProgram) -> Needs {
+        Needs {
+            program,
+            telemetry: TelemetryOn::Nothing,
+            records: RecordFormat::ENTRY,
+            own_record: None,
+            ecn: None,
+            grant: false,
+            deflection: None,
+            short_first: None,
+            transport: Transport::default(),
+        }
+    }
+
+    /// Returns what the switches' program has to offer for them.
+    pub fn abilities(&self) -> Abilities {
+        let gathered = match self.telemetry {
+            TelemetryOn::Nothing => None,
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::Probes => {
+                Some(Ability::DataRecords)
+            }
+            TelemetryOn::Acks => Some(Ability::AckRecords),
+            TelemetryOn::Notices => Some(Ability::RoccRates),
+        };
+        let computed = match self.program {
+            SwitchProgram::Rocc => Some(Ability::RoccRates),
+            SwitchProgram::Rcp => Some(Ability::RcpRates),
+            SwitchProgram::Xpass => Some(Ability::Credits),
+            _ => None,
+        };
+        let links = self.records.has(RecordFormat::LINK).then_some(Ability::LinkRecords);
+        let marks = self.ecn.map(|_| Ability::Marks);
+        let deflection = self.deflection.map(|_| Ability::Deflection);
+        [gathered, computed, links, marks, deflection].into_iter().flatten().collect()
+    }
+}
+
+/// ECN thresholds of a port of rate `per`, in proportion for other rates: never a mark up to `kmin`
+/// bytes of queue, always beyond `kmax`, between them with a probability that rises to `pmax`. `kmin` =
+/// `kmax` is a step. Written `30KB/10Gbps` or `100KB-400KB:0.2/25Gbps`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marking {
+    /// Never mark up to here.
+    pub kmin: Bytes,
+    /// Always mark beyond this.
+    pub kmax: Bytes,
+    /// Probability just below `kmax`.
+    pub pmax: Ratio,
+    /// The rate the thresholds are for.
+    pub per: Bandwidth,
+}
+
+impl Marking {
+    /// Returns the marking that begins at a queue of `k` on a port of rate `per`, with every packet.
+    pub const fn step(k: Bytes, per: Bandwidth) -> Marking {
+        Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per }
+    }
+}
+
+/// The values that [`Marking`] accepts, for the help of parameters.
+pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
+
+impl ParameterValue for Marking {
+    fn read(text: &str) -> Result<Self, String> {
+        let say = |e: ParseUnitError| e.to_string();
+        let (thresholds, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let per: Bandwidth = per.parse().map_err(say)?;
+        let (kmin, kmax, pmax) = match thresholds.split_once(':') {
+            None => (thresholds, thresholds, "1"),
+            Some((ramp, pmax)) => match ramp.split_once('-') {
+                Some((kmin, kmax)) => (kmin, kmax, pmax),
+                None => return Err(format!("\"{ramp}\" is no ramp, write Kmin-Kmax")),
+            },
+        };
+        let (kmin, kmax): (Bytes, Bytes) = (kmin.parse().map_err(say)?, kmax.parse().map_err(say)?);
+        let pmax: Ratio = pmax.parse()?;
+        if per == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
+            return Err(format!("\"{text}\": rate and Kmax are above 0, Kmin up to Kmax, Pmax up to 1"));
+        }
+        Ok(Marking { kmin, kmax, pmax, per })
+    }
+    fn write(self) -> String {
+        let Marking { kmin, kmax, pmax, per } = self;
+        if kmin == kmax { format!("{kmin}/{per}") } else { format!("{kmin}-{kmax}:{pmax}/{per}") }
+    }
+}
+
+/// The requirements of a scheme on switches that deflect (Dart section IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deflection {
+    /// Deflections that a packet of a short message is allowed; other packets are allowed none.
+    pub tokens: u8,
+    /// The longest message that is short.
+    pub short: Bytes,
+    /// A port whose queue is longer is congested.
+    pub threshold: QueueLimit,
+    /// Ports to hosts are deflected from too: the message goes back into the network.
+    pub at_hosts: bool,
+    /// Idle time after which a switch may reclaim the entry of a message; `None`: never.
+    pub lifetime: Option<Time>,
+}
+
+impl Deflection {
+    /// Tokens of a message's packets. One without a size is long.
+    pub fn tokens_of(&self, size: Option<Bytes>) -> u8 {
+        if size.is_some_and(|size| size <= self.short) { self.tokens } else { 0 }
+    }
+}
+
+/// A queue of a port of rate `per`, in proportion for other rates. Written `15KB/10Gbps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimit {
+    /// Bytes that wait.
+    pub queue: Bytes,
+    /// The rate the limit is for.
+    pub per: Bandwidth,
+}
+
+impl ParameterValue for QueueLimit {
+    fn read(text: &str) -> Result<Self, String> {
+        let say = |e: ParseUnitError| e.to_string();
+        let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
+        let limit = QueueLimit { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
+        if limit.per == Bandwidth::ZERO { Err("its rate is above 0".to_owned()) } else { Ok(limit) }
+    }
+    fn write(self) -> String {
+        format!("{}/{}", self.queue, self.per)
+    }
+}
