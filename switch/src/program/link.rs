@@ -12,6 +12,7 @@ use super::parser::lookahead_place;
 use super::table::Context;
 use super::*;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 /// The version of the format that is understood; minor versions only add to it.
 const MAJOR_VERSION: i64 = 2;
@@ -183,6 +184,7 @@ pub(super) fn load(root: &At) -> Result<Program, LoadError> {
         stamp: 0,
         engine: Engine::default(),
         json: String::new(),
+        places: OnceLock::new(),
         vars: layout.vars,
         temps: usize::from(temps),
         capacity: 0,

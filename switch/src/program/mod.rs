@@ -16,6 +16,7 @@ mod link;
 mod op;
 mod parser;
 mod shape;
+mod source;
 mod table;
 
 pub(crate) use action::{LogMessage, SESSION_SET, State};
@@ -29,12 +30,13 @@ pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Role, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
 pub(crate) use shape::{Move, Moves, Shape, WINDOW};
+pub use source::Place;
 pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
 pub use table::{KeyInfo, TableInfo};
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A table of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +194,8 @@ pub struct Program {
     pub(crate) engine: Engine,
     /// What it was loaded from.
     pub(crate) json: String,
+    /// Places in the P4 source, once a trace has asked for them.
+    pub(crate) places: OnceLock<source::Places>,
     pub(crate) layout: Layout,
     /// Slots that begin a packet's life as 0; temporaries and constants follow.
     pub(crate) vars: usize,

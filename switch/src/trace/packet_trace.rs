@@ -4,7 +4,7 @@ use super::{Step, SwitchTracer};
 use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::pipeline::{EgressMeta, EgressVerdict, EntryHandle, Tracer, Verdict};
-use crate::program::{ActionId, HeaderId, Program, TableId};
+use crate::program::{ActionId, HeaderId, Place, Program, TableId};
 use weir_units::Time;
 
 /// A named value, big-endian.
@@ -62,6 +62,8 @@ pub enum Event {
         entry: Option<EntryHandle>,
         /// The action that follows, with its arguments.
         action: Option<(String, Vec<Value>)>,
+        /// Where it stands in the P4 source, if that is known.
+        place: Option<Place>,
     },
     /// A condition was evaluated.
     Condition {
@@ -69,6 +71,8 @@ pub enum Event {
         name: String,
         /// What came out.
         result: bool,
+        /// Where it stands in the P4 source, if that is known.
+        place: Option<Place>,
     },
     /// A field got another value.
     Changed {
@@ -78,6 +82,8 @@ pub enum Event {
         old: Vec<u8>,
         /// After.
         new: Vec<u8>,
+        /// Where the statement stands in the P4 source, if that is known.
+        place: Option<Place>,
     },
     /// The program logged a message.
     Log(String),
@@ -133,6 +139,8 @@ pub struct PacketTrace {
     events: Vec<Event>,
     /// The frame the parser reads.
     frame: Vec<u8>,
+    /// The action that runs.
+    action: Option<ActionId>,
 }
 
 impl PacketTrace {
@@ -193,6 +201,7 @@ fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
 
 impl Tracer for PacketTrace {
     fn state(&mut self, _: &Program, state: &str) {
+        self.action = None;
         self.events.push(Event::State(state.to_owned()));
     }
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {
@@ -218,7 +227,9 @@ impl Tracer for PacketTrace {
     ) {
         let info = program.tables().find(|(id, _)| *id == table).map(|(_, info)| info);
         let called = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
+        self.action = action;
         self.events.push(Event::Table {
+            place: program.places().table(program.table_name(table)).cloned(),
             name: program.table_name(table).to_owned(),
             hidden: info.is_some_and(|info| info.hidden),
             key: info.map_or(Vec::new(), |info| named(info.key.iter().map(|key| key.name.as_str()), key)),
@@ -228,11 +239,14 @@ impl Tracer for PacketTrace {
             }),
         });
     }
-    fn condition(&mut self, _: &Program, name: &str, result: bool) {
-        self.events.push(Event::Condition { name: name.to_owned(), result });
+    fn condition(&mut self, program: &Program, name: &str, result: bool) {
+        let place = program.places().condition(name).cloned();
+        self.events.push(Event::Condition { name: name.to_owned(), result, place });
     }
-    fn assign(&mut self, _: &Program, field: &str, old: &[u8], new: &[u8]) {
-        self.events.push(Event::Changed { field: field.to_owned(), old: old.to_vec(), new: new.to_vec() });
+    fn assign(&mut self, program: &Program, field: &str, old: &[u8], new: &[u8]) {
+        let place = self.action.and_then(|action| program.places().statement(action, field)).cloned();
+        let (field, old, new) = (field.to_owned(), old.to_vec(), new.to_vec());
+        self.events.push(Event::Changed { field, old, new, place });
     }
     fn log(&mut self, _: &Program, message: &str) {
         self.events.push(Event::Log(message.to_owned()));

@@ -2,7 +2,9 @@
 
 use super::packet_trace::{Event, PacketTrace, Value};
 use crate::pipeline::{EgressVerdict, Verdict};
+use crate::program::Place;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bytes in a row of a hex dump.
 const ROW: usize = 16;
@@ -12,10 +14,37 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{digits}")
 }
 
+/// A value as it is usually written: addresses as addresses, all else in hexadecimal. What is an address follows from
+/// the name.
+fn value(name: &str, bytes: &[u8]) -> String {
+    let name = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
+    let is_address = name.contains("addr") || name.contains("mac") || name.ends_with("ip");
+    match bytes {
+        &[a, b, c, d] if is_address => Ipv4Addr::new(a, b, c, d).to_string(),
+        bytes if is_address && bytes.len() == 6 => {
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
+        }
+        bytes => match <[u8; 16]>::try_from(bytes) {
+            Ok(bytes) if is_address => Ipv6Addr::from(bytes).to_string(),
+            _ => hex(bytes),
+        },
+    }
+}
+
 fn list(values: &[Value], between: &str) -> String {
     let values: Vec<String> =
-        values.iter().map(|value| format!("{}={}", value.name, hex(&value.bytes))).collect();
+        values.iter().map(|it| format!("{}={}", it.name, value(&it.name, &it.bytes))).collect();
     values.join(between)
+}
+
+/// The file and line of a part whose text is known.
+fn line(place: &Option<Place>) -> String {
+    place.as_ref().map_or(String::new(), |place| format!("    // {}:{}", place.file, place.line))
+}
+
+/// A place in the P4 source, behind what happened.
+fn at(place: &Option<Place>) -> String {
+    place.as_ref().map_or(String::new(), |place| format!("    // {place}"))
 }
 
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8], virtual_len: u32) -> fmt::Result {
@@ -51,7 +80,7 @@ impl fmt::Display for Event {
             Event::Checksum { name, correct } => {
                 writeln!(f, "  checksum {name} is {}", if *correct { "right" } else { "wrong" })
             }
-            Event::Table { name, hidden, key, entry, action } => {
+            Event::Table { name, hidden, key, entry, action, place } => {
                 let does = match action {
                     Some((action, args)) => format!("{action}({})", list(args, ", ")),
                     None => "no action".to_owned(),
@@ -62,12 +91,17 @@ impl fmt::Display for Event {
                 };
                 match hidden {
                     true => writeln!(f, "  {does}"),
-                    false if key.is_empty() => writeln!(f, "  table {name}: {does}"),
-                    false => writeln!(f, "  table {name}: {} {found}: {does}", list(key, " ")),
+                    false if key.is_empty() => writeln!(f, "  table {name}: {does}{}", line(place)),
+                    false => writeln!(f, "  table {name}: {} {found}: {does}{}", list(key, " "), line(place)),
                 }
             }
-            Event::Condition { name, result } => writeln!(f, "  if {name}: {result}"),
-            Event::Changed { field, old, new } => writeln!(f, "    {field}: {} -> {}", hex(old), hex(new)),
+            Event::Condition { name, result, place: None } => writeln!(f, "  if {name}: {result}"),
+            Event::Condition { result, place: place @ Some(it), .. } => {
+                writeln!(f, "  if {}: {result}{}", it.text, line(place))
+            }
+            Event::Changed { field, old, new, place } => {
+                writeln!(f, "    {field}: {} -> {}{}", value(field, old), value(field, new), at(place))
+            }
             Event::Log(message) => writeln!(f, "    log: {message}"),
             Event::AssertionFailed(action) => writeln!(f, "    an assertion failed in {action}"),
             Event::Ingress(verdict) => match verdict {
@@ -109,5 +143,22 @@ impl fmt::Display for Event {
 impl fmt::Display for PacketTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.events().iter().try_for_each(|event| event.fmt(f))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_addresses_and_all_else_in_hexadecimal() {
+        assert_eq!(value("ipv4.src_addr", &[10, 0, 1, 2]), "10.0.1.2");
+        assert_eq!(value("hdr.ethernet.dstAddr", &[2, 0, 0, 0, 0xab, 1]), "02:00:00:00:ab:01");
+        assert_eq!(value("ipv6.dst_addr", &[0; 16]), "::");
+        assert_eq!(
+            value("standard_metadata.ingress_global_timestamp", &[0, 0, 0, 0, 1, 2]),
+            "0x000000000102"
+        );
+        assert_eq!(value("ipv4.total_len", &[1, 2]), "0x0102");
     }
 }

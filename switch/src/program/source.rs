@@ -1,0 +1,146 @@
+//! Places in the P4 source, which p4c writes beside conditions, tables and statements (`source_info`). Only traces need
+//! them, so they are read when the first trace asks.
+
+use super::{ActionId, Program};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+
+/// A place in the P4 source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as the compiler was given it.
+    pub file: String,
+    /// Line number, from 1.
+    pub line: u64,
+    /// The text at this place, or its beginning.
+    pub text: String,
+}
+
+impl fmt::Display for Place {
+    /// `controls/forwarding.p4:85: hdr.ipv4.ttl = hdr.ipv4.ttl - 1`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        // p4c gives no more than an operator for some statements.
+        if self.text.len() > 2 { write!(f, ": {}", self.text) } else { Ok(()) }
+    }
+}
+
+/// The places of a program's parts.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    conditions: HashMap<String, Place>,
+    tables: HashMap<String, Place>,
+    /// By action, in the order of its statements: what is written, and where that stands.
+    statements: Vec<Vec<(String, Place)>>,
+}
+
+impl Places {
+    /// Reads the places that a BMv2 JSON has.
+    pub fn read(json: &str) -> Places {
+        let root: Value = serde_json::from_str(json).unwrap_or_default();
+        let mut places = Places::default();
+        for pipeline in list(&root["pipelines"]) {
+            places.conditions.extend(named(&pipeline["conditionals"]));
+            places.tables.extend(named(&pipeline["tables"]));
+        }
+        for action in list(&root["actions"]) {
+            let written = |primitive: &Value| {
+                let to = match &primitive["parameters"][0]["value"] {
+                    Value::Array(parts) => {
+                        parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(".")
+                    }
+                    value => value.as_str().unwrap_or_default().to_owned(),
+                };
+                Some((to, place(primitive)?))
+            };
+            places.statements.push(list(&action["primitives"]).filter_map(written).collect());
+        }
+        places
+    }
+
+    /// Returns the place of a condition.
+    pub fn condition(&self, name: &str) -> Option<&Place> {
+        self.conditions.get(name)
+    }
+
+    /// Returns the place of a table.
+    pub fn table(&self, name: &str) -> Option<&Place> {
+        self.tables.get(name)
+    }
+
+    /// Returns the place of the statement of an action that writes this field, or the header that it belongs to.
+    pub fn statement(&self, action: ActionId, field: &str) -> Option<&Place> {
+        let statements = self.statements.get(usize::from(action.0))?;
+        let writes =
+            |to: &str| field.strip_prefix(to).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        statements.iter().find(|(to, _)| writes(to)).map(|(_, place)| place)
+    }
+}
+
+impl Program {
+    pub(crate) fn places(&self) -> &Places {
+        self.places.get_or_init(|| Places::read(&self.json))
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn named(parts: &Value) -> impl Iterator<Item = (String, Place)> {
+    list(parts).filter_map(|part| Some((part["name"].as_str()?.to_owned(), place(part)?)))
+}
+
+fn place(part: &Value) -> Option<Place> {
+    let info = &part["source_info"];
+    let text = info["source_fragment"].as_str().unwrap_or_default();
+    Some(Place {
+        file: without_detours(info["filename"].as_str()?),
+        line: info["line"].as_u64()?,
+        text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+    })
+}
+
+/// `include/../controls/x.p4` is `controls/x.p4`.
+fn without_detours(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("..", Some(&last)) if last != ".." && !last.is_empty() => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_by_name_and_by_what_a_statement_writes() {
+        let info = |file: &str, line: u32, text: &str| serde_json::json!({"filename": file, "line": line, "column": 1, "source_fragment": text});
+        let json = serde_json::json!({
+            "pipelines": [{
+                "conditionals": [{"name": "node_1", "source_info": info("a/../b.p4", 7, "x\n  > 1")}],
+                "tables": [{"name": "t"}],
+            }],
+            "actions": [{"primitives": [], "id": 3}, {"id": 0, "primitives": [
+                {"op": "remove_header", "parameters": [{"type": "header", "value": "vlan"}],
+                 "source_info": info("c.p4", 1, "hdr.vlan.setInvalid()")},
+                {"op": "assign", "parameters": [{"type": "field", "value": ["ipv4", "ttl"]}],
+                 "source_info": info("c.p4", 2, "=")},
+            ]}],
+        });
+        let places = Places::read(&json.to_string());
+        assert_eq!(places.condition("node_1").unwrap().to_string(), "b.p4:7: x > 1");
+        assert_eq!(places.table("t"), None);
+        let statement = |field| places.statement(ActionId(1), field).map(Place::to_string);
+        assert_eq!(statement("ipv4.ttl").as_deref(), Some("c.p4:2"));
+        assert_eq!(statement("vlan.vid").as_deref(), Some("c.p4:1: hdr.vlan.setInvalid()"));
+        assert_eq!(statement("ipv4.ttl2"), None);
+    }
+}
