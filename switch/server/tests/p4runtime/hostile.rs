@@ -252,5 +252,7 @@ async fn a_read_that_nobody_takes_holds_up_nobody() {
     let asked = Instant::now();
     client.write(Insert, l2(50_000, 1)).await.unwrap();
     assert_eq!(client.read(l2(50_000, 0)).await.unwrap(), [l2(50_000, 1)]);
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    // Eight reads of 40,000 entries come first, which takes seconds on a busy machine. To wait for the silent client
+    // would take for ever.
+    assert!(asked.elapsed() < Duration::from_secs(60), "{:?}", asked.elapsed());
 }
