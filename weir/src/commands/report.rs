@@ -3,7 +3,7 @@
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
 use crate::report::manifest::{Integrity, MANIFEST};
-use crate::report::{compare, load, table};
+use crate::report::{compare, format, full_speed, load, table};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -44,7 +44,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .iter()
         .map(|dir| load::load(dir, &console.kit.catalogue, &console.kit.charts))
         .collect::<Result<Vec<_>, _>>();
-    let runs = runs.map_err(Failure::input)?;
+    let mut runs = runs.map_err(Failure::input)?;
+    full_speed::convert(&mut runs);
     if args.out.is_dir() {
         return Err(Failure::input(format!(
             "--out {}: this is a directory, name a file such as comparison.html",
@@ -65,7 +66,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !args.quiet {
         for run in &runs {
             let partial = if run.results.summary.partial { " (not complete)" } else { "" };
-            writeln!(console.out, "{}{partial}", run.name)?;
+            let divided = run.divided_by.map_or_else(String::new, |factor| {
+                format!(" (a scale model: times divided by {})", format::significant_short(factor))
+            });
+            writeln!(console.out, "{}{partial}{divided}", run.name)?;
             writeln!(console.out, "{}", table::table(&run.results, console.styled))?;
         }
         write!(console.out, "Report ")?;

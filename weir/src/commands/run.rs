@@ -305,8 +305,8 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     }
     writeln!(
         out,
-        "{} ms {} in {} s: {} packet-hops, {} a second.",
-        format::significant_short(summary.virtual_s * 1e3),
+        "{} {} in {} s: {} packet-hops, {} a second.",
+        report::page::simulated(results),
         if summary.backend == "sim" { "simulated" } else { "of traffic" },
         format::significant(summary.wall_s),
         format::count(summary.packet_hops),

@@ -11,6 +11,7 @@ pub mod describe;
 pub mod dir;
 pub mod figures;
 pub mod format;
+pub mod full_speed;
 pub mod keeper;
 pub mod load;
 pub mod lock;
@@ -129,8 +130,8 @@ mod tests {
     fn writes_what_was_asked_for_and_nothing_else() {
         let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
         let expected = [
-            "queue-s1-3-cdf.svg",
             "queue-s1-3-closer.svg",
+            "queue-s1-3-tail.svg",
             "queue-s1-3.svg",
             "queue-s2-2.svg",
             "queues.csv",

@@ -1,6 +1,6 @@
 //! `report.html`: one file, nothing loaded from anywhere.
 
-use super::chart::{PLOT_CSS, Size, sample_line};
+use super::chart::{Chart, Line, Names, PLOT_CSS, Size, sample_line};
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
 use super::{Run, VERSION, format, paper, policy};
@@ -60,13 +60,26 @@ fn heading(run: &Run, results: &Results) -> Markup {
                 @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
                 div { dt { "seed" } dd { (summary.seed) } }
                 div { dt { "simulated" } dd {
-                    (format::significant(summary.virtual_s * 1e3)) " ms in " (format::significant(summary.wall_s)) " s, "
+                    (simulated(results)) " in " (format::significant(summary.wall_s)) " s, "
                     (format::count(summary.packet_hops)) " packet-hops"
                 } }
                 div { dt { "made by" } dd { "weir " (VERSION) " (" (summary.backend) ")" } }
                 div.digest { dt { "digest" } dd { code { (summary.digest) } } }
             }
         }
+    }
+}
+
+/// Virtual time, of each scheme if all have the same: `2 schemes of 1 ms`.
+pub fn simulated(results: &Results) -> String {
+    let (ms, schemes) = (results.summary.virtual_s * 1e3, results.order.len());
+    let ends: Vec<f64> = results.traces.values().map(|trace| trace.end.as_secs_f64() * 1e3).collect();
+    let each = ms / schemes.max(1) as f64;
+    let is_same = ends.iter().all(|end| (end - each).abs() <= 1e-6 * each);
+    match schemes {
+        0 | 1 => format!("{} ms", format::significant_short(ms)),
+        _ if is_same => format!("{schemes} schemes of {} ms", format::significant_short(each)),
+        _ => format!("{schemes} schemes, together {} ms", format::significant_short(ms)),
     }
 }
 
@@ -141,10 +154,10 @@ fn published(run: &Run, summary: &Summary) -> Markup {
                             @for note in &run.paper {
                                 tr {
                                     th scope="row" { (note.what) }
-                                    td { (note.value) }
-                                    @if measured { td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
-                                    td.source { (note.source) }
-                                    @if reasons { td.source { (note.reason.as_deref().unwrap_or_default()) } }
+                                    td data-label="the paper says" { (note.value) }
+                                    @if measured { td data-label="we measured" { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
+                                    td.source data-label="source" { (note.source) }
+                                    @if reasons { td.source data-label="why they differ" { (note.reason.as_deref().unwrap_or_default()) } }
                                 }
                             }
                         }
@@ -155,23 +168,50 @@ fn published(run: &Run, summary: &Summary) -> Markup {
     }
 }
 
-/// A section of charts.
+/// A section of charts, with one legend for all.
 pub fn charts(section: &Section) -> Markup {
     html! {
         section {
             h2 { (section.title) }
             @if let Some(note) = &section.note { p.note { (note) } }
+            (legend(section))
             @let alone = section.figures.len() == 1;
             div.figures { @for figure in &section.figures { (chart(figure, alone || figure.layout == Layout::Full)) } }
         }
     }
 }
 
+/// The lines of a section's charts, each once.
+fn legend(section: &Section) -> Markup {
+    let charts = section.figures.iter().filter_map(|figure| figure.picture.chart());
+    let mut entries: Vec<&Line> = Vec::new();
+    for line in charts.filter(|chart| chart.names == Names::Legend).flat_map(|chart| &chart.lines) {
+        if !entries.iter().any(|entry| entry.name == line.name) {
+            entries.push(line);
+        }
+    }
+    html! {
+        @if !entries.is_empty() {
+            p.legend {
+                @for line in entries { span { (sample_line(line.colour, line.dash)) " " (line.name) } " " }
+            }
+        }
+    }
+}
+
 /// A full-width chart is there twice, and the style sheet shows the one that fits the window.
 fn chart(figure: &Figure, full: bool) -> Markup {
+    let chart = figure.picture.chart().filter(|chart| chart.names == Names::Legend);
+    let notes: Vec<(&Line, &str)> = chart.map_or_else(Vec::new, |chart| {
+        chart.lines.iter().filter_map(|line| Some((line, line.note.as_deref()?))).collect()
+    });
     html! {
         figure.full[full] {
             @if !figure.title.is_empty() { figcaption { (figure.title) } }
+            @if !notes.is_empty() {
+                p.values { @for (line, note) in notes { span { (sample_line(line.colour, line.dash)) " " (note) } " " } }
+            }
+            @if let Some(sentence) = chart.and_then(Chart::coincidence) { p.note { (sentence) } }
             @if full {
                 div.wide { (figure.picture.svg(Size::Wide)) }
                 div.narrow { (figure.picture.svg(Size::Narrow)) }
