@@ -4,7 +4,7 @@ use super::chart::sample_line;
 use super::figures::{self, Look};
 use super::load::Loaded;
 use super::metrics::{Better, Metric, bottleneck, metrics_at, port_name};
-use super::{Run, VERSION, format, page, paper};
+use super::{Run, VERSION, format, interactive, page, paper};
 use maud::{Markup, html};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,14 @@ struct Merged {
     ports: Vec<Option<String>>,
     /// For each scheme, the one of the same name in the first run that has it, if that is another.
     base: Vec<Option<usize>>,
+}
+
+impl Merged {
+    /// Each run with the port that is compared, once.
+    fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
+        let pairs = self.looks.iter().zip(&self.ports);
+        pairs.filter_map(|(look, port)| Some((look.run.as_deref()?, port.as_deref()?))).collect()
+    }
 }
 
 /// The page.
@@ -61,7 +69,8 @@ pub fn page(runs: &[Loaded]) -> String {
         (comparison(&merged, runs.len()))
         (published(runs, &names))
         @for section in &sections { (page::charts(section)) }
-        (page::ports(&merged.results))
+        (interactive::flows(&merged.results))
+        (page::ports(&merged.results, &sections))
         section.origin { p.note { "Made by weir " (VERSION) " from the files of these runs: `weir report` with their directories makes it again." } }
     };
     page::shell(&title, &content)
@@ -164,7 +173,7 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
                                 @for key in differ {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for (run, name) in flat.iter().zip(names) { td data-label=(name) { (run.get(key).map_or("-", String::as_str)) } }
+                                        @for (run, name) in flat.iter().zip(names) { td data-label=(name) { (run.get(key).map_or("absent", String::as_str)) } }
                                     }
                                 }
                             }
@@ -178,6 +187,10 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
 
 /// Every value with its path, but for what a run says of itself.
 fn flatten(run: &Run) -> BTreeMap<String, String> {
+    fn text(scalar: &Value) -> String {
+        let text = serde_yaml::to_string(scalar).unwrap_or_default();
+        text.trim().trim_matches('\'').replace('\n', " ")
+    }
     fn walk(at: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
         match value {
@@ -191,9 +204,12 @@ fn flatten(run: &Run) -> BTreeMap<String, String> {
                     walk(&below(&i.to_string()), inner, into);
                 }
             }
+            Value::Sequence(list) => {
+                let items: Vec<String> = list.iter().map(text).collect();
+                into.insert(at.to_owned(), format!("[{}]", items.join(", ")));
+            }
             scalar => {
-                let text = serde_yaml::to_string(scalar).unwrap_or_default();
-                into.insert(at.to_owned(), text.trim().trim_matches('\'').replace('\n', " "));
+                into.insert(at.to_owned(), text(scalar));
             }
         }
     }
@@ -231,8 +247,8 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                     [port] => { "Queue and utilisation are those of " (port_name(results, port)) ", the port with the longest queue. " }
                     _ => {
                         "The runs have different ports: queue and utilisation are those of the port with the longest queue of each, "
-                        @for (i, (scheme, port)) in results.order.iter().zip(&merged.ports).enumerate() {
-                            @if let Some(port) = port { @if i > 0 { ", " } (port) " under " (scheme) }
+                        @for (i, (run, port)) in merged.runs_and_ports().iter().enumerate() {
+                            @if i > 0 { ", " } (port) " of " (run)
                         }
                         ". "
                     }
@@ -354,7 +370,7 @@ mod tests {
             scheme.utilisation.insert("tor2:2".into(), share);
         }
         let page = page(&[run("a", 100_000, 1), other]);
-        assert!(page.contains("s1:3 under fncc · a") && page.contains("tor2:2 under fncc · b"));
+        assert!(page.contains("s1:3 of a, tor2:2 of b"));
         assert!(page.contains("▼ +50.0 %"), "the queues are compared");
     }
 
@@ -366,6 +382,14 @@ mod tests {
         assert!(page.contains("▼ +50.0 %"), "a longer queue is worse");
         assert!(page.contains("<code>seed</code>") && !page.contains("<code>mtu</code>"));
         assert!(page.contains("Beside the paper") && page.contains("same bytes"));
+    }
+
+    #[test]
+    fn a_list_is_written_as_one_and_an_absent_key_is_not() {
+        let mut other = run("b", 1, 1);
+        other.run.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
+        let page = page(&[run("a", 1, 1), other]);
+        assert!(page.contains(">[fncc, hpcc]<") && page.contains(">absent<"));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! `report.html`: one file, nothing loaded from anywhere.
 
 use super::chart::{Chart, Line, Names, PLOT_CSS, Size, sample_line};
+use super::dir::file_name;
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
-use super::{Run, VERSION, format, paper, policy};
+use super::{Run, VERSION, format, interactive, paper, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_sim::results::{Results, Summary};
 
@@ -21,10 +22,12 @@ pub fn shell(title: &str, content: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                // Even if some text were taken for markup, nothing is loaded and nothing is sent.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
                 title { (title) " · Weir" }
                 style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
             }
-            body { main { (content) } }
+            body { main { (content) } (interactive::scripts()) }
         }
     };
     markup.into_string()
@@ -38,7 +41,8 @@ pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
         (published(run, &results.summary))
         @for section in sections { (charts(section)) }
         (policy::section(results))
-        (ports(results))
+        (interactive::flows(results))
+        (ports(results, sections))
         (origin(run))
     };
     shell(&run.name, &content)
@@ -193,7 +197,7 @@ fn legend(section: &Section) -> Markup {
     html! {
         @if !entries.is_empty() {
             p.legend {
-                @for line in entries { span { (sample_line(line.colour, line.dash)) " " (line.name) } " " }
+                @for line in entries { span data-name=(line.name) { (sample_line(line.colour, line.dash)) " " (line.name) } " " }
             }
         }
     }
@@ -206,7 +210,7 @@ fn chart(figure: &Figure, full: bool) -> Markup {
         chart.lines.iter().filter_map(|line| Some((line, line.note.as_deref()?))).collect()
     });
     html! {
-        figure.full[full] {
+        figure.full[full] id=(figure.file) {
             @if !figure.title.is_empty() { figcaption { (figure.title) } }
             @if !notes.is_empty() {
                 p.values { @for (line, note) in notes { span { (sample_line(line.colour, line.dash)) " " (note) } " " } }
@@ -218,11 +222,17 @@ fn chart(figure: &Figure, full: bool) -> Markup {
             } @else {
                 (figure.picture.svg(Size::Narrow))
             }
+            @if let Some(chart) = figure.picture.chart() { (interactive::data(chart)) }
         }
     }
 }
 
-pub(super) fn ports(results: &Results) -> Markup {
+/// The table of ports, each a link to the chart of its queue if there is one.
+pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
+    let chart = |port: &str| {
+        let name = format!("queue-{}", file_name(port));
+        sections.iter().flat_map(|section| &section.figures).any(|figure| figure.file == name).then_some(name)
+    };
     let summary = &results.summary;
     let ports = ports_by_congestion(summary);
     let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();
@@ -242,7 +252,9 @@ pub(super) fn ports(results: &Results) -> Markup {
                             tbody {
                                 @for (row, (label, scheme)) in schemes.iter().enumerate() {
                                     tr {
-                                        @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) { (port) } }
+                                        @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) {
+                                            @if let Some(chart) = chart(port) { a href=(format!("#{chart}")) { (port) } } @else { (port) }
+                                        } }
                                         th scope="row" { (label) }
                                         @if let Some(queue) = scheme.queues.get(*port) {
                                             td { (format::decimal(queue.peak_bytes as f64 / 1e3, 1)) }

@@ -9,7 +9,7 @@ const PIECE: usize = 9;
 
 impl Chart {
     /// The lines that coincide all along, by index: groups of two or more.
-    fn coinciding(&self) -> Vec<Vec<usize>> {
+    pub(super) fn coinciding(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
             match groups.iter_mut().find(|group| self.coincide(&self.lines[group[0]], line)) {

@@ -76,7 +76,7 @@ impl Chart {
                 (self.y_axis(frame, &y_ticks))
                 (self.x_axis(frame))
                 (self.marks(frame))
-                (self.data(frame, &lines))
+                (self.curves(frame, &lines))
                 @if self.names == Names::Direct { (self.direct_names(frame, &lines)) }
             }
         }
@@ -155,7 +155,7 @@ impl Chart {
         }
     }
 
-    fn data(&self, frame: Frame, lines: &[Thinned]) -> Markup {
+    fn curves(&self, frame: Frame, lines: &[Thinned]) -> Markup {
         let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
         let shares = self.shares();
         // The first line is solid and lies beneath, so that those with gaps leave it visible.

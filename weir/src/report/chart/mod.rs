@@ -4,6 +4,7 @@
 //! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
 
 mod coincide;
+mod data;
 mod draw;
 mod heat;
 mod ink;
