@@ -7,8 +7,10 @@ use super::progress::{Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::interrupt;
 use crate::mininet::{self, FabricFacts, SwitchKind};
+use crate::output::Output;
 use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
 use crate::sweep::pool;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -96,9 +98,8 @@ pub struct Args {
     #[arg(long)]
     check: bool,
 
-    /// Print nothing but the path of the report
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Where an experiment runs.
@@ -116,6 +117,7 @@ const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     // All files first: a mistake in the last one should not cost the runs before it.
     let experiments = args
         .files
@@ -130,6 +132,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     check_backend(args)?;
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
+            if console.style.json {
+                console.answer(&checked(file, experiment, args))?;
+                continue;
+            }
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
             write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
             match args.on {
@@ -148,6 +154,20 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         run_one(experiment, args, console)?;
     }
     Ok(())
+}
+
+/// What `--check` found out about an experiment.
+fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
+    let estimate = (args.on == Backend::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
+    let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
+    let estimate = estimate.map(|estimate| {
+        json!({
+            "packet_hops": estimate.packet_hops, "at_most": estimate.at_most,
+            "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
+        })
+    });
+    let traffic = report::describe::traffic(experiment);
+    json!({"file": file, "schemes": schemes, "traffic": traffic, "estimate": estimate})
 }
 
 fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, Failure> {
@@ -195,7 +215,10 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment)?;
     interrupt::results_are_in(keeper.partial());
-    let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
+    for (what, value) in &described.facts {
+        console.detail(format_args!("{}: {what} {value}", described.name));
+    }
+    let mut kept = Kept { watch: Watch::new(console.watched), keeper };
     let outcome = match args.on {
         Backend::Sim => {
             let results = weir_sim::run_on(experiment, jobs(args, experiment), &mut kept);
@@ -222,7 +245,13 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     });
     let dir = written.map_err(Failure::work)?;
     let page = dir.join("report.html");
-    if args.quiet {
+    if console.style.json {
+        let answer = json!({
+            "experiment": results.summary.experiment, "directory": dir, "report": page,
+            "summary": results.summary, "fabric": facts,
+        });
+        console.answer(&answer)?;
+    } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
         print(&results, &described, &page, console)?;
@@ -292,7 +321,7 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     let summary = &results.summary;
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
-    writeln!(out, "{}", table::table(results, console.styled))?;
+    writeln!(out, "{}", table::table(results, console.styled, console.width))?;
     for line in report::deadlocks(results) {
         writeln!(out, "{line}.")?;
     }

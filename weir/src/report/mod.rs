@@ -272,9 +272,9 @@ mod tests {
 
     #[test]
     fn the_terminal_table_reads_well() {
-        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false));
-        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false));
-        assert!(table::table(&sample::dumbbell(), true).contains("\u{1b}["), "bold on a terminal");
-        assert!(!table::table(&sample::dumbbell(), false).contains('\u{1b}'), "plain elsewhere");
+        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false, None));
+        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false, None));
+        assert!(table::table(&sample::dumbbell(), true, None).contains("\u{1b}["), "bold on a terminal");
+        assert!(!table::table(&sample::dumbbell(), false, None).contains('\u{1b}'), "plain elsewhere");
     }
 }
