@@ -40,7 +40,7 @@ schemes: [fncc, hpcc, dcqcn]
 workload: {kind: messages, size: 20KB, load: 0.5}
 duration: 300us
 pfc: {threshold: 20KB}
-observe: {ports: [all]}
+observe: {ports: all}
 paper:
   - {what: p95, value: '1.2', source: Fig. 1, ours: fncc.fct.slowdown.p95, reason: a smaller fabric}
 ";
