@@ -27,7 +27,10 @@ pub fn shell(title: &str, content: &Markup) -> String {
                 title { (title) " · Weir" }
                 style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
             }
-            body { main { (content) } (interactive::scripts()) }
+            body {
+                main { (content) }
+                @if interactive::has_data(content) { (interactive::scripts()) }
+            }
         }
     };
     markup.into_string()

@@ -173,23 +173,25 @@ impl Chart {
                         stroke-dashoffset=[(!offset.is_empty()).then_some(offset)]
                         fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
                 }
-                @for (line, share) in self.lines.iter().zip(shares).filter(|(line, _)| !line.spread.is_empty()) {
-                    (self.spread(line, share, frame))
+                @for (place, (line, share)) in self.lines.iter().zip(shares).enumerate() {
+                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - place, share, frame)) }
                 }
             }
         }
     }
 
-    /// A dot for each point, and a bar over what it may be. Dots of lines that coincide are larger below than above.
-    fn spread(&self, line: &Line, (place, of): (usize, usize), frame: Frame) -> Markup {
+    /// A dot for each point, and a bar over what it may be. Bars at the same place have caps of different widths, and dots of
+    /// lines that coincide are larger below than above. `above` is the number of lines that are drawn over this one.
+    fn spread(&self, line: &Line, above: usize, (place, of): (usize, usize), frame: Frame) -> Markup {
         const DOT: f64 = 3.5;
         const RING: f64 = 2.5;
         let radius = DOT + RING * (of - 1 - place) as f64;
-        const CAP: f64 = 4.0;
+        const CAP: f64 = 2.5;
+        let cap = CAP * (above + 1) as f64;
         let ink = Ink::Line(line.colour);
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
         let bar = |x: f64, low: f64, high: f64| {
-            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - CAP), px(down(y)), px(2.0 * CAP)));
+            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - cap), px(down(y)), px(2.0 * cap)));
             format!("{}{}M{} {}V{}", ends[0], ends[1], px(x), px(down(high)), px(down(low)))
         };
         html! {

@@ -30,6 +30,14 @@ pub fn data(chart: &Chart) -> Markup {
     html! { @if let Some(data) = chart.data() { (json(&data)) } }
 }
 
+/// Returns whether a script has something to draw in a page.
+pub fn has_data(content: &Markup) -> bool {
+    content.0.contains(DATA)
+}
+
+/// The attribute of elements with data.
+const DATA: &str = "type=\"application/json\"";
+
 /// Data as an element that nobody executes. No text in it can end the element.
 fn json(data: &Value) -> Markup {
     let text = data.to_string().replace('<', "\\u003c");

@@ -127,12 +127,12 @@
     linking = false;
   };
 
-  /* Round values on a logarithmic axis: 1, 2 and 5 times powers of ten if there is room, else powers of ten. */
+  /* Round values on a logarithmic axis: of each power of ten as many as there is room for. */
   const decades = (u, axis, low, high) => {
-    const digits = high / low > 300 ? [1] : [1, 2, 5];
+    const digits = high / low > 300 ? [1] : high / low > 12 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
     const splits = [];
     for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
-      for (const digit of digits) splits.push(Number((digit * 10 ** power).toPrecision(1)));
+      for (const digit of digits) splits.push(Number((digit * 10 ** power).toPrecision(2)));
     }
     return splits.filter(value => value >= low && value <= high);
   };
