@@ -8,10 +8,11 @@ use crate::console::{Console, Failure};
 use crate::interrupt;
 use crate::mininet::{self, FabricFacts, SwitchKind};
 use crate::output::Output;
-use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
+use crate::report::{self, Keeper, Run, RunDir, format, metrics, perfetto, policy, table};
 use crate::sweep::pool;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_sim::Catalogue;
@@ -85,6 +86,10 @@ pub struct Args {
     /// Mininet's hosts take part in policies with the key in this file: `weir policy` reaches them by name
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
+
+    /// Write perfetto.json too: queues, loads, pauses, flows and rates for the Perfetto UI, https://ui.perfetto.dev
+    #[arg(long)]
+    perfetto: bool,
 
     /// Where to write, instead of runs/<name>-<seed>; an earlier run there is replaced
     #[arg(long, value_name = "DIR")]
@@ -241,6 +246,11 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     };
     described.facts.extend(facts.iter().flat_map(fabric_facts));
     let written = keeper.finish(&results, &described, |dir| {
+        if args.perfetto {
+            let mut file = BufWriter::new(File::create(dir.join(perfetto::FILE))?);
+            perfetto::write(&results, &mut file)?;
+            file.flush()?;
+        }
         facts.as_ref().map_or(Ok(()), |facts| report::write_fabric(dir, facts))
     });
     let dir = written.map_err(Failure::work)?;

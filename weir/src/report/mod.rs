@@ -20,6 +20,7 @@ pub mod manifest;
 pub mod metrics;
 pub mod page;
 pub mod paper;
+pub mod perfetto;
 pub mod policy;
 #[cfg(test)]
 pub mod sample;

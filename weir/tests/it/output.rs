@@ -197,3 +197,22 @@ fn verbose_commands_say_what_they_do() {
     assert_eq!(err.matches(": done in ").count(), 2, "{err}");
     assert_eq!(weir(dir.path(), "run tiny.yaml -q -v").0, 2);
 }
+
+#[test]
+fn a_run_leaves_a_trace_for_perfetto_if_it_is_asked_to() {
+    let dir = tiny();
+    let run = |more: &str| {
+        let (status, _, err) = weir(dir.path(), &format!("run tiny.yaml --out x -q {more}"));
+        assert_eq!(status, 0, "{err}");
+        fs::read(dir.path().join("x/perfetto.json")).ok()
+    };
+    let trace: Value = serde_json::from_slice(&run("--perfetto").expect("it was asked for")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert!(of("C") > 50 && of("b") == 4 && of("e") == 4, "two flows under two schemes");
+    let sums = fs::read_to_string(dir.path().join("x/SHA256SUMS")).unwrap();
+    assert!(sums.contains("perfetto.json"), "{sums}");
+    let report = weir(dir.path(), "report x --out one.html");
+    assert_eq!(report.0, 0, "{}", report.2);
+    assert_eq!(run(""), None, "the earlier run is replaced");
+}

@@ -11,6 +11,8 @@ mod tests;
 mod time;
 mod utilisation;
 
+pub use utilisation::carried;
+
 use super::chart::{Line, Picture};
 use super::metrics::ports_by_congestion;
 use time::TimeAxis;

@@ -52,7 +52,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
 
 /// Returns the share of each sample that a link was busy. A frame counts in whole in the sample in which it begins, which
 /// may then have more than its link can carry: the excess belongs to the next.
-fn carried(samples: &[f64]) -> Vec<f64> {
+pub fn carried(samples: &[f64]) -> Vec<f64> {
     let mut excess = 0.0;
     let busy = |&sample: &f64| {
         let all = sample + excess;
