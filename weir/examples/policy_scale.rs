@@ -116,8 +116,8 @@ fn main() -> ExitCode {
         note: None,
         colour: i,
         dash: 0,
-        spread: Vec::new(),
         points: HOSTS.iter().zip(&lines).map(|(&hosts, row)| (hosts as f64, row[i])).collect(),
+        ..Line::default()
     };
     let chart = Chart {
         alt: "Messages of all hosts per interval over their number, logarithmic, for five rates of loss"

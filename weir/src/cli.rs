@@ -91,12 +91,24 @@ impl Cli {
     /// Runs the command that the process was started with, and returns its exit status.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let matches = CommandLine::describe(&self.kit.catalogue).get_matches();
-        let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let parsed = CommandLine::describe(&self.kit.catalogue).try_get_matches();
+        let line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
+            Ok(line) => line,
+            Err(error) => return refuse(&error),
+        };
         let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
         console.close(outcome)
     }
+}
+
+/// Prints what is wrong with the command line, or the help that it asks for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let is_diff = std::env::args().skip(1).take(2).eq(["controller", "diff"]);
+    // Status 2 of that command says that something differs.
+    let status = if is_diff && error.use_stderr() { 1 } else { error.exit_code() };
+    u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 impl Default for Cli {

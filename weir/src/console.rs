@@ -1,7 +1,9 @@
 //! A command's output streams, and the ways in which it ends.
 
 use crate::kit::Kit;
+use crate::output::Style;
 use crate::report::DirError;
+use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use weir_sim::RunError;
@@ -16,6 +18,8 @@ pub enum Failure {
     /// Broken off from outside; what was done until then was kept. Exit status 130, as of a process
     /// that Ctrl-C ended.
     Interrupted(String),
+    /// Two things that were compared differ. Exit status 2, as of `terraform plan -detailed-exitcode`.
+    Different(String),
     /// Nobody reads the output any more: nothing to say, and no failure of ours.
     NobodyListens,
 }
@@ -28,6 +32,18 @@ impl Failure {
     /// Failed work.
     pub fn work(why: impl std::fmt::Display) -> Failure {
         Failure::Work(why.to_string())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Input(why)
+            | Failure::Work(why)
+            | Failure::Different(why)
+            | Failure::Interrupted(why) => f.write_str(why),
+            Failure::NobodyListens => f.write_str("nobody reads the output"),
+        }
     }
 }
 
@@ -80,6 +96,10 @@ pub struct Console {
     pub styled: bool,
     /// True if somebody watches standard error, so that progress is worth showing.
     pub watched: bool,
+    /// Columns of the terminal, or of the variable COLUMNS; `None` for files and pipes.
+    pub width: Option<usize>,
+    /// How to print the result.
+    pub style: Style,
     /// The schemes that this program knows.
     pub kit: Kit,
 }
@@ -92,7 +112,28 @@ impl Console {
             out: Box::new(io::stdout().lock()),
             styled: io::stdout().is_terminal() && !plain,
             watched: io::stderr().is_terminal(),
+            width: width(),
+            style: Style::default(),
             kit,
+        }
+    }
+
+    /// Takes the options that say how to print the result.
+    pub fn style(&mut self, style: impl Into<Style>) {
+        self.style = style.into();
+        self.watched &= !self.style.quiet;
+    }
+
+    /// Prints a result as JSON. The same result has the same keys in the same order.
+    pub fn answer(&mut self, result: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(result).map_err(Failure::work)?;
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// Says on standard error what is done, for readers who asked for it.
+    pub fn detail(&self, what: impl std::fmt::Display) {
+        if self.style.verbose {
+            let _ = writeln!(io::stderr(), "{what}");
         }
     }
 
@@ -109,6 +150,7 @@ impl Console {
             Ok(()) | Err(Failure::NobodyListens) => return ExitCode::SUCCESS,
             Err(Failure::Work(why)) => (1, format!("error: {why}")),
             Err(Failure::Input(why)) => (2, format!("error: {why}")),
+            Err(Failure::Different(why)) => (2, why),
             Err(Failure::Interrupted(why)) => (130, format!("interrupted: {why}")),
         };
         let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
@@ -116,6 +158,16 @@ impl Console {
         let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
         ExitCode::from(status)
     }
+}
+
+/// Returns the columns to fit tables into: what COLUMNS says, else what the terminal has.
+fn width() -> Option<usize> {
+    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    };
+    named.or_else(terminal)
 }
 
 /// Returns the line that a message `file:line:column: ...` is about, with a mark below the column; nothing for other

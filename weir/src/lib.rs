@@ -10,6 +10,7 @@ pub mod files;
 pub mod interrupt;
 pub mod kit;
 pub mod mininet;
+pub mod output;
 pub mod privilege;
 mod reference;
 pub mod report;

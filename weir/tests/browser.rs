@@ -1,5 +1,6 @@
 //! The pages in a real browser: nothing is loaded, nothing is said on its console, nothing sticks out, letters can be
-//! read, by day, by night, on a telephone and on paper. Needs Debian's chromium.
+//! read, by day, by night, on a telephone and on paper, with scripts and without. Charts and tables answer the pointer.
+//! Needs Debian's chromium.
 
 use serde_json::Value;
 use std::fs;
@@ -22,6 +23,12 @@ const TESTS: &[harness::Test] = &[
     ("pages_turn_dark_with_the_system", pages_turn_dark_with_the_system),
     ("pages_fit_a_telephone", pages_fit_a_telephone),
     ("pages_can_be_printed", pages_can_be_printed),
+    ("pages_without_scripts_show_every_chart", pages_without_scripts_show_every_chart),
+    (
+        "charts_show_values_toggle_schemes_and_zoom_together",
+        charts_show_values_toggle_schemes_and_zoom_together,
+    ),
+    ("the_table_of_flows_sorts_and_filters", the_table_of_flows_sorts_and_filters),
 ];
 
 /// A fabric with a map, flows with sizes, pauses.
@@ -33,7 +40,7 @@ schemes: [fncc, hpcc, dcqcn]
 workload: {kind: messages, size: 20KB, load: 0.5}
 duration: 300us
 pfc: {threshold: 20KB}
-observe: {ports: [all]}
+observe: {ports: all}
 paper:
   - {what: p95, value: '1.2', source: Fig. 1, ours: fncc.fct.slowdown.p95, reason: a smaller fabric}
 ";
@@ -82,7 +89,7 @@ fn pages() -> &'static [(&'static str, PathBuf)] {
 /// Runs in the page and says what is there in its title.
 const LOOK: &str = r#"<script>
 addEventListener("load", () => {
-  const shown = [...document.querySelectorAll("svg.chart")].map(s => s.getBoundingClientRect()).filter(r => r.width > 0);
+  const shown = [...document.querySelectorAll("svg.chart, .plot canvas")].map(s => s.getBoundingClientRect()).filter(r => r.width > 0);
   const channels = c => c.match(/[\d.]+/g).slice(0, 3).map(Number);
   const light = c => { const [r, g, b] = channels(c).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -96,7 +103,7 @@ addEventListener("load", () => {
       .map(t => t.textContent);
   });
   document.title = JSON.stringify({
-    charts: shown.length, smallest: Math.min(...shown.map(r => Math.min(r.width, r.height))),
+    charts: shown.length, drawn: document.querySelectorAll(".plot canvas").length, figures: document.querySelectorAll("figure").length, smallest: Math.min(...shown.map(r => Math.min(r.width, r.height))),
     loaded: performance.getEntriesByType("resource").length,
     wide: document.documentElement.scrollWidth - innerWidth, ground, contrast: Math.min(...letters), cut,
     headings: [...document.querySelectorAll("h2")].map(h => h.textContent), rows: document.querySelectorAll("tbody tr").length,
@@ -121,9 +128,13 @@ fn chromium(page: &Path, more: &[&str]) -> (String, String) {
 
 /// What the browser makes of a page in a window of this size.
 fn look(page: &Path, size: &str, more: &[&str]) -> Value {
-    let html = fs::read_to_string(page).unwrap();
+    look_at(page, &fs::read_to_string(page).unwrap(), LOOK, size, more)
+}
+
+/// What a script finds in a page, which it puts into the title.
+fn look_at(page: &Path, html: &str, script: &str, size: &str, more: &[&str]) -> Value {
     let copy = page.with_file_name(format!("looked-at-{}.html", std::process::id()));
-    fs::write(&copy, html.replacen("</head>", &format!("{LOOK}</head>"), 1)).unwrap();
+    fs::write(&copy, html.replacen("</head>", &format!("{script}</head>"), 1)).unwrap();
     let size = format!("--window-size={size}");
     let (dom, said) = chromium(&copy, &[&["--dump-dom", &size][..], more].concat());
     fs::remove_file(&copy).unwrap();
@@ -206,4 +217,142 @@ fn pages_can_be_printed() {
         let bytes = fs::read(&paper).unwrap();
         assert!(bytes.starts_with(b"%PDF") && bytes.len() > 20_000, "{name}: {} bytes", bytes.len());
     }
+}
+
+/// The page as a browser shows it that runs no scripts.
+fn without_scripts(html: &str) -> String {
+    let parts = html.split("<script").enumerate();
+    let text = |(i, part): (usize, &str)| match (i, part.split_once("</script>")) {
+        (0, _) | (_, None) => part.to_owned(),
+        (_, Some((_, rest))) => rest.to_owned(),
+    };
+    parts.map(text).collect()
+}
+
+fn pages_without_scripts_show_every_chart() {
+    for (name, page) in pages() {
+        let html = without_scripts(&fs::read_to_string(page).unwrap());
+        for size in [WINDOW, "500,900"] {
+            let seen = look_at(page, &html, LOOK, size, &[]);
+            assert_eq!(seen["drawn"], 0, "{name}: {seen}");
+            assert_eq!(seen["charts"], seen["figures"], "{name}: {seen}");
+            assert_eq!(seen["cut"], serde_json::json!([]), "{name}: letters outside their picture");
+            assert!(seen["wide"].as_f64().unwrap() <= 0.0, "{name} sticks out: {seen}");
+        }
+    }
+}
+
+/// The page of one kind, after these steps of a script that sets `seen`.
+fn after(kind: &str, steps: &str) -> Value {
+    let (_, page) = pages().iter().find(|(name, _)| *name == kind).unwrap();
+    let script = format!(
+        r#"<script>
+addEventListener("load", async () => {{
+  const seen = {{}};
+  const frame = () => new Promise(done => setTimeout(done, 60));
+  const send = (element, kind, x, y) => {{
+    const box = element.getBoundingClientRect();
+    element.dispatchEvent(new MouseEvent(kind, {{clientX: box.left + x * box.width, clientY: box.top + y * box.height, movementX: 1, bubbles: true, view: window}}));
+  }};
+  const plots = [...document.querySelectorAll(".plot")];
+  const over = plot => plot.querySelector(".u-over");
+  const tip = plot => plot.querySelector(".tip").hidden ? null : [...plot.querySelectorAll(".tip div")].map(row => row.textContent);
+  const point = async (plot, x) => {{ send(over(plot), "mouseenter", x, 0.5); send(over(plot), "mousemove", x, 0.5); await frame(); return tip(plot); }};
+  const zoomed = () => document.querySelectorAll(".back:not([hidden])").length;
+  await frame();
+  try {{ {steps} }} catch (error) {{ seen.error = String(error); }}
+  document.title = JSON.stringify(seen);
+}});
+</script>"#
+    );
+    let html = fs::read_to_string(page).unwrap();
+    let seen = look_at(page, &html, &script, WINDOW, &["--virtual-time-budget=8000"]);
+    assert_eq!(seen["error"], Value::Null, "{seen}");
+    seen
+}
+
+fn charts_show_values_toggle_schemes_and_zoom_together() {
+    let seen = after(
+        "run",
+        r#"
+        seen.plots = plots.length;
+        seen.values = await point(plots[0], 0.316);
+        document.querySelector(".legend span").click();
+        await frame();
+        seen.pressed = [...document.querySelectorAll(".legend span")].map(entry => entry.getAttribute("aria-pressed"));
+        seen.less = await point(plots[0], 0.3);
+        document.querySelector(".legend span").click();
+        send(over(plots[0]), "mousedown", 0.3, 0.5);
+        send(over(plots[0]), "mousemove", 0.4, 0.5);
+        send(over(plots[0]), "mouseup", 0.4, 0.5);
+        await frame();
+        seen.zoomed = zoomed();
+        seen.within = (await point(plots[0], 0.5))[0];
+        const linked = plots.find(plot => plot.getAttribute("aria-label").startsWith("Utilisation"));
+        seen.linked = (await point(linked, 0.5))[0];
+        document.querySelector(".back:not([hidden])").click();
+        await frame();
+        seen.after = zoomed();
+        seen.whole = (await point(plots[0], 0.5))[0];
+        "#,
+    );
+    let rows = |key: &str| seen[key].as_array().unwrap_or_else(|| panic!("{key}: {seen}")).clone();
+    assert!(seen["plots"].as_u64().unwrap() >= 6, "{seen}");
+    let values = rows("values");
+    let time = |text: &Value| -> f64 {
+        let text = text.as_str().unwrap_or_else(|| panic!("no time: {seen}"));
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    assert!((time(&values[0]) - 316.0).abs() < 3.0, "{seen}");
+    let of = |scheme: &str| -> f64 {
+        let row =
+            values.iter().find_map(|row| row.as_str()?.strip_prefix(scheme)).expect("a value of the scheme");
+        row.parse().unwrap()
+    };
+    // Both queues are near their peaks, 127.5 and 154.1 KB.
+    assert!(values.len() == 3 && (90.0..128.0).contains(&of("fncc")) && of("hpcc") > 140.0, "{seen}");
+    assert!(rows("pressed").contains(&"false".into()) && rows("pressed").contains(&"true".into()), "{seen}");
+    assert_eq!(rows("less").len(), 2, "one scheme is hidden: {seen}");
+    let over_time = seen["zoomed"].as_u64().unwrap();
+    assert!(over_time >= 5 && over_time < seen["plots"].as_u64().unwrap(), "all charts over time: {seen}");
+    for key in ["within", "linked"] {
+        assert!((time(&seen[key]) - 350.0).abs() < 8.0, "{key} {seen}");
+    }
+    assert_eq!(seen["after"], 0, "{seen}");
+    assert!((time(&seen["whole"]) - 500.0).abs() < 3.0, "{seen}");
+}
+
+fn the_table_of_flows_sorts_and_filters() {
+    let seen = after(
+        "fabric",
+        r#"
+        const table = document.querySelector(".flows"), filter = document.querySelector(".filter");
+        document.querySelector(".flows-section details").open = true;
+        const column = i => [...table.querySelectorAll("tbody tr")].map(row => row.children[i].textContent);
+        const type = text => { filter.value = text; filter.dispatchEvent(new Event("input")); };
+        const count = () => parseInt(document.querySelector(".flows-section .more").textContent.replace(",", ""));
+        seen.all = count();
+        table.querySelectorAll("th")[5].click();
+        seen.slowest = column(5).map(Number);
+        table.querySelectorAll("th")[5].click();
+        seen.fastest = column(5).map(Number);
+        type("hpcc slowdown>2");
+        seen.some = count();
+        seen.schemes = [...new Set(column(1))];
+        seen.slow = column(5).map(Number);
+        type("h3->");
+        seen.from = column(0);
+        "#,
+    );
+    let numbers = |key: &str| -> Vec<f64> {
+        seen[key].as_array().unwrap().iter().map(|value| value.as_f64().unwrap_or(f64::MAX)).collect()
+    };
+    let (slowest, fastest) = (numbers("slowest"), numbers("fastest"));
+    assert!(slowest.is_sorted_by(|a, b| a >= b) && fastest.is_sorted_by(|a, b| a <= b), "{seen}");
+    assert!(slowest[0] > fastest[0], "{seen}");
+    assert!(0 < seen["some"].as_u64().unwrap() && seen["some"].as_u64() < seen["all"].as_u64(), "{seen}");
+    assert_eq!(seen["schemes"], serde_json::json!(["hpcc"]));
+    assert!(numbers("slow").iter().all(|&slowdown| slowdown > 2.0), "{seen}");
+    let from = seen["from"].as_array().unwrap();
+    assert!(!from.is_empty() && from.iter().all(|flow| flow.as_str().unwrap().contains("h3→")), "{seen}");
 }

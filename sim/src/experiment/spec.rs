@@ -3,7 +3,7 @@
 use super::faults::FaultSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
-use crate::scalar::{OffOr, SchemeEntry};
+use crate::scalar::{OffOr, SchemeEntry, one_or_many, one_or_many_schema};
 use crate::workload::{AnyWorkload, WorkloadSpec, Workloads};
 use crate::yaml::below;
 use schemars::JsonSchema;
@@ -297,6 +297,8 @@ pub struct ObserveSpec {
     pub interval: Time,
     /// Ports whose series are kept, `<switch>:<port>`, `<switch>:<neighbour>` or `all`; empty: those that a
     /// flow crosses, if they are few. Peaks, means and percentiles are kept for every port anyway.
+    #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema")]
     pub ports: Vec<String>,
     /// Keep rate series of the listed flows.
     pub rates: bool,

@@ -54,6 +54,19 @@ fn overrides_and_seed_replace_what_the_file_says() {
 }
 
 #[test]
+fn one_observed_port_needs_no_list() {
+    let observed = |ports: &str| {
+        let overrides = [format!("observe.ports={ports}")];
+        let experiment = Experiment::parse(GOOD, "x", "x", &overrides, None).unwrap();
+        (experiment.observed_ports.clone(), experiment.resolved_yaml())
+    };
+    let (all, written) = observed("all");
+    assert!(all.len() > 3, "{all:?}");
+    assert_eq!((all, written), observed("[all]"), "the resolved file has a list");
+    assert_eq!(observed("s1:s2").0, observed("['s1:s2']").0);
+}
+
+#[test]
 fn another_seed_gives_other_ports() {
     let ports = |seed| {
         let experiment = Experiment::parse(GOOD, "x", "x", &[], Some(seed)).unwrap();

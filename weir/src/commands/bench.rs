@@ -4,6 +4,7 @@ mod programs;
 
 use super::memory_bytes;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
 use crate::report::format;
 use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
@@ -23,9 +24,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
-    /// Print JSON, for machines
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// The experiment that is measured: the one everybody runs first.
@@ -50,10 +50,11 @@ impl Speed {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
-    if args.json {
+    if console.style.json {
         return print_json(&speeds, &costs, memory, console);
     }
     print(args.runs, &speeds, &costs, memory, console)
@@ -144,6 +145,5 @@ fn print_json(
         "programs": costs.collect::<Vec<_>>(),
         "peak_memory_bytes": memory,
     });
-    writeln!(console.out, "{all:#}")?;
-    Ok(())
+    console.answer(&all)
 }

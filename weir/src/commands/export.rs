@@ -2,6 +2,7 @@
 
 use super::folder;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
 use std::io::Write;
 use std::path::PathBuf;
 use weir_controller::export::hpcc_topology;
@@ -30,10 +31,14 @@ pub struct Args {
     /// Where to write; made if it is not there
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let experiment = Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, args.seed)
         .map_err(Failure::input)?;
     let flows = experiment.all_flows().map_err(Failure::input)?;
@@ -43,9 +48,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let dir = folder(&args.out)?;
     let files =
         [("topology.txt", hpcc_topology(topology)), ("flow.txt", write_flow_file(topology, &arrivals))];
+    let mut paths = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);
         std::fs::write(&path, text).map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+        paths.push(path);
+    }
+    if console.style.json {
+        return console.answer(&serde_json::json!({"files": paths, "flows_left_out": endless}));
+    }
+    for path in &paths {
         writeln!(console.out, "{}", path.display())?;
     }
     if endless > 0 {

@@ -1,10 +1,12 @@
 //! One file for each command.
 
 mod bench;
+mod completions;
 mod controller;
 mod estimate;
 mod export;
 mod host;
+mod man;
 mod mininet;
 mod new;
 mod policy;
@@ -65,6 +67,8 @@ enum Command {
     Schema(schema::Args),
     New(new::Args),
     Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     Export(export::Args),
     Host(host::Args),
     Controller(controller::Args),
@@ -93,6 +97,8 @@ impl CommandLine {
             Command::Schema(args) => schema::run(args, console),
             Command::New(args) => new::run(args, console),
             Command::Bench(args) => bench::run(args, console),
+            Command::Completions(args) => completions::run(args, console),
+            Command::Man(args) => man::run(args, console),
             Command::Export(args) => export::run(args, console),
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),

@@ -1,62 +1,75 @@
-//! Watching a run: a bar on a terminal.
+//! Watching a run: a bar on a terminal for each scheme that is running.
 
 use crate::interrupt::interrupted;
-use crate::report::Keeper;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::report::{Keeper, format};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::time::Instant;
 use weir_sim::results::Part;
 use weir_sim::{Observer, Progress};
 
-/// Steps of the bar for one scheme.
+/// Steps of a bar.
 const STEPS: u64 = 1000;
+/// Fits into 80 columns.
+const TEMPLATE: &str = "{prefix:12!} {bar:8} {percent:>3} %  {wide_msg}  {eta} left";
 
-/// Shows how far a run has come, and breaks it off on Ctrl-C. The bar goes when this goes.
+/// Shows how far the schemes of a run have come, and breaks them off on Ctrl-C. The bars go when this goes.
 pub struct Watch {
+    bars: MultiProgress,
+    /// The schemes that have begun, by index.
+    schemes: Vec<Option<Running>>,
+}
+
+/// A scheme's bar.
+struct Running {
     bar: ProgressBar,
     began: Instant,
-    /// Of each scheme, how far it is in steps and its packet-hops.
-    schemes: Vec<(u64, u64)>,
 }
 
 impl Watch {
     /// For one run, `shown` on standard error or not.
     pub fn new(shown: bool) -> Watch {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{wide_msg} {bar:12} {percent:>3} %  {eta} left")
-            .expect("the template is valid")
-            .progress_chars("━━─");
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target).with_style(style);
-        Watch { bar, began: Instant::now(), schemes: Vec::new() }
+        Watch { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
+    }
+
+    /// The bar of a scheme, a new one if it has just begun.
+    fn running(&mut self, p: &Progress<'_>) -> &Running {
+        self.schemes.resize_with(p.of.max(self.schemes.len()), || None);
+        let bars = &self.bars;
+        self.schemes[p.index].get_or_insert_with(|| {
+            let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
+            let bar = bars.add(ProgressBar::new(STEPS).with_style(style.progress_chars("━━─")));
+            bar.set_prefix(p.scheme.to_owned());
+            Running { bar, began: Instant::now() }
+        })
     }
 }
 
 impl Observer for Watch {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        self.schemes.resize(p.of, (0, 0));
         let done = u128::from(STEPS) * u128::from(p.now.as_ps()) / u128::from(p.end.as_ps().max(1));
-        self.schemes[p.index] = (done as u64, p.packet_hops);
-        self.bar.set_length(p.of as u64 * STEPS);
-        self.bar.set_position(self.schemes.iter().map(|(steps, _)| steps).sum());
-        let hops: u64 = self.schemes.iter().map(|(_, hops)| hops).sum();
-        let per_second = hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
-        // Fits beside the bar in 80 columns.
-        self.bar.set_message(format!(
-            "{} ({}/{})  {:.2}/{:.2} ms  {:.2} M packet-hops/s",
-            p.scheme,
-            p.index + 1,
-            p.of,
-            p.now.as_secs_f64() * 1e3,
-            p.end.as_secs_f64() * 1e3,
+        let Running { bar, began } = self.running(p);
+        let per_second = p.packet_hops as f64 / began.elapsed().as_secs_f64().max(1e-3);
+        bar.set_position(done as u64);
+        bar.set_message(format!(
+            "{}/{} ms  {:.2} M packet-hops/s",
+            format::significant_short(p.now.as_secs_f64() * 1e3),
+            format::significant_short(p.end.as_secs_f64() * 1e3),
             per_second / 1e6,
         ));
+        if p.now >= p.end {
+            bar.finish_and_clear();
+        }
         if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        for running in self.schemes.iter().flatten() {
+            running.bar.finish_and_clear();
+        }
     }
 }
 
@@ -86,19 +99,19 @@ mod tests {
     use weir_units::Time;
 
     #[test]
-    fn counts_all_schemes_together() {
+    fn every_running_scheme_has_a_bar() {
         let mut watch = Watch::new(false);
-        let mut see = |index, now, packet_hops| {
-            let now = Time::from_us(now);
-            let end = Time::from_us(10);
-            assert!(
-                watch.progress(&Progress { scheme: "s", index, of: 2, now, end, packet_hops }).is_continue()
-            );
-            (watch.bar.position(), watch.schemes.iter().map(|(_, hops)| hops).sum::<u64>())
+        let mut see = |scheme, index, now, packet_hops| {
+            let (now, end) = (Time::from_us(now), Time::from_us(10));
+            assert!(watch.progress(&Progress { scheme, index, of: 3, now, end, packet_hops }).is_continue());
+            let bars = watch.schemes.iter().flatten().map(|it| &it.bar);
+            bars.map(|bar| (bar.prefix(), bar.position(), bar.is_finished())).collect::<Vec<_>>()
         };
-        assert_eq!(see(0, 5, 100), (500, 100));
-        assert_eq!(see(1, 2, 20), (700, 120), "both run at a time");
-        assert_eq!(see(0, 10, 200), (1200, 220));
-        assert_eq!(see(1, 5, 50), (1500, 250));
+        assert_eq!(see("fncc", 0, 2, 100), [("fncc".to_owned(), 200, false)]);
+        let (fncc, hpcc) = (("fncc".to_owned(), 200, false), ("hpcc".to_owned(), 500, false));
+        assert_eq!(see("hpcc", 1, 5, 2_000_000), [fncc, hpcc.clone()], "both run at a time");
+        assert_eq!(see("fncc", 0, 10, 200), [("fncc".to_owned(), 1000, true), hpcc]);
+        let message = watch.schemes[1].as_ref().unwrap().bar.message();
+        assert!(message.starts_with("0.005/0.01 ms") && message.ends_with("M packet-hops/s"), "{message}");
     }
 }

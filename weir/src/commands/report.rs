@@ -2,8 +2,10 @@
 
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
+use crate::output::Output;
 use crate::report::manifest::{Integrity, MANIFEST};
-use crate::report::{compare, load, table};
+use crate::report::{compare, format, full_speed, load, table};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -23,9 +25,8 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE", default_value = "comparison.html")]
     out: PathBuf,
 
-    /// Print nothing but the path of the page
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 const HELP: &str = "\
@@ -39,12 +40,14 @@ an error; one without SHA256SUMS, of an earlier version, is read with a warning.
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let runs = args
         .dirs
         .iter()
         .map(|dir| load::load(dir, &console.kit.catalogue, &console.kit.charts))
         .collect::<Result<Vec<_>, _>>();
-    let runs = runs.map_err(Failure::input)?;
+    let mut runs = runs.map_err(Failure::input)?;
+    full_speed::convert(&mut runs);
     if args.out.is_dir() {
         return Err(Failure::input(format!(
             "--out {}: this is a directory, name a file such as comparison.html",
@@ -62,11 +65,24 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
     }
     write_whole(&args.out, compare::page(&runs).as_bytes(), PUBLIC).map_err(failed)?;
-    if !args.quiet {
+    if console.style.json {
+        let run = |run: &load::Loaded| {
+            json!({
+                "name": run.name, "slowdown": run.slowdown, "divided_by": run.divided_by,
+                "summary": run.results.summary,
+            })
+        };
+        return console
+            .answer(&json!({"report": args.out, "runs": runs.iter().map(run).collect::<Vec<_>>()}));
+    }
+    if !console.style.quiet {
         for run in &runs {
             let partial = if run.results.summary.partial { " (not complete)" } else { "" };
-            writeln!(console.out, "{}{partial}", run.name)?;
-            writeln!(console.out, "{}", table::table(&run.results, console.styled))?;
+            let divided = run.divided_by.map_or_else(String::new, |factor| {
+                format!(" (a scale model: times divided by {})", format::significant_short(factor))
+            });
+            writeln!(console.out, "{}{partial}{divided}", run.name)?;
+            writeln!(console.out, "{}", table::table(&run.results, console.styled, console.width))?;
         }
         write!(console.out, "Report ")?;
     }

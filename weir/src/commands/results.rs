@@ -3,6 +3,7 @@
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
 use crate::interrupt;
+use crate::output::Output;
 use crate::report::dir;
 use crate::results::claims;
 use crate::results::list::{self, Planned, Section};
@@ -10,6 +11,7 @@ use crate::results::markdown::{self, Known, Old};
 use crate::sweep::plausible;
 use crate::sweep::pool::{self, Outcome, Task};
 use comfy_table::CellAlignment;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -52,6 +54,9 @@ pub struct Args {
     /// Do again what is done
     #[arg(long)]
     fresh: bool,
+
+    #[command(flatten)]
+    output: Output,
 }
 
 const HELP: &str = "\
@@ -73,6 +78,7 @@ what is done, and the same command goes on.";
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let mut plan = list::plan(&console.kit, &args.list, &args.experiments, args.quick, &args.out)?;
     if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {
         let ids: Vec<&str> = plan.iter().map(|(section, _)| section.id.as_str()).collect();
@@ -106,13 +112,25 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 
     // Read again: what was written into it meanwhile stays.
-    let document = written(super::read(&args.docs)?, &plan, &outcomes, console).map_err(in_docs)?;
+    let mut sections = Vec::new();
+    let document = written(super::read(&args.docs)?, &plan, &outcomes, |title, known| {
+        sections.push(json!({"title": title, "claims": claims_of(known).collect::<Vec<_>>()}));
+        print(title, known, console)
+    })
+    .map_err(in_docs)?;
     write_whole(&args.docs, document.as_bytes(), PUBLIC)
         .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
     let before = outcomes.iter().filter(|outcome| outcome.kept).count();
-    writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
-    writeln!(console.out, "Tables {}", args.docs.display())?;
+    if console.style.json {
+        let runs = json!({"done": done, "of": outcomes.len(), "before": before});
+        console.answer(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
+    } else {
+        if !console.style.quiet {
+            writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
+        }
+        writeln!(console.out, "Tables {}", args.docs.display())?;
+    }
     if let Some(failure) = outcomes.iter().find_map(|outcome| outcome.failure.clone()) {
         return Err(failure);
     }
@@ -130,7 +148,7 @@ fn written(
     mut document: String,
     plan: &[(Section, Vec<Planned>)],
     outcomes: &[Outcome],
-    console: &mut Console,
+    mut show: impl FnMut(&str, &[Known]) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut rest = outcomes;
     for (section, all) in plan {
@@ -145,14 +163,27 @@ fn written(
                 wants_means: !planned.entry.columns.is_empty(),
             });
         }
-        print(&section.title, &known, console)?;
+        show(&section.title, &known)?;
         let content = markdown::content(&known, Old::find(&document, &section.id));
         document = markdown::put(&document, &section.id, &section.title, &content).map_err(Failure::Input)?;
     }
     Ok(document)
 }
 
+/// The claims of a section as objects.
+fn claims_of(known: &[Known]) -> impl Iterator<Item = Value> {
+    known.iter().flat_map(|known| &known.claims).map(|claim| {
+        json!({
+            "what": claim.what, "paper": claim.paper, "ours": claim.ours,
+            "command": claim.command, "reason": claim.reason,
+        })
+    })
+}
+
 fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Failure> {
+    if console.style.json || console.style.quiet {
+        return Ok(());
+    }
     let head = ["claim", "paper", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
     let rows: Vec<Vec<String>> = known
         .iter()
@@ -164,7 +195,7 @@ fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Fail
         writeln!(
             console.out,
             "{}\n",
-            crate::report::table::columns(&head, rows.into_iter(), console.styled)
+            crate::report::table::columns(&head, rows.into_iter(), console.styled, console.width)
         )?;
     }
     Ok(())

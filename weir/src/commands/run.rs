@@ -7,9 +7,12 @@ use super::progress::{Kept, Watch};
 use crate::console::{Console, Failure};
 use crate::interrupt;
 use crate::mininet::{self, FabricFacts, SwitchKind};
-use crate::report::{self, Keeper, Run, RunDir, format, metrics, policy, table};
+use crate::output::Output;
+use crate::report::{self, Keeper, Run, RunDir, format, metrics, perfetto, policy, table};
 use crate::sweep::pool;
-use std::io::Write;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_sim::Catalogue;
@@ -84,6 +87,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
 
+    /// Write perfetto.json too: queues, loads, pauses, flows and rates for the Perfetto UI, https://ui.perfetto.dev
+    #[arg(long)]
+    perfetto: bool,
+
     /// Where to write, instead of runs/<name>-<seed>; an earlier run there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -96,9 +103,8 @@ pub struct Args {
     #[arg(long)]
     check: bool,
 
-    /// Print nothing but the path of the report
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Where an experiment runs.
@@ -116,6 +122,7 @@ const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     // All files first: a mistake in the last one should not cost the runs before it.
     let experiments = args
         .files
@@ -130,6 +137,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     check_backend(args)?;
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
+            if console.style.json {
+                console.answer(&checked(file, experiment, args))?;
+                continue;
+            }
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
             write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
             match args.on {
@@ -148,6 +159,20 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         run_one(experiment, args, console)?;
     }
     Ok(())
+}
+
+/// What `--check` found out about an experiment.
+fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
+    let estimate = (args.on == Backend::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
+    let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
+    let estimate = estimate.map(|estimate| {
+        json!({
+            "packet_hops": estimate.packet_hops, "at_most": estimate.at_most,
+            "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
+        })
+    });
+    let traffic = report::describe::traffic(experiment);
+    json!({"file": file, "schemes": schemes, "traffic": traffic, "estimate": estimate})
 }
 
 fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, Failure> {
@@ -195,7 +220,10 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let before = described.clone();
     let keeper = Keeper::new(place, &before, experiment)?;
     interrupt::results_are_in(keeper.partial());
-    let mut kept = Kept { watch: Watch::new(console.watched && !args.quiet), keeper };
+    for (what, value) in &described.facts {
+        console.detail(format_args!("{}: {what} {value}", described.name));
+    }
+    let mut kept = Kept { watch: Watch::new(console.watched), keeper };
     let outcome = match args.on {
         Backend::Sim => {
             let results = weir_sim::run_on(experiment, jobs(args, experiment), &mut kept);
@@ -218,11 +246,22 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     };
     described.facts.extend(facts.iter().flat_map(fabric_facts));
     let written = keeper.finish(&results, &described, |dir| {
+        if args.perfetto {
+            let mut file = BufWriter::new(File::create(dir.join(perfetto::FILE))?);
+            perfetto::write(&results, &mut file)?;
+            file.flush()?;
+        }
         facts.as_ref().map_or(Ok(()), |facts| report::write_fabric(dir, facts))
     });
     let dir = written.map_err(Failure::work)?;
     let page = dir.join("report.html");
-    if args.quiet {
+    if console.style.json {
+        let answer = json!({
+            "experiment": results.summary.experiment, "directory": dir, "report": page,
+            "summary": results.summary, "fabric": facts,
+        });
+        console.answer(&answer)?;
+    } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
         print(&results, &described, &page, console)?;
@@ -292,7 +331,7 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     let summary = &results.summary;
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
-    writeln!(out, "{}", table::table(results, console.styled))?;
+    writeln!(out, "{}", table::table(results, console.styled, console.width))?;
     for line in report::deadlocks(results) {
         writeln!(out, "{line}.")?;
     }
@@ -305,8 +344,8 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
     }
     writeln!(
         out,
-        "{} ms {} in {} s: {} packet-hops, {} a second.",
-        format::significant_short(summary.virtual_s * 1e3),
+        "{} {} in {} s: {} packet-hops, {} a second.",
+        report::page::simulated(results),
         if summary.backend == "sim" { "simulated" } else { "of traffic" },
         format::significant(summary.wall_s),
         format::count(summary.packet_hops),

@@ -1,6 +1,8 @@
 //! `weir schemes`
 
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::json;
 use std::io::Write;
 use weir_host::parameter::Parameter;
 use weir_host::scheme::{SchemeConfig, TelemetryOn};
@@ -14,10 +16,14 @@ use weir_host::scheme::{SchemeConfig, TelemetryOn};
 pub struct Args {
     /// Scheme whose parameters to show
     name: Option<String>,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     match &args.name {
         None => list(console),
         Some(name) => {
@@ -29,6 +35,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn list(console: &mut Console) -> Result<(), Failure> {
     let all: Vec<_> = console.kit.catalogue.schemes.schemes().collect();
+    if console.style.json {
+        let all: Vec<_> = all.iter().map(|it| json!({"name": it.name(), "about": it.about()})).collect();
+        return console.answer(&all);
+    }
     let width = all.iter().map(|scheme| scheme.name().len()).max().unwrap_or(0);
     for scheme in &all {
         writeln!(console.out, "{:width$}  {}", scheme.name(), scheme.about())?;
@@ -37,7 +47,6 @@ fn list(console: &mut Console) -> Result<(), Failure> {
 }
 
 fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure> {
-    let out = &mut console.out;
     let needs = scheme.needs();
     let telemetry = match needs.telemetry {
         TelemetryOn::Nothing => "no telemetry",
@@ -47,6 +56,20 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         TelemetryOn::Acks => "telemetry on ACKs",
         TelemetryOn::Notices => "rates from switches",
     };
+    if console.style.json {
+        let parameters = scheme.parameters().into_iter().map(|Parameter { info, default }| {
+            let some = |text: &'static str| (text != "-").then_some(text);
+            json!({
+                "name": info.name, "default": default, "symbol": some(info.symbol), "unit": some(info.unit),
+                "help": info.help, "range": info.range.to_string(), "source": info.source,
+            })
+        });
+        return console.answer(&json!({
+            "name": scheme.name(), "about": scheme.about(), "telemetry": telemetry, "ecn": needs.ecn.is_some(),
+            "parameters": parameters.collect::<Vec<_>>(),
+        }));
+    }
+    let out = &mut console.out;
     writeln!(out, "{}", scheme.about())?;
     writeln!(out, "Wants {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;
     for Parameter { info, default } in scheme.parameters() {

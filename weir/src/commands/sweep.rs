@@ -3,6 +3,7 @@
 use crate::console::{Console, Failure};
 use crate::files::{PUBLIC, write_whole};
 use crate::interrupt;
+use crate::output::Output;
 use crate::report::dir::{RUNS, file_name};
 use crate::sweep::dir::{PAGE, RUNS_TABLE, TABLE};
 use crate::sweep::grid::Grid;
@@ -12,6 +13,7 @@ use crate::sweep::plausible;
 use crate::sweep::pool::{self, Outcome, Task};
 use crate::sweep::table::Findings;
 use crate::{report, sweep};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_sim::experiment::Experiment;
@@ -62,9 +64,8 @@ pub struct Args {
     #[arg(long)]
     fresh: bool,
 
-    /// Print nothing but the path of the report
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 const HELP: &str = "\
@@ -95,6 +96,7 @@ Exit status: as of `weir run`.";
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let base =
         Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, None).map_err(Failure::input)?;
     let in_file = base.spec.sweep.clone().unwrap_or_default();
@@ -133,7 +135,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&dir);
     let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
-    console.watched &= !args.quiet;
     let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
 
     let measures = measures(&asked, &outcomes)?;
@@ -143,12 +144,40 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let page = dir.join(PAGE);
     write(&dir, &about, &findings, &dirs)
         .map_err(|error| Failure::work(format!("{}: {error}", dir.display())))?;
-    if args.quiet {
+    if console.style.json {
+        console.answer(&answer(&about, &findings, &dir, &dirs))?;
+    } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
         print(&about, &findings, &outcomes, &page, console)?;
     }
     ending(&findings, &outcomes, &dir)
+}
+
+/// The result for programs: the means of `sweep.csv`, and which runs failed.
+fn answer(about: &About<'_>, findings: &Findings<'_>, dir: &Path, dirs: &[String]) -> Value {
+    let rows = findings.rows.iter().map(|row| {
+        let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
+            let estimate = estimate.as_ref()?;
+            let value = json!({
+                "unit": measure.unit(), "runs": estimate.runs, "mean": estimate.mean, "ci95_half": estimate.half,
+            });
+            Some((measure.name.clone(), value))
+        });
+        let point: Map<String, Value> =
+            findings.keys().into_iter().map(str::to_owned).zip(row.point.iter().cloned().map(Value::from)).collect();
+        json!({"point": point, "scheme": row.subject, "metrics": metrics.collect::<Map<_, _>>()})
+    });
+    let failed = findings.runs.iter().zip(dirs).filter_map(|((_, outcome), run)| {
+        Some(json!({"run": run, "error": outcome.failure.as_ref()?.to_string()}))
+    });
+    json!({
+        "experiment": about.name, "directory": dir, "report": dir.join(PAGE),
+        "runs": {"done": findings.done(), "of": findings.runs.len(),
+            "before": findings.runs.iter().filter(|(_, outcome)| outcome.kept).count(),
+            "failed": failed.collect::<Vec<_>>()},
+        "rows": rows.collect::<Vec<_>>(),
+    })
 }
 
 /// Returns the numbers to show of the runs that are done.
@@ -200,7 +229,7 @@ fn print(
     let out = &mut console.out;
     writeln!(out, "{}", if about.title.is_empty() { about.name } else { about.title })?;
     if !findings.rows.is_empty() {
-        writeln!(out, "{}", findings.text(console.styled))?;
+        writeln!(out, "{}", findings.text(console.styled, console.width))?;
     }
     let kept = outcomes.iter().filter(|outcome| outcome.kept).count();
     let before = if kept > 0 { format!(", {kept} of them before") } else { String::new() };

@@ -3,12 +3,12 @@
 use super::chart::sample_line;
 use super::figures::{self, Look};
 use super::load::Loaded;
-use super::metrics::{Better, Metric, bottleneck, metrics, port_name};
-use super::{Run, VERSION, format, page, paper};
+use super::metrics::{Better, Metric, bottleneck, metrics_at, port_name};
+use super::{Run, VERSION, format, interactive, page, paper};
 use maud::{Markup, html};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_sim::results::Results;
+use weir_sim::results::{Results, Summary};
 
 /// More columns than this are set closer.
 const MANY: usize = 4;
@@ -18,8 +18,18 @@ struct Merged {
     results: Results,
     /// For each scheme: its colour is the same in all runs, its dashes tell these apart.
     looks: Vec<Look>,
+    /// For each scheme, the port whose queue and utilisation are compared.
+    ports: Vec<Option<String>>,
     /// For each scheme, the one of the same name in the first run that has it, if that is another.
     base: Vec<Option<usize>>,
+}
+
+impl Merged {
+    /// Each run with the port that is compared, once.
+    fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
+        let pairs = self.looks.iter().zip(&self.ports);
+        pairs.filter_map(|(look, port)| Some((look.run.as_deref()?, port.as_deref()?))).collect()
+    }
 }
 
 /// The page.
@@ -42,16 +52,25 @@ pub fn page(runs: &[Loaded]) -> String {
             @for (run, name) in runs.iter().zip(&names).filter(|(run, _)| run.results.summary.partial) {
                 p.partial role="note" {
                     strong { (name) " is not complete. " }
-                    "Its numbers are of the first " (format::significant(1e3 * run.results.summary.virtual_s)) " ms that were simulated, all schemes together."
+                    "Its numbers are of the first " (page::simulated(&run.results)) " that were simulated."
                 }
             }
         }
         (list(runs, &names))
+        @for (run, name) in runs.iter().zip(&names) {
+            @if let Some(factor) = run.divided_by {
+                p.note {
+                    (name) " is a scale model that ran " (format::significant_short(factor))
+                    " times slower: its times are divided by that factor and its rates multiplied by it."
+                }
+            }
+        }
         (differences(runs, &names))
         (comparison(&merged, runs.len()))
         (published(runs, &names))
         @for section in &sections { (page::charts(section)) }
-        (page::ports(&merged.results))
+        (interactive::flows(&merged.results))
+        (page::ports(&merged.results, &sections))
         section.origin { p.note { "Made by weir " (VERSION) " from the files of these runs: `weir report` with their directories makes it again." } }
     };
     page::shell(&title, &content)
@@ -78,6 +97,7 @@ fn merge(runs: &[Loaded], names: &[String]) -> Merged {
     summary.partial = runs.iter().any(|run| run.results.summary.partial);
     summary.schemes.clear();
     let (mut traces, mut order, mut looks, mut base) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut run_of = Vec::new();
     for (colour, label) in labels.into_iter().enumerate() {
         let having = || runs.iter().enumerate().filter(|(_, run)| run.results.order.contains(label));
         let first = order.len();
@@ -87,11 +107,23 @@ fn merge(runs: &[Loaded], names: &[String]) -> Merged {
             summary.schemes.extend(run.results.summary.schemes.get(label).map(|s| (name.clone(), s.clone())));
             traces.extend(run.results.traces.get(label).map(|t| (name.clone(), t.clone())));
             order.push(name);
-            looks.push(Look { colour, dash: index });
+            let run = (runs.len() > 1).then(|| names[index].clone());
+            looks.push(Look { colour, dash: index, run });
+            run_of.push(index);
             base.push((place > 0).then_some(first));
         }
     }
-    Merged { results: Results { summary, traces, order }, looks, base }
+    let ports = ports(runs, &summary);
+    let ports = run_of.into_iter().map(|run| ports[run].clone()).collect();
+    Merged { results: Results { summary, traces, order }, looks, ports, base }
+}
+
+/// For each run the port to compare: the one with the longest queue of all, if every run has it, else its own.
+fn ports(runs: &[Loaded], all: &Summary) -> Vec<Option<String>> {
+    let has =
+        |run: &Loaded, port: &str| run.results.summary.schemes.values().any(|s| s.queues.contains_key(port));
+    let shared = bottleneck(all).filter(|port| runs.iter().all(|run| has(run, port)));
+    runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
 }
 
 fn list(runs: &[Loaded], names: &[String]) -> Markup {
@@ -110,10 +142,10 @@ fn list(runs: &[Loaded], names: &[String]) -> Markup {
                             @let same = runs.iter().filter(|other| other.results.summary.digest == summary.digest).count() > 1;
                             tr {
                                 th scope="row" { (name) }
-                                td { @for (i, (what, value)) in run.run.facts.iter().take(3).enumerate() { @if i > 0 { ", " } (what) " " (value) } }
-                                td { (summary.seed) }
-                                td { (format::significant(summary.virtual_s * 1e3)) " ms (" (summary.backend) ")" @if summary.partial { ", " strong { "partial" } } }
-                                td { code { (summary.digest.get(..12).unwrap_or(&summary.digest)) } @if same { " same bytes" } }
+                                td data-label="what" { @for (i, (what, value)) in run.run.facts.iter().take(3).enumerate() { @if i > 0 { ", " } (what) " " (value) } }
+                                td data-label="seed" { (summary.seed) }
+                                td data-label="simulated" { (page::simulated(&run.results)) " (" (summary.backend) ")" @if summary.partial { ", " strong { "partial" } } }
+                                td data-label="digest" { code { (summary.digest.get(..12).unwrap_or(&summary.digest)) } @if same { " same bytes" } }
                             }
                         }
                     }
@@ -141,7 +173,7 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
                                 @for key in differ {
                                     tr {
                                         th scope="row" { code { (key) } }
-                                        @for run in &flat { td { (run.get(key).map_or("-", String::as_str)) } }
+                                        @for (run, name) in flat.iter().zip(names) { td data-label=(name) { (run.get(key).map_or("absent", String::as_str)) } }
                                     }
                                 }
                             }
@@ -155,6 +187,10 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
 
 /// Every value with its path, but for what a run says of itself.
 fn flatten(run: &Run) -> BTreeMap<String, String> {
+    fn text(scalar: &Value) -> String {
+        let text = serde_yaml::to_string(scalar).unwrap_or_default();
+        text.trim().trim_matches('\'').replace('\n', " ")
+    }
     fn walk(at: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
         match value {
@@ -168,9 +204,12 @@ fn flatten(run: &Run) -> BTreeMap<String, String> {
                     walk(&below(&i.to_string()), inner, into);
                 }
             }
+            Value::Sequence(list) => {
+                let items: Vec<String> = list.iter().map(text).collect();
+                into.insert(at.to_owned(), format!("[{}]", items.join(", ")));
+            }
             scalar => {
-                let text = serde_yaml::to_string(scalar).unwrap_or_default();
-                into.insert(at.to_owned(), text.trim().trim_matches('\'').replace('\n', " "));
+                into.insert(at.to_owned(), text(scalar));
             }
         }
     }
@@ -184,7 +223,10 @@ fn flatten(run: &Run) -> BTreeMap<String, String> {
 
 fn comparison(merged: &Merged, runs: usize) -> Markup {
     let results = &merged.results;
-    let metrics = metrics(results);
+    let ports: Vec<Option<&str>> = merged.ports.iter().map(Option::as_deref).collect();
+    let metrics = metrics_at(results, &ports);
+    let mut distinct: Vec<&str> = ports.into_iter().flatten().collect();
+    distinct.dedup();
     html! {
         section {
             h2 { "Summary" }
@@ -200,8 +242,16 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                 }
             }
             p.note {
-                @if let Some(port) = bottleneck(&results.summary) {
-                    "Queue and utilisation are those of " (port_name(results, port)) ", the port with the longest queue. "
+                @match distinct[..] {
+                    [] => {}
+                    [port] => { "Queue and utilisation are those of " (port_name(results, port)) ", the port with the longest queue. " }
+                    _ => {
+                        "The runs have different ports: queue and utilisation are those of the port with the longest queue of each, "
+                        @for (i, (run, port)) in merged.runs_and_ports().iter().enumerate() {
+                            @if i > 0 { ", " } (port) " of " (run)
+                        }
+                        ". "
+                    }
                 }
                 "Bold: the best of a row."
                 @if merged.base.iter().any(Option::is_some) {
@@ -273,11 +323,11 @@ fn published(runs: &[Loaded], names: &[String]) -> Markup {
                             @for note in notes {
                                 tr {
                                     th scope="row" { (note.what) }
-                                    td { (note.value) }
-                                    @for run in runs {
-                                        td { (paper::ours(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
+                                    td data-label="the paper says" { (note.value) }
+                                    @for (run, name) in runs.iter().zip(names) {
+                                        td data-label=(name) { (paper::ours(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
                                     }
-                                    td.source { (note.source) }
+                                    td.source data-label="source" { (note.source) }
                                 }
                             }
                         }
@@ -305,7 +355,23 @@ mod tests {
             run: Run { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..sample::run() },
             results,
             integrity: Integrity::Verified,
+            slowdown: 1.0,
+            divided_by: None,
         }
+    }
+
+    #[test]
+    fn runs_without_a_common_bottleneck_are_compared_at_their_own() {
+        let mut other = run("b", 150_000, 1);
+        for scheme in other.results.summary.schemes.values_mut() {
+            let queue = scheme.queues.remove("s1:3").unwrap();
+            scheme.queues.insert("tor2:2".into(), queue);
+            let share = scheme.utilisation.remove("s1:3").unwrap();
+            scheme.utilisation.insert("tor2:2".into(), share);
+        }
+        let page = page(&[run("a", 100_000, 1), other]);
+        assert!(page.contains("s1:3 of a, tor2:2 of b"));
+        assert!(page.contains("▼ +50.0 %"), "the queues are compared");
     }
 
     #[test]
@@ -316,6 +382,14 @@ mod tests {
         assert!(page.contains("▼ +50.0 %"), "a longer queue is worse");
         assert!(page.contains("<code>seed</code>") && !page.contains("<code>mtu</code>"));
         assert!(page.contains("Beside the paper") && page.contains("same bytes"));
+    }
+
+    #[test]
+    fn a_list_is_written_as_one_and_an_absent_key_is_not() {
+        let mut other = run("b", 1, 1);
+        other.run.yaml = "seed: 1\nmtu: 1518B\nschemes:\n- fncc\n- hpcc\n".into();
+        let page = page(&[run("a", 1, 1), other]);
+        assert!(page.contains(">[fncc, hpcc]<") && page.contains(">absent<"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::lock::{DirLock, Holder, LOCK, LockError};
 use super::manifest::{self, MANIFEST};
+use super::perfetto;
 use crate::files::{folder_of, sync_dir};
 use std::{
     fs, io,
@@ -53,11 +54,12 @@ pub const RUNS: &str = "runs";
 pub const SUMMARY: &str = "summary.json";
 
 /// The files of a run; `*.svg` besides.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "run.yaml",
     SUMMARY,
     MANIFEST,
     "fabric.json",
+    perfetto::FILE,
     "report.html",
     "flows.csv",
     "queues.csv",

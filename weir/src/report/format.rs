@@ -1,5 +1,6 @@
 //! Numbers as people read them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
 use weir_units::Time;
 
 /// A count, its digits in groups of three: `1,234,567`.
@@ -73,6 +74,36 @@ pub fn micros(time: Time) -> String {
     format!("{whole}.{}", format!("{rest:06}").trim_end_matches('0'))
 }
 
+/// A time in the unit that reads best, with three significant digits: `3.02 s`, `27.2 h`.
+pub fn duration(time: Time) -> String {
+    let seconds = time.as_secs_f64();
+    let (unit, scale) = match seconds {
+        s if s >= 3600.0 => ("h", 3600.0),
+        s if s >= 120.0 => ("min", 60.0),
+        s if s >= 1.0 => ("s", 1.0),
+        s if s >= 1e-3 => ("ms", 1e-3),
+        s if s >= 1e-6 || s == 0.0 => ("us", 1e-6),
+        _ => ("ns", 1e-9),
+    };
+    format!("{} {unit}", significant_short(seconds / scale))
+}
+
+/// A moment as RFC 3339 writes it, in UTC, to the millisecond: `2026-11-23T11:49:06.120Z`.
+pub fn utc(moment: SystemTime) -> String {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, ms) = (since.as_secs(), since.subsec_millis());
+    // Days in eras of 400 years that begin on 1 March, as Hinnant's civil_from_days: leap days are then last.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (date, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = 400 * era + year + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
 /// A flow's name with an arrow.
 pub fn flow(name: &str) -> String {
     name.replace("->", "→")
@@ -102,6 +133,28 @@ mod tests {
     fn ticks_are_short() {
         assert_eq!([1e3, 1.5e3, 2e5, 1e6].map(bytes_short), ["1 KB", "1.5 KB", "200 KB", "1 MB"]);
         assert_eq!([1.0, 1.5, 10.0, 100.0].map(significant_short), ["1", "1.5", "10", "100"]);
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        let times = [
+            Time::from_ps(3_017_049_600_000),
+            Time::from_secs_f64(98_862.681),
+            Time::from_ns(1_500),
+            Time::ZERO,
+        ];
+        assert_eq!(times.map(duration), ["3.02 s", "27.5 h", "1.5 us", "0 us"]);
+    }
+
+    #[test]
+    fn moments_are_in_utc() {
+        let at = |ms: u64| utc(UNIX_EPOCH + std::time::Duration::from_millis(ms));
+        // As `date -u -d @951782400.5` and the like.
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(951_782_400_500), "2000-02-29T00:00:00.500Z");
+        assert_eq!(at(1_795_433_346_120), "2026-11-23T11:29:06.120Z");
+        assert_eq!(at(4_107_542_399_999), "2100-02-28T23:59:59.999Z");
+        assert_eq!(at(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
     }
 
     #[test]

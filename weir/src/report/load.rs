@@ -50,6 +50,10 @@ pub struct Loaded {
     pub results: Results,
     /// State of its files compared with its manifest.
     pub integrity: Integrity,
+    /// Factor by which it ran slower than its file says, 1 unless it is a scale model.
+    pub slowdown: f64,
+    /// The factor, if its times have been divided by it.
+    pub divided_by: Option<f64>,
 }
 
 /// Reads `dir`, with what `catalogue` has for what the report says of the experiment, and with `charts` as further sections.
@@ -99,7 +103,9 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let name =
         whole.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-    Ok(Loaded { name, run, results: Results { summary, traces, order }, integrity })
+    let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
+    let results = Results { summary, traces, order };
+    Ok(Loaded { name, run, results, integrity, slowdown, divided_by: None })
 }
 
 /// Reads one of the tables, if it was written, row by row.

@@ -94,12 +94,24 @@ const KB: f64 = 1e3;
 /// The metrics of a run that say something about at least one scheme. Queue and utilisation are those of the [`bottleneck`].
 pub fn metrics(results: &Results) -> Vec<Metric> {
     let port = bottleneck(&results.summary);
-    let schemes: Vec<&SchemeSummary> =
-        results.order.iter().filter_map(|label| results.summary.schemes.get(label)).collect();
+    metrics_at(results, &vec![port; results.order.len()])
+}
+
+/// As [`metrics`], with the port of each scheme whose queue and utilisation are meant.
+pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
+    let (schemes, ports): (Vec<&SchemeSummary>, Vec<Option<&str>>) = results
+        .order
+        .iter()
+        .zip(ports)
+        .filter_map(|(label, port)| Some((results.summary.schemes.get(label)?, *port)))
+        .unzip();
+    let at_ports = |value: &dyn Fn(&SchemeSummary, &str) -> Option<f64>| {
+        schemes.iter().zip(&ports).map(|(s, port)| value(s, (*port)?)).collect::<Vec<_>>()
+    };
     let of =
         |value: &dyn Fn(&SchemeSummary) -> Option<f64>| schemes.iter().map(|s| value(s)).collect::<Vec<_>>();
     let queue = |value: fn(&weir_sim::results::QueueSummary) -> f64| {
-        of(&|s| port.and_then(|port| s.queues.get(port)).map(value))
+        at_ports(&|s, port| s.queues.get(port).map(value))
     };
     let metric = |better| {
         move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
@@ -127,7 +139,7 @@ pub fn metrics(results: &Results) -> Vec<Metric> {
             "utilisation",
             "%",
             1,
-            of(&|s| port.and_then(|port| s.utilisation.get(port)).map(|u| 100.0 * u)),
+            at_ports(&|s, port| s.utilisation.get(port).map(|u| 100.0 * u)),
             "bytes sent over what the link could have sent in the whole run, bottleneck port",
         ),
         less(

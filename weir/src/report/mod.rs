@@ -11,6 +11,8 @@ pub mod describe;
 pub mod dir;
 pub mod figures;
 pub mod format;
+pub mod full_speed;
+pub mod interactive;
 pub mod keeper;
 pub mod load;
 pub mod lock;
@@ -18,6 +20,7 @@ pub mod manifest;
 pub mod metrics;
 pub mod page;
 pub mod paper;
+pub mod perfetto;
 pub mod policy;
 #[cfg(test)]
 pub mod sample;
@@ -125,12 +128,24 @@ mod tests {
         (dir, names)
     }
 
+    /// A page as a browser shows it that runs no scripts.
+    fn without_scripts(page: &str) -> String {
+        let mut parts = page.split("<script");
+        let mut text = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (head, rest) = part.split_once('>').unwrap();
+            assert!(head.is_empty() || head == " type=\"application/json\"", "{head}");
+            text.push_str(rest.split_once("</script>").unwrap().1);
+        }
+        text
+    }
+
     #[test]
     fn writes_what_was_asked_for_and_nothing_else() {
         let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
         let expected = [
-            "queue-s1-3-cdf.svg",
             "queue-s1-3-closer.svg",
+            "queue-s1-3-tail.svg",
             "queue-s1-3.svg",
             "queue-s2-2.svg",
             "queues.csv",
@@ -153,9 +168,10 @@ mod tests {
                 roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
             }
             let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+            assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none';"));
             // The name of the SVG language is an identifier, nothing is loaded from there.
-            let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-            for load in ["http://", "https://", "<script", "<link", "<img", "@import", "url("] {
+            let page = without_scripts(&page).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+            for load in ["http://", "https://", " src=", "<link", "<img", "@import", "url("] {
                 assert!(!page.contains(load), "{load}");
             }
         }
@@ -165,9 +181,12 @@ mod tests {
     fn names_from_the_experiment_cannot_write_markup() {
         let mut results = sample::dumbbell();
         let run = Run { name: "<b>&</b>".into(), yaml: "</pre><script>".into(), ..sample::run() };
-        results.order[0] = "fncc".into();
+        let name = "</script><script>alert(1)".to_owned();
+        results.order[0] = name.clone();
+        let trace = results.traces.remove("fncc").unwrap();
+        results.traces.insert(name, trace);
         let page = page::page(&run, &results, &figures::sections(&results));
-        assert!(!page.contains("<b>") && !page.contains("<script"));
+        assert!(!page.contains("<b>") && !without_scripts(&page).contains("<script"));
         assert!(page.contains("&lt;b&gt;&amp;&lt;/b&gt;"));
     }
 
@@ -222,6 +241,7 @@ mod tests {
         };
         let (short, long) = (page_bytes(1_000), page_bytes(100_000));
         assert!(long < 3 * short && long < 600_000, "{short} {long}");
+        assert!(page_bytes(2) < 120_000, "library and scripts");
     }
 
     #[test]
@@ -253,9 +273,9 @@ mod tests {
 
     #[test]
     fn the_terminal_table_reads_well() {
-        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false));
-        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false));
-        assert!(table::table(&sample::dumbbell(), true).contains("\u{1b}["), "bold on a terminal");
-        assert!(!table::table(&sample::dumbbell(), false).contains('\u{1b}'), "plain elsewhere");
+        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false, None));
+        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false, None));
+        assert!(table::table(&sample::dumbbell(), true, None).contains("\u{1b}["), "bold on a terminal");
+        assert!(!table::table(&sample::dumbbell(), false, None).contains('\u{1b}'), "plain elsewhere");
     }
 }

@@ -1,9 +1,10 @@
 //! `report.html`: one file, nothing loaded from anywhere.
 
-use super::chart::{PLOT_CSS, Size, sample_line};
+use super::chart::{Chart, Line, Names, PLOT_CSS, Size, sample_line};
+use super::dir::file_name;
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
-use super::{Run, VERSION, format, paper, policy};
+use super::{Run, VERSION, format, interactive, paper, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_sim::results::{Results, Summary};
 
@@ -21,10 +22,15 @@ pub fn shell(title: &str, content: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                // Even if some text were taken for markup, nothing is loaded and nothing is sent.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
                 title { (title) " · Weir" }
                 style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
             }
-            body { main { (content) } }
+            body {
+                main { (content) }
+                @if interactive::has_data(content) { (interactive::scripts()) }
+            }
         }
     };
     markup.into_string()
@@ -38,7 +44,8 @@ pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
         (published(run, &results.summary))
         @for section in sections { (charts(section)) }
         (policy::section(results))
-        (ports(results))
+        (interactive::flows(results))
+        (ports(results, sections))
         (origin(run))
     };
     shell(&run.name, &content)
@@ -60,13 +67,26 @@ fn heading(run: &Run, results: &Results) -> Markup {
                 @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }
                 div { dt { "seed" } dd { (summary.seed) } }
                 div { dt { "simulated" } dd {
-                    (format::significant(summary.virtual_s * 1e3)) " ms in " (format::significant(summary.wall_s)) " s, "
+                    (simulated(results)) " in " (format::significant(summary.wall_s)) " s, "
                     (format::count(summary.packet_hops)) " packet-hops"
                 } }
                 div { dt { "made by" } dd { "weir " (VERSION) " (" (summary.backend) ")" } }
                 div.digest { dt { "digest" } dd { code { (summary.digest) } } }
             }
         }
+    }
+}
+
+/// Virtual time, of each scheme if all have the same: `2 schemes of 1 ms`.
+pub fn simulated(results: &Results) -> String {
+    let (ms, schemes) = (results.summary.virtual_s * 1e3, results.order.len());
+    let ends: Vec<f64> = results.traces.values().map(|trace| trace.end.as_secs_f64() * 1e3).collect();
+    let each = ms / schemes.max(1) as f64;
+    let is_same = ends.iter().all(|end| (end - each).abs() <= 1e-6 * each);
+    match schemes {
+        0 | 1 => format!("{} ms", format::significant_short(ms)),
+        _ if is_same => format!("{schemes} schemes of {} ms", format::significant_short(each)),
+        _ => format!("{schemes} schemes, together {} ms", format::significant_short(ms)),
     }
 }
 
@@ -141,10 +161,10 @@ fn published(run: &Run, summary: &Summary) -> Markup {
                             @for note in &run.paper {
                                 tr {
                                     th scope="row" { (note.what) }
-                                    td { (note.value) }
-                                    @if measured { td { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
-                                    td.source { (note.source) }
-                                    @if reasons { td.source { (note.reason.as_deref().unwrap_or_default()) } }
+                                    td data-label="the paper says" { (note.value) }
+                                    @if measured { td data-label="we measured" { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
+                                    td.source data-label="source" { (note.source) }
+                                    @if reasons { td.source data-label="why they differ" { (note.reason.as_deref().unwrap_or_default()) } }
                                 }
                             }
                         }
@@ -155,34 +175,67 @@ fn published(run: &Run, summary: &Summary) -> Markup {
     }
 }
 
-/// A section of charts.
+/// A section of charts, with one legend for all.
 pub fn charts(section: &Section) -> Markup {
     html! {
         section {
             h2 { (section.title) }
             @if let Some(note) = &section.note { p.note { (note) } }
+            (legend(section))
             @let alone = section.figures.len() == 1;
             div.figures { @for figure in &section.figures { (chart(figure, alone || figure.layout == Layout::Full)) } }
         }
     }
 }
 
+/// The lines of a section's charts, each once.
+fn legend(section: &Section) -> Markup {
+    let charts = section.figures.iter().filter_map(|figure| figure.picture.chart());
+    let mut entries: Vec<&Line> = Vec::new();
+    for line in charts.filter(|chart| chart.names == Names::Legend).flat_map(|chart| &chart.lines) {
+        if !entries.iter().any(|entry| entry.name == line.name) {
+            entries.push(line);
+        }
+    }
+    html! {
+        @if !entries.is_empty() {
+            p.legend {
+                @for line in entries { span data-name=(line.name) { (sample_line(line.colour, line.dash)) " " (line.name) } " " }
+            }
+        }
+    }
+}
+
 /// A full-width chart is there twice, and the style sheet shows the one that fits the window.
 fn chart(figure: &Figure, full: bool) -> Markup {
+    let chart = figure.picture.chart().filter(|chart| chart.names == Names::Legend);
+    let notes: Vec<(&Line, &str)> = chart.map_or_else(Vec::new, |chart| {
+        chart.lines.iter().filter_map(|line| Some((line, line.note.as_deref()?))).collect()
+    });
     html! {
-        figure.full[full] {
+        figure.full[full] id=(figure.file) {
             @if !figure.title.is_empty() { figcaption { (figure.title) } }
+            @if !notes.is_empty() {
+                p.values { @for (line, note) in notes { span { (sample_line(line.colour, line.dash)) " " (note) } " " } }
+            }
+            @if let Some(sentence) = chart.and_then(Chart::coincidence) { p.note { (sentence) } }
             @if full {
                 div.wide { (figure.picture.svg(Size::Wide)) }
                 div.narrow { (figure.picture.svg(Size::Narrow)) }
             } @else {
                 (figure.picture.svg(Size::Narrow))
             }
+            @if let Some(chart) = figure.picture.chart() { (interactive::data(chart)) }
         }
     }
 }
 
-pub(super) fn ports(results: &Results) -> Markup {
+/// The table of ports, each a link to the chart of its queue if there is one.
+pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
+    let chart = |port: &str| {
+        let name = format!("queue-{}", file_name(port));
+        sections.iter().flat_map(|section| &section.figures).any(|figure| figure.file == name).then_some(name)
+    };
     let summary = &results.summary;
     let ports = ports_by_congestion(summary);
     let schemes: Vec<_> = results.order.iter().filter_map(|s| Some((s, summary.schemes.get(s)?))).collect();
@@ -202,7 +255,9 @@ pub(super) fn ports(results: &Results) -> Markup {
                             tbody {
                                 @for (row, (label, scheme)) in schemes.iter().enumerate() {
                                     tr {
-                                        @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) { (port) } }
+                                        @if row == 0 { th scope="rowgroup" rowspan=(schemes.len()) {
+                                            @if let Some(chart) = chart(port) { a href=(format!("#{chart}")) { (port) } } @else { (port) }
+                                        } }
                                         th scope="row" { (label) }
                                         @if let Some(queue) = scheme.queues.get(*port) {
                                             td { (format::decimal(queue.peak_bytes as f64 / 1e3, 1)) }

@@ -108,13 +108,19 @@ impl Measure {
         }
     }
 
+    /// Half the width of a confidence interval with as many decimals as its mean has; `None` for a single run.
+    pub fn half(&self, estimate: &Estimate) -> Option<String> {
+        let mean = self.number(estimate.mean);
+        let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        estimate.half.map(|half| format::decimal(half, decimals))
+    }
+
     /// `1.50 ± 0.02`.
     pub fn text(&self, estimate: &Estimate) -> String {
-        match estimate.half {
-            Some(half) => {
-                format!("{} ± {}", self.number(estimate.mean), self.number(half).trim_start_matches('+'))
-            }
-            None => self.number(estimate.mean),
+        let mean = self.number(estimate.mean);
+        match self.half(estimate) {
+            Some(half) => format!("{mean} ± {half}"),
+            None => mean,
         }
     }
 }
@@ -147,6 +153,17 @@ mod tests {
         assert_eq!(values("hpcc eta=0.95.first_slowdown_us")[&None], 331.0);
         let why = read("fct.slowdwon.p95").unwrap_err();
         assert!(why.contains("slowdwon") && why.contains("mean queue"), "{why}");
+    }
+
+    #[test]
+    fn an_interval_has_the_decimals_of_its_mean() {
+        let results = sample::dumbbell();
+        let measure = Measure::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
+        let slowdown = Measure::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
+        let estimate = |mean, half| Estimate { runs: 3, mean, half: Some(half) };
+        assert_eq!(slowdown.text(&estimate(3.36, 0.0)), "3.36 ± 0.00");
+        assert_eq!(slowdown.text(&estimate(11.36, 0.0004)), "11.4 ± 0.0");
+        assert_eq!(measure.text(&estimate(1500.0, 2.5)), "1,500 ± 2");
     }
 
     #[test]

@@ -10,8 +10,6 @@ use maud::{Markup, html};
 
 /// More measures than this are in the table, not drawn.
 const MOST_CHARTS: usize = 12;
-/// Distance of one line's bars from the next one's, as a share of the chart.
-const BESIDE: f64 = 0.012;
 /// More runs than this are in `runs.csv`, not listed.
 const MOST_LISTED: usize = 500;
 
@@ -60,8 +58,7 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
         }
         let index = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let colour = subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
-            let dash = lines.iter().filter(|line| line.colour == colour).count();
-            lines.push(Line { name, colour, dash, ..Line::default() });
+            lines.push(Line { name, colour, dash: lines.len(), ..Line::default() });
             lines.len() - 1
         });
         lines[index].points.push((place_of(row), estimate.mean));
@@ -70,15 +67,7 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
     if lines.is_empty() {
         return None;
     }
-    let (from, to) = lines
-        .iter()
-        .flat_map(|line| &line.points)
-        .fold((f64::MAX, f64::MIN), |(from, to), p| (from.min(p.0), to.max(p.0)));
-    let middle = (lines.len() as f64 - 1.0) / 2.0;
-    for (index, line) in lines.iter_mut().enumerate() {
-        // Bars of lines that meet stand beside each other.
-        let aside = if axis.is_some() { BESIDE * (to - from) * (index as f64 - middle) } else { 0.0 };
-        line.points.iter_mut().for_each(|point| point.0 += aside);
+    for line in &mut lines {
         let mut both: Vec<_> = line.points.iter().copied().zip(line.spread.iter().copied()).collect();
         both.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
         (line.points, line.spread) = both.into_iter().unzip();
@@ -135,16 +124,18 @@ fn numeric(title: &str, numbers: &[f64]) -> Axis {
     /// From such a ratio on equal ratios are equally far apart.
     const WIDE: f64 = 20.0;
     const MARGIN: f64 = 0.04;
+    let mut marked = numbers.to_vec();
+    marked.sort_by(f64::total_cmp);
     let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if low > 0.0 && high / low >= WIDE {
         let more = (high / low).powf(MARGIN);
         let mut axis = Axis::log(format!("{title} (log)"), low / more, high * more);
         axis.format = format::significant_short;
-        return axis;
+        return Axis { marked, ..axis };
     }
     let margin = MARGIN * (high - low);
-    Axis::exactly(title, low - margin, high + margin)
+    Axis { marked, ..Axis::exactly(title, low - margin, high + margin) }
 }
 
 /// The page.
@@ -190,8 +181,8 @@ fn means(findings: &Findings<'_>) -> Markup {
                             @for (measure, estimate) in findings.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
                                     (measure.number(estimate.mean))
-                                    @if let Some(half) = estimate.half {
-                                        " " span.unit { "± " (measure.number(half).trim_start_matches('+')) }
+                                    @if let Some(half) = measure.half(estimate) {
+                                        " " span.unit { "± " (half) }
                                     }
                                 } @else { "-" } }
                             }
@@ -237,4 +228,35 @@ fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
 pub fn svgs(findings: &Findings<'_>) -> impl Iterator<Item = (String, String)> {
     let figures = section(findings).figures.into_iter();
     figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Run, sample};
+    use crate::sweep::grid::Grid;
+    use crate::sweep::pool::Outcome;
+
+    #[test]
+    fn the_swept_values_are_marked_and_points_stand_at_them() {
+        let grid = Grid::parse(&["workload.senders=8,16,32"]).unwrap();
+        let results = sample::dumbbell();
+        let outcome = Outcome {
+            order: results.order.clone(),
+            summary: Some(results.summary.clone()),
+            failure: None,
+            kept: false,
+            run: Run::default(),
+        };
+        let outcomes = vec![outcome; 3];
+        let measure = Measure::parse("peak queue", &results.summary, &results.order).unwrap();
+        let section = section(&Findings::new(&grid, &outcomes, vec![measure]));
+        let chart = section.figures[0].picture.chart().unwrap();
+        assert_eq!(chart.x.ticks(4), [8.0, 16.0, 32.0]);
+        assert_eq!(chart.lines.len(), 2);
+        for line in &chart.lines {
+            assert_eq!(line.points.iter().map(|point| point.0).collect::<Vec<_>>(), [8.0, 16.0, 32.0]);
+        }
+        assert_ne!(chart.lines[0].dash, chart.lines[1].dash);
+    }
 }

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_yaml::Mapping;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -146,6 +147,7 @@ pub fn run(
     // Fewer runs than cores: each has several for its schemes.
     let workers = jobs.clamp(1, open.len().max(1));
     let threads = (jobs / workers).max(1);
+    let verbose = console.style.verbose;
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -154,6 +156,9 @@ pub fn run(
                     (interrupted(), open.get(next.fetch_add(1, Ordering::SeqCst)))
                 {
                     let came = one(&tasks[task], threads, &bar, task);
+                    if verbose {
+                        bar.bar.suspend(|| tell(&tasks[task], &came));
+                    }
                     done.lock().expect("no worker panics here").push((task, came));
                 }
             };
@@ -168,6 +173,17 @@ pub fn run(
         }
     }
     outcomes
+}
+
+/// Says on standard error what came of a run.
+fn tell(task: &Task, came: &Result<Option<Summary>, Failure>) {
+    let came = match came {
+        Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
+        Ok(None) => "broken off".to_owned(),
+        Err(failure) => format!("failed: {failure}"),
+    };
+    // If standard error is gone there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}: {came}", task.dir.display());
 }
 
 /// One run; no summary if it was broken off.

@@ -89,7 +89,7 @@ impl<'a> Findings<'a> {
     }
 
     /// The table on the terminal.
-    pub fn text(&self, styled: bool) -> String {
+    pub fn text(&self, styled: bool, width: Option<usize>) -> String {
         let mut head: Vec<(String, CellAlignment)> =
             self.keys().into_iter().map(|key| (key.to_owned(), CellAlignment::Left)).collect();
         head.push(("scheme".to_owned(), CellAlignment::Left));
@@ -106,7 +106,7 @@ impl<'a> Findings<'a> {
             }));
             cells
         });
-        crate::report::table::columns(&head, rows, styled)
+        crate::report::table::columns(&head, rows, styled, width)
     }
 
     /// `sweep.csv`: a line for each row and measure.

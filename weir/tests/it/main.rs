@@ -6,6 +6,7 @@ mod cli;
 mod docs;
 mod fleet;
 mod fuzz;
+mod output;
 mod quickstart;
 mod run_dirs;
 mod switch;

@@ -2,10 +2,13 @@
 
 use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, failure};
+use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
+use crate::output::Output;
+use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::time::Instant;
 use weir_client::fleet::{self, Applied, Outcomes};
@@ -25,19 +28,52 @@ pub struct Args {
     program: ProgramArgs,
     #[command(flatten)]
     switches: SwitchArgs,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
+    for task in &tasks {
+        console.detail(format_args!(
+            "{}: {}, device {}",
+            task.target.name, task.target.address, task.target.device_id
+        ));
+    }
     let start = Instant::now();
     let outcomes = block_on(fleet::apply(tasks, args.switches.options()))?;
     let took = start.elapsed();
-    writeln!(console.out, "{}", table(&fabric.topology, &outcomes))?;
+    if console.style.json {
+        console.answer(&json!({
+            "switches": done(&outcomes), "failed": failed(&outcomes), "seconds": took.as_secs_f64(),
+        }))?;
+        return failure(&outcomes);
+    }
+    if console.style.quiet {
+        return failure(&outcomes);
+    }
+    let mut table = table(&fabric.topology, &outcomes);
+    fit(&mut table, console.width);
+    writeln!(console.out, "{table}")?;
     failure(&outcomes)?;
     writeln!(console.out, "{} switches as planned after {:.2} s", outcomes.len(), took.as_secs_f64())?;
     Ok(())
+}
+
+/// What was done to each switch that holds the plan.
+fn done(outcomes: &Outcomes<Applied>) -> Map<String, Value> {
+    let done = outcomes.iter().filter_map(|(name, outcome)| {
+        let it = outcome.as_ref().ok()?;
+        let counts = json!({
+            "pushed": it.pushed, "inserted": it.inserted, "modified": it.modified,
+            "deleted": it.deleted, "unchanged": it.unchanged,
+        });
+        Some((name.clone(), counts))
+    });
+    done.collect()
 }
 
 fn table(topology: &Topology, outcomes: &Outcomes<Applied>) -> Table {

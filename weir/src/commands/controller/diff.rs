@@ -2,9 +2,11 @@
 
 use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, failure};
+use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::fleet::{self, Task};
 use weir_controller::reconcile::difference;
@@ -15,7 +17,7 @@ use weir_controller::words;
 /// Only reads, and needs not be the primary controller.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit status: 0 nothing differs; 1 something does, or a switch cannot be read; 2 the input is wrong.")]
+Exit status: 0 nothing differs; 1 the input is wrong or a switch cannot be read; 2 something differs.")]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
@@ -23,33 +25,56 @@ pub struct Args {
     program: ProgramArgs,
     #[command(flatten)]
     switches: SwitchArgs,
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    // Status 2 says that something differs, so wrong input has the status of failed work.
+    compare(args, console).map_err(|failure| match failure {
+        Failure::Input(why) => Failure::Work(why),
+        other => other,
+    })
+}
+
+fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()))?;
-    let (mut differing, mut steps) = (0, 0);
+    let (mut differing, mut steps) = (Map::new(), 0);
     for Task { target, program, goal } in &tasks {
         let Some(Ok(actual)) = outcomes.get(&target.name) else { continue };
         let difference = difference(goal, actual, &program.index);
         if difference.steps.is_empty() {
             continue;
         }
-        (differing, steps) = (differing + 1, steps + difference.steps.len());
-        writeln!(console.out, "{}:", target.name)?;
-        for step in &difference.steps {
-            writeln!(console.out, "  {}", words::update(&step.update, &program.index))?;
+        steps += difference.steps.len();
+        let updates = difference.steps.iter().map(|step| words::update(&step.update, &program.index));
+        let updates: Vec<String> = updates.collect();
+        if !console.style.json {
+            writeln!(console.out, "{}:", target.name)?;
+            for update in &updates {
+                writeln!(console.out, "  {update}")?;
+            }
         }
+        differing.insert(target.name.clone(), updates.into());
+    }
+    if console.style.json {
+        let equal = differing.is_empty() && outcomes.values().all(Result::is_ok);
+        console.answer(&json!({"equal": equal, "differing": differing, "failed": failed(&outcomes)}))?;
     }
     failure(&outcomes)?;
-    if differing == 0 {
-        writeln!(console.out, "{} switches are as planned", outcomes.len())?;
+    if differing.is_empty() {
+        if !console.style.json {
+            writeln!(console.out, "{} switches are as planned", outcomes.len())?;
+        }
         return Ok(());
     }
-    Err(Failure::Work(format!(
-        "{differing} of {} switches differ from the plan, {steps} updates",
+    Err(Failure::Different(format!(
+        "{} of {} switches differ from the plan, {steps} updates",
+        differing.len(),
         outcomes.len()
     )))
 }

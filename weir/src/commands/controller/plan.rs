@@ -2,6 +2,7 @@
 
 use super::fabric::{FabricArgs, ProgramArgs};
 use crate::console::{Console, Failure};
+use crate::output::Answer;
 use clap::ValueEnum;
 use p4runtime::p4::v1::{Entity, Update};
 use std::io::Write;
@@ -21,11 +22,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// How to print
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    #[arg(long, value_name = "FORMAT", default_value = "text", conflicts_with = "json")]
     format: Format,
     /// Where the files of --format runtime-json go
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     out: PathBuf,
+    #[command(flatten)]
+    output: Answer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,6 +43,7 @@ enum Format {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
     let mut plan =
@@ -56,7 +60,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     // In the topology's order: s2 before s10.
     let ordered = fabric.topology.switches.iter().filter_map(|it| Some((&it.name, plan.get(&it.name)?)));
-    match args.format {
+    match if console.style.json { Format::Json } else { args.format } {
         Format::Text => {
             for (name, updates) in ordered {
                 writeln!(console.out, "{name}: {} entries", updates.len())?;
@@ -68,8 +72,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Format::Json => {
             let all: serde_json::Map<String, serde_json::Value> =
                 ordered.map(|(name, updates)| (name.clone(), lines(updates).into())).collect();
-            serde_json::to_writer_pretty(&mut console.out, &all).map_err(Failure::work)?;
-            writeln!(console.out)?;
+            console.answer(&all)?;
         }
         Format::RuntimeJson => {
             let (p4info, json) = args.program.paths()?;

@@ -3,7 +3,10 @@
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::{ThriftError, packets_per_second};
 use weir_units::Bytes;
@@ -32,12 +35,15 @@ pub struct Args {
     /// Packets that a queue holds; BMv2's default is 64
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
-    let mut table = Table::new();
+    let (mut table, mut ports) = (Table::new(), Map::new());
     table.load_style(presets::NOTHING);
     table.set_header(["port", "link", "packets/s"]);
     for column in table.column_iter_mut().skip(1) {
@@ -52,9 +58,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let rate = fabric.topology.link(link).rate;
             let packets = packets_per_second(rate, args.frame);
             client.set_queue_rate(port, packets).map_err(refused)?;
-            table.add_row([format!("{}:{port}", switch.name), rate.to_string(), packets.to_string()]);
+            let port = format!("{}:{port}", switch.name);
+            table.add_row([port.clone(), rate.to_string(), packets.to_string()]);
+            ports.insert(port, json!({"link_bps": rate.as_bps(), "packets_per_second": packets}));
         }
         Ok(())
     })?;
+    if console.style.json {
+        return console.answer(&json!({"ports": ports}));
+    }
+    fit(&mut table, console.width);
     Ok(writeln!(console.out, "{table}")?)
 }

@@ -3,7 +3,10 @@
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Map, json};
 use std::io::Write;
 
 /// Show a register array's cells of the ports in use, by Thrift
@@ -23,12 +26,15 @@ pub struct Args {
     fabric: FabricArgs,
     #[command(flatten)]
     thrift: ThriftArgs,
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
-    let mut table = Table::new();
+    let (mut table, mut cells_of) = (Table::new(), Map::new());
     table.load_style(presets::NOTHING);
     table.set_header(["port", args.register.as_str()]);
     if let Some(column) = table.column_mut(1) {
@@ -41,9 +47,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         for (port, _) in switch.ports() {
             // The register may be shorter than the switch has ports.
             let Some(cell) = cells.get(usize::from(port)) else { continue };
-            table.add_row([format!("{}:{port}", switch.name), cell.to_string()]);
+            let port = format!("{}:{port}", switch.name);
+            table.add_row([port.clone(), cell.to_string()]);
+            cells_of.insert(port, json!(cell));
         }
         Ok(())
     })?;
+    if console.style.json {
+        return console.answer(&json!({"register": args.register, "ports": cells_of}));
+    }
+    fit(&mut table, console.width);
     Ok(writeln!(console.out, "{table}")?)
 }

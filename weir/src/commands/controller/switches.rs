@@ -6,7 +6,7 @@ use p4runtime::p4::v1::Uint128;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_client::fleet::Outcomes;
-use weir_client::{ClientError, ClientOptions, Target};
+use weir_client::{ClientOptions, Target};
 use weir_units::Time;
 
 /// Where p4 tutorials' first switch listens; the others follow.
@@ -102,16 +102,50 @@ fn place(text: &str) -> Result<Place, String> {
     Ok(Place { name: name.to_owned(), address: address.to_owned(), device_id })
 }
 
-/// One failure that names the switches that failed.
+/// The reason of each switch that failed.
+pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
+    outcomes
+        .iter()
+        .filter_map(|(name, result)| Some((name.as_str(), result.as_ref().err()?.to_string())))
+        .collect()
+}
+
+/// One failure that gives the reason of each switch that failed. Switches with the same reason share it.
 pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
-    let failed: Vec<(&String, &ClientError)> =
-        outcomes.iter().filter_map(|(name, result)| Some((name, result.as_ref().err()?))).collect();
-    match failed.as_slice() {
-        [] => Ok(()),
-        [(name, error)] => Err(Failure::Work(format!("{name}: {error}"))),
-        [(name, error), rest @ ..] => {
-            let names: Vec<&str> = rest.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Failure::Work(format!("{name}: {error}; also {} failed", names.join(", "))))
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, why) in failed(outcomes) {
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
         }
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> =
+        reasons.iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
+    Err(Failure::Work(all.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_client::ClientError;
+
+    #[test]
+    fn every_switch_that_failed_has_its_reason() {
+        let error = |why: &str| {
+            let (address, why) = ("127.0.0.1:1".to_owned(), why.to_owned());
+            Err(ClientError::Unreachable { address, why, is_refused: false })
+        };
+        let outcomes: Outcomes<()> =
+            [("s1", error("refused")), ("s2", Ok(())), ("s3", error("no route")), ("s4", error("refused"))]
+                .into_iter()
+                .map(|(name, outcome)| (name.to_owned(), outcome))
+                .collect();
+        let told = failure(&outcomes).unwrap_err().to_string();
+        let of = |why: &str| format!("no P4Runtime server at 127.0.0.1:1: {why}");
+        assert_eq!(told, format!("s1, s4: {}; s3: {}", of("refused"), of("no route")));
+        assert_eq!(failed(&outcomes).len(), 3);
     }
 }

@@ -4,6 +4,8 @@ use super::block_on;
 use super::fabric::{Fabric, FabricArgs, ProgramArgs};
 use super::switches::{SwitchArgs, failure};
 use crate::console::{Console, Failure};
+use crate::output::Output;
+use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,71 +33,94 @@ pub struct Args {
     program: ProgramArgs,
     #[command(flatten)]
     switches: SwitchArgs,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let start = Instant::now();
     let mut fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     if args.live {
         fabric.routes = held(args, &fabric)?;
     }
-    match verify(&fabric.topology, &fabric.routes) {
-        Ok(proof) => {
-            let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
-            let method = match fabric.routes.method {
-                Method::Trees => "spanning trees",
-                _ => "symmetric ECMP",
-            };
-            writeln!(console.out, "{hosts} hosts, {switches} switches, {method}")?;
-            writeln!(
-                console.out,
-                "proved: {} ordered pairs of hosts, every path hash: data and ACK take the same path, no loop, no loss",
-                proof.pairs
-            )?;
-            writeln!(
-                console.out,
-                "at most {} paths between a pair, at most {} switches on a path; {} paths walked in {:.2} s",
-                proof.widest,
-                proof.longest,
-                proof.paths,
-                start.elapsed().as_secs_f64()
-            )?;
-        }
-        Err(violations) => {
-            for violation in &violations {
-                writeln!(console.out, "{violation}")?;
+    let mut proofs = Map::new();
+    let mut outcome = Ok(());
+    // The first proof that fails is the last one that is tried.
+    for prove in [paths, channels, flood] {
+        let proof = prove(&fabric, start);
+        proofs.insert(proof.what.to_owned(), proof.result);
+        let is_hidden = console.style.json || console.style.quiet && proof.failure.is_none();
+        if !is_hidden {
+            for line in proof.lines {
+                writeln!(console.out, "{line}")?;
             }
-            return Err(Failure::Work(format!(
-                "the routes are wrong, {} cases are listed",
-                violations.len()
-            )));
+        }
+        outcome = proof.failure.map_or(Ok(()), |why| Err(Failure::Work(why)));
+        if outcome.is_err() {
+            break;
         }
     }
-    channels(&fabric, console)?;
-    match verify_flood(&fabric.topology, &fabric.routes) {
+    if console.style.json {
+        proofs.insert("proved".to_owned(), outcome.is_ok().into());
+        console.answer(&proofs)?;
+    }
+    outcome
+}
+
+/// What came of a proof.
+struct Proof {
+    what: &'static str,
+    result: Value,
+    lines: Vec<String>,
+    /// The reason why the command fails.
+    failure: Option<String>,
+}
+
+fn texts<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
+    all.iter().map(T::to_string).collect()
+}
+
+/// Whether data and ACK take the same path, nothing loops and nothing is lost.
+fn paths(fabric: &Fabric, start: Instant) -> Proof {
+    let what = "paths";
+    let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
+    let method = match fabric.routes.method {
+        Method::Trees => "spanning trees",
+        _ => "symmetric ECMP",
+    };
+    match verify(&fabric.topology, &fabric.routes) {
         Ok(proof) => {
-            writeln!(
-                console.out,
-                "proved: POLICY packets of each host reach all others once, by a tree of {} links between switches",
-                proof.links
-            )?;
-            Ok(())
+            let seconds = start.elapsed().as_secs_f64();
+            let result = json!({
+                "hosts": hosts, "switches": switches, "method": method, "pairs": proof.pairs, "widest": proof.widest,
+                "longest": proof.longest, "paths": proof.paths, "seconds": seconds, "violations": [],
+            });
+            let lines = vec![
+                format!("{hosts} hosts, {switches} switches, {method}"),
+                format!(
+                    "proved: {} ordered pairs of hosts, every path hash: data and ACK take the same path, no loop, no loss",
+                    proof.pairs
+                ),
+                format!(
+                    "at most {} paths between a pair, at most {} switches on a path; {} paths walked in {seconds:.2} s",
+                    proof.widest, proof.longest, proof.paths
+                ),
+            ];
+            Proof { what, result, lines, failure: None }
         }
-        Err(faults) => {
-            for fault in &faults {
-                writeln!(console.out, "{fault}")?;
-            }
-            Err(Failure::Work(format!(
-                "POLICY packets are flooded wrongly, {} cases are listed",
-                faults.len()
-            )))
+        Err(violations) => {
+            let lines = texts(&violations);
+            let failure = Some(format!("the routes are wrong, {} cases are listed", violations.len()));
+            Proof { what, result: json!({"violations": lines}), lines, failure }
         }
     }
 }
 
 /// Whether packets can wait for each other in a cycle. Where the file says nothing of PFC that is no failure.
-fn channels(fabric: &Fabric, console: &mut Console) -> Result<(), Failure> {
+fn channels(fabric: &Fabric, _: Instant) -> Proof {
+    let what = "deadlock";
     let deflection = fabric.options.deflection.as_ref();
     match verify_channels(&fabric.topology, &fabric.routes, deflection) {
         Ok(proof) => {
@@ -104,20 +129,47 @@ fn channels(fabric: &Fabric, console: &mut Console) -> Result<(), Failure> {
                 1 => ", with one deflection of a packet".to_owned(),
                 tokens => format!(", with up to {tokens} deflections of a packet"),
             };
-            writeln!(
-                console.out,
+            let line = format!(
                 "proved: no deadlock by PFC{deflected}: {} channels, {} dependencies, no cycle",
                 proof.channels, proof.dependencies
-            )?;
-            Ok(())
-        }
-        Err(cycle) if fabric.lossless => {
-            writeln!(console.out, "{cycle}")?;
-            Err(Failure::Work("PFC can deadlock: the ports above wait for each other".to_owned()))
+            );
+            let result =
+                json!({"channels": proof.channels, "dependencies": proof.dependencies, "cycle": null});
+            Proof { what, result, lines: vec![line], failure: None }
         }
         Err(cycle) => {
-            writeln!(console.out, "not for PFC, which could deadlock: {cycle}")?;
-            Ok(())
+            let result = json!({"lossless": fabric.lossless, "cycle": cycle.to_string()});
+            let failure = "PFC can deadlock: the ports above wait for each other".to_owned();
+            let (line, failure) = match fabric.lossless {
+                true => (cycle.to_string(), Some(failure)),
+                false => (format!("not for PFC, which could deadlock: {cycle}"), None),
+            };
+            Proof { what, result, lines: vec![line], failure }
+        }
+    }
+}
+
+/// Whether POLICY packets reach every host once.
+fn flood(fabric: &Fabric, _: Instant) -> Proof {
+    let what = "flooding";
+    match verify_flood(&fabric.topology, &fabric.routes) {
+        Ok(proof) => {
+            let line = format!(
+                "proved: POLICY packets of each host reach all others once, by a tree of {} links between switches",
+                proof.links
+            );
+            Proof {
+                what,
+                result: json!({"links": proof.links, "faults": []}),
+                lines: vec![line],
+                failure: None,
+            }
+        }
+        Err(faults) => {
+            let lines = texts(&faults);
+            let failure =
+                Some(format!("POLICY packets are flooded wrongly, {} cases are listed", faults.len()));
+            Proof { what, result: json!({"faults": lines}), lines, failure }
         }
     }
 }

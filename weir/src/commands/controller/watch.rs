@@ -4,10 +4,13 @@ use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::switches::SwitchArgs;
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use crate::report::format;
+use serde_json::json;
 use std::io::Write;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use weir_client::watch::{Fabric, WatchOptions, watch};
+use weir_client::watch::{Fabric, Notice, WatchOptions, watch};
 use weir_controller::watch::MonitorConfig;
 use weir_units::Time;
 
@@ -21,7 +24,9 @@ const LINES: usize = 1024;
 /// that restarts is refilled, and what another hand has changed is put right. A second `watch` with a larger
 /// --election-id takes over; the first one stands by.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ctrl-C ends it; the entries stay in the switches.")]
+#[command(
+    after_help = "Each line begins with the time in UTC. Ctrl-C ends it; the entries stay in the switches."
+)]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
@@ -54,10 +59,13 @@ pub struct Args {
     /// End by itself after this time
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Time>,
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let least = Time::from_ms(1);
     for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]
     {
@@ -90,7 +98,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })
     .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
 
-    let start = Instant::now();
+    let json = console.style.json;
     let (lines, mut to_print) = mpsc::channel::<String>(LINES);
     let limit = args.duration.map(duration);
     block_on(async {
@@ -104,8 +112,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 }
             }
         };
-        let tell = move |notice| {
-            let _ = lines.try_send(format!("{:8.3} {notice}", start.elapsed().as_secs_f64()));
+        let tell = move |notice: Notice| {
+            let _ = lines.try_send(line(&notice.to_string(), SystemTime::now(), json));
         };
         let watching =
             tokio::spawn(async move { watch(fabric, program, targets, options, tell, stop).await });
@@ -120,6 +128,25 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })?
 }
 
+/// A line of the log.
+fn line(notice: &str, time: SystemTime, json: bool) -> String {
+    let time = format::utc(time);
+    if json { json!({"time": time, "notice": notice}).to_string() } else { format!("{time} {notice}") }
+}
+
 fn duration(time: Time) -> Duration {
     Duration::from_nanos(time.as_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_begin_with_the_time_of_day() {
+        let time = UNIX_EPOCH + Duration::from_millis(1_795_433_346_120);
+        assert_eq!(line("s1 is lost", time, false), "2026-11-23T11:29:06.120Z s1 is lost");
+        let parsed: serde_json::Value = serde_json::from_str(&line("a \"b\"", time, true)).unwrap();
+        assert_eq!(parsed, json!({"time": "2026-11-23T11:29:06.120Z", "notice": "a \"b\""}));
+    }
 }

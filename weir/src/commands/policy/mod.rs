@@ -4,6 +4,9 @@ pub mod place;
 pub mod talk;
 
 use crate::console::{Console, Failure};
+use crate::output::{Answer, Output};
+use crate::report::format;
+use crate::report::table::fit;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use std::io::Write;
@@ -51,9 +54,8 @@ enum Command {
     Show {
         #[command(flatten)]
         via: Via,
-        /// Everything, as JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Answer,
     },
     /// Change the policy of all hosts, at one of them
     Set {
@@ -66,14 +68,15 @@ enum Command {
         /// How long to look whether another policy wins that was set at the same time
         #[arg(long, value_name = "TIME", default_value = "1s")]
         wait: Time,
+        #[command(flatten)]
+        output: Output,
     },
     /// What a host has held, the oldest first
     History {
         #[command(flatten)]
         via: Via,
-        /// Everything, as JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Answer,
     },
 }
 
@@ -90,9 +93,18 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
-        Command::Show { via, json } => show(&via.sockets()?, *json, console),
-        Command::Set { edits, via, wait } => set(edits, via, *wait, console),
-        Command::History { via, json } => history(&via.sockets()?, *json, console),
+        Command::Show { via, output } => {
+            console.style(*output);
+            show(&via.sockets()?, console)
+        }
+        Command::Set { edits, via, wait, output } => {
+            console.style(*output);
+            set(edits, via, *wait, console)
+        }
+        Command::History { via, output } => {
+            console.style(*output);
+            history(&via.sockets()?, console)
+        }
     }
 }
 
@@ -133,9 +145,9 @@ fn ask_all(
     (reports, outcome)
 }
 
-fn show(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(), Failure> {
+fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     let (reports, outcome) = ask_all(sockets, &PolicyRequest::Show {});
-    if as_json {
+    if console.style.json {
         print_json(&reports, console)?;
     } else if let [(name, report)] = &reports[..] {
         details(name, report, console)?;
@@ -153,9 +165,10 @@ fn show(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(),
                 running(report),
                 report.flows.to_string(),
                 report.counts.get("sent").copied().unwrap_or(0).to_string(),
-                Time::from_ns(report.interval_ns).to_string(),
+                format::duration(Time::from_ns(report.interval_ns)),
             ]);
         }
+        fit(&mut table, console.width);
         writeln!(console.out, "{}", table.trim_fmt())?;
     }
     outcome
@@ -191,7 +204,7 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
     }
     writeln!(out, "runs      {}", running(report))?;
     writeln!(out, "flows     {}", report.flows)?;
-    let time = |ns| Time::from_ns(ns).to_string();
+    let time = |ns| format::duration(Time::from_ns(ns));
     let k = if report.k == 0 { "infinite".to_owned() } else { report.k.to_string() };
     writeln!(
         out,
@@ -249,13 +262,18 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         }
         std::thread::sleep(left.min(LOOK));
     }
-    writeln!(console.out, "policy {} is set, and on its way to all hosts", title(&ours))?;
+    if console.style.json {
+        return console.answer(&json!({"policy": ours}));
+    }
+    if !console.style.quiet {
+        writeln!(console.out, "policy {} is set, and on its way to all hosts", title(&ours))?;
+    }
     Ok(())
 }
 
-fn history(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<(), Failure> {
+fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     let (reports, outcome) = ask_all(sockets, &PolicyRequest::History {});
-    if as_json {
+    if console.style.json {
         print_json(&reports, console)?;
         return outcome;
     }
@@ -283,6 +301,7 @@ fn history(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<
         if report.policies.is_empty() {
             writeln!(console.out, "{name}: nobody has set a policy that it knows of")?;
         } else {
+            fit(&mut table, console.width);
             writeln!(console.out, "{}", table.trim_fmt())?;
         }
     }
@@ -292,8 +311,7 @@ fn history(sockets: &[PathBuf], as_json: bool, console: &mut Console) -> Result<
 fn print_json(reports: &[(String, PolicyReport)], console: &mut Console) -> Result<(), Failure> {
     let hosts: serde_json::Map<_, _> =
         reports.iter().map(|(name, report)| (name.clone(), json!(report))).collect();
-    writeln!(console.out, "{:#}", serde_json::Value::Object(hosts))?;
-    Ok(())
+    console.answer(&hosts)
 }
 
 /// `3 by 10.0.1.1`
@@ -312,8 +330,6 @@ fn origin(policy: &PolicyEntry) -> String {
     }
 }
 
-/// To a tenth of a second, or of a millisecond.
 fn ago(ns: u64) -> String {
-    let s = ns as f64 * 1e-9;
-    if s < 1.0 { format!("{:.1}ms", s * 1e3) } else { format!("{s:.1}s") }
+    format::duration(Time::from_ns(ns))
 }

@@ -1,5 +1,6 @@
 //! A chart as SVG.
 
+use super::coincide::pieces;
 use super::ink::{Ink, PLOT_CSS, dash};
 use super::labels::{self, LETTER_HEIGHT};
 use super::scale::VERTICAL_TICKS;
@@ -41,7 +42,7 @@ impl Frame {
 }
 
 impl Chart {
-    /// The chart as an element of a page that carries [`PLOT_CSS`].
+    /// The chart as an element of a page that carries [`PLOT_CSS`] and the legend.
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
     }
@@ -58,8 +59,10 @@ impl Chart {
     fn draw(&self, size: Size, style: Option<Markup>) -> Markup {
         let (width, height) = size.pixels();
         let y_ticks = self.y_ticks();
-        let legend = self.legend_rows(width);
-        let frame = self.frame((width, height), &y_ticks, legend.len());
+        let is_file = style.is_some();
+        let legend = if is_file { self.legend_rows(width) } else { Vec::new() };
+        let remark = self.coincidence().filter(|_| is_file && self.names == Names::Legend);
+        let frame = self.frame((width, height), &y_ticks, legend.len() + usize::from(remark.is_some()));
         let lines: Vec<Thinned> = self.lines.iter().map(|line| self.pixels(line, frame)).collect();
         html! {
             svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}"))
@@ -67,10 +70,13 @@ impl Chart {
                 @if let Some(style) = style { (style) }
                 rect class="paper" width=(width) height=(height) fill=(Ink::Paper.light()) {}
                 (legend_markup(&legend))
+                @if let Some(remark) = remark {
+                    (text((0.0, legend.len() as f64 * ROW + LETTER_HEIGHT), "start", Ink::Faint, &remark))
+                }
                 (self.y_axis(frame, &y_ticks))
                 (self.x_axis(frame))
                 (self.marks(frame))
-                (self.data(frame, &lines))
+                (self.curves(frame, &lines))
                 @if self.names == Names::Direct { (self.direct_names(frame, &lines)) }
             }
         }
@@ -92,7 +98,11 @@ impl Chart {
     fn pixels(&self, line: &Line, frame: Frame) -> Thinned {
         let across = |x| self.x.place(x) * frame.width;
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
-        let mut thinned = thin(&line.points, frame.width);
+        let mut thinned = if line.band.is_empty() {
+            thin(&line.points, frame.width)
+        } else {
+            Thinned { line: line.points.clone(), band: line.band.clone() }
+        };
         thinned.line.iter_mut().for_each(|p| *p = (across(p.0), down(p.1)));
         thinned.band.iter_mut().for_each(|b| *b = (down(b.0), down(b.1)));
         thinned
@@ -114,12 +124,18 @@ impl Chart {
         let widest = self.x.names.iter().map(|name| labels::width(name) + TICK_GAP).fold(0.0, f64::max);
         let count = (frame.width / X_TICK_EVERY.max(widest)) as usize;
         let y = frame.bottom();
+        let place = |value| frame.left + self.x.place(value) * frame.width;
+        let mut free = f64::NEG_INFINITY;
         html! {
             (rule((frame.left, y), (frame.right(), y), Ink::Axis))
             @for value in self.x.ticks(count) {
-                @let x = frame.left + self.x.place(value) * frame.width;
+                @let (x, label) = (place(value), self.x.label(value));
+                @let half = labels::width(&label) / 2.0;
                 (rule((x, y), (x, y + TICK), Ink::Axis))
-                (text((x, y + ROW), "middle", Ink::Faint, &self.x.label(value)))
+                @if x - half >= free {
+                    (text((x, y + ROW), "middle", Ink::Faint, &label))
+                    ({ free = x + half + TICK_GAP; "" })
+                }
             }
             (text((frame.right(), y + 2.0 * ROW), "end", Ink::Text, &self.x.title))
         }
@@ -139,34 +155,43 @@ impl Chart {
         }
     }
 
-    fn data(&self, frame: Frame, lines: &[Thinned]) -> Markup {
+    fn curves(&self, frame: Frame, lines: &[Thinned]) -> Markup {
         let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
-        // The first line is drawn last: it lies on top.
-        let drawn = || self.lines.iter().zip(lines).rev();
+        let shares = self.shares();
+        // The first line is solid and lies beneath, so that those with gaps leave it visible.
+        let drawn = || self.lines.iter().zip(lines);
         html! {
             g transform=(format!("translate({} {})", px(frame.left), px(frame.top))) {
                 @for (line, thinned) in drawn().filter(|(_, thinned)| is_visible(&thinned.band)) {
                     @let ink = Ink::Name(line.colour);
                     polygon class=(format!("band {}", ink.class())) fill=(ink.light()) fill-opacity="0.2" points=(outline(thinned)) {}
                 }
-                @for (line, thinned) in drawn() {
+                @for ((line, thinned), &share) in drawn().zip(&shares) {
                     @let ink = Ink::Line(line.colour);
-                    polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash))
+                    @let (dashes, offset) = if share.1 > 1 { pieces(share) } else { (dash(line.dash).to_owned(), String::new()) };
+                    polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dashes)
+                        stroke-dashoffset=[(!offset.is_empty()).then_some(offset)]
                         fill="none" stroke-width=(stroke) stroke-linejoin="round" points=(path(&thinned.line)) {}
                 }
-                @for line in self.lines.iter().rev().filter(|line| !line.spread.is_empty()) { (self.spread(line, frame)) }
+                @for (place, (line, share)) in self.lines.iter().zip(shares).enumerate() {
+                    @if !line.spread.is_empty() { (self.spread(line, self.lines.len() - 1 - place, share, frame)) }
+                }
             }
         }
     }
 
-    /// A dot for each point, and a bar over what it may be.
-    fn spread(&self, line: &Line, frame: Frame) -> Markup {
+    /// A dot for each point, and a bar over what it may be. Bars at the same place have caps of different widths, and dots of
+    /// lines that coincide are larger below than above. `above` is the number of lines that are drawn over this one.
+    fn spread(&self, line: &Line, above: usize, (place, of): (usize, usize), frame: Frame) -> Markup {
         const DOT: f64 = 3.5;
-        const CAP: f64 = 4.0;
+        const RING: f64 = 2.5;
+        let radius = DOT + RING * (of - 1 - place) as f64;
+        const CAP: f64 = 2.5;
+        let cap = CAP * (above + 1) as f64;
         let ink = Ink::Line(line.colour);
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
         let bar = |x: f64, low: f64, high: f64| {
-            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - CAP), px(down(y)), px(2.0 * CAP)));
+            let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - cap), px(down(y)), px(2.0 * cap)));
             format!("{}{}M{} {}V{}", ends[0], ends[1], px(x), px(down(high)), px(down(low)))
         };
         html! {
@@ -175,7 +200,7 @@ impl Chart {
                 @if high > low {
                     path class=(ink.class()) stroke=(ink.light()) fill="none" stroke-width=(STROKE) d=(bar(x, low, high)) {}
                 }
-                circle class=(Ink::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(DOT) {}
+                circle class=(Ink::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(px(radius)) {}
             }
         }
     }
@@ -300,6 +325,7 @@ mod tests {
             dash: colour,
             points: vec![(0.0, y), (1000.0, y)],
             spread: vec![(y - 0.5, y + 0.5), (y, y)],
+            ..Line::default()
         };
         Chart {
             alt: "a \"test\" & more".into(),

@@ -3,6 +3,8 @@
 //! The SVG is written directly: classes instead of colours, so that one style sheet turns a chart
 //! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
 
+mod coincide;
+mod data;
 mod draw;
 mod heat;
 mod ink;
@@ -44,7 +46,7 @@ pub enum Picture {
 }
 
 impl Picture {
-    /// As an element of a page that carries [`PLOT_CSS`].
+    /// As an element of a page that carries [`PLOT_CSS`] and the legend.
     pub fn svg(&self, size: Size) -> Markup {
         match self {
             Picture::Chart(chart) => chart.svg(size),
@@ -88,6 +90,8 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// Confidence interval of each point, lowest and highest y; empty if not shown. Points are then dots with bars.
     pub spread: Vec<(f64, f64)>,
+    /// A shaded range about each point, lowest and highest y; empty if not shown.
+    pub band: Vec<(f64, f64)>,
 }
 
 /// A vertical line with a word at its top.
@@ -102,7 +106,7 @@ pub struct Mark {
 /// Ways to name the lines of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// In rows above the picture.
+    /// In rows above the picture; on a page once for all charts of a section.
     Legend,
     /// Beside each line, where there is most room.
     Direct,

@@ -24,6 +24,10 @@ pub struct Axis {
     pub format: fn(f64) -> String,
     /// Labels at 0, 1, 2.. instead of numbers; empty for numbers.
     pub names: Vec<String>,
+    /// Values to mark instead of round ones; empty for round ones.
+    pub marked: Vec<f64>,
+    /// True for the time of a run, which all its charts share.
+    pub is_time: bool,
 }
 
 /// Approximate number of ticks of a vertical axis.
@@ -64,6 +68,10 @@ fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
 }
 
 impl Axis {
+    fn of(title: String, scale: Scale, (low, high): (f64, f64)) -> Axis {
+        Axis { title, scale, low, high, format: plain, names: Vec::new(), marked: Vec::new(), is_time: false }
+    }
+
     /// A linear axis from zero to a round number above `most`.
     pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
         // A line that touches the frame is hard to see: leave it a little room.
@@ -71,20 +79,25 @@ impl Axis {
         let above = |step: f64| (most / step).ceil() * step;
         // Rounding up may ask for wider steps, and those for a rounder end.
         let high = above(step(above(step(most, VERTICAL_TICKS)), VERTICAL_TICKS));
-        Axis { title: title.into(), scale: Scale::Linear, low: 0.0, high, format: plain, names: Vec::new() }
+        Axis::of(title.into(), Scale::Linear, (0.0, high))
     }
 
     /// A linear axis over exactly this range.
     pub fn exactly(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        Axis { title: title.into(), scale: Scale::Linear, low, high, format: plain, names: Vec::new() }
+        Axis::of(title.into(), Scale::Linear, (low, high))
+    }
+
+    /// The time of a run, from zero to its end.
+    pub fn time(title: impl Into<String>, end: f64) -> Axis {
+        Axis { is_time: true, ..Axis::exactly(title, 0.0, end) }
     }
 
     /// A logarithmic axis over this range; both ends must be above zero.
     pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let high = if high > low { high } else { low * 10.0 };
-        Axis { title: title.into(), scale: Scale::Log, low, high, format: plain, names: Vec::new() }
+        Axis::of(title.into(), Scale::Log, (low, high))
     }
 
     /// An axis of names, at 0, 1, 2...
@@ -114,6 +127,7 @@ impl Axis {
                 let stride = self.names.len().div_ceil(count.max(1));
                 (0..self.names.len()).step_by(stride).map(|i| i as f64).collect()
             }
+            _ if !self.marked.is_empty() => self.marked.clone(),
             Scale::Linear => {
                 let step = step(self.high - self.low, count);
                 let first = (self.low / step).ceil() as i64;

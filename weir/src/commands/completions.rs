@@ -1,0 +1,28 @@
+//! `weir completions`
+
+use super::CommandLine;
+use crate::console::{Console, Failure};
+use clap_complete::{Shell, generate};
+use std::io::Write;
+
+/// Write the completions of commands and options for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir completions bash | sudo tee /usr/share/bash-completion/completions/weir
+  weir completions zsh > ~/.zfunc/_weir
+  weir completions fish > ~/.config/fish/completions/weir.fish")]
+pub struct Args {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let mut command = CommandLine::describe(&console.kit.catalogue);
+    // The generator panics where it cannot write.
+    let mut script = Vec::new();
+    generate(args.shell, &mut command, "weir", &mut script);
+    Ok(console.out.write_all(&script)?)
+}

@@ -1,0 +1,100 @@
+//! Empirical distributions as steps.
+
+/// Steps that a chart can show along each of its axes.
+const STEPS: f64 = 200.0;
+
+/// Returns each value of an ascending list once, with the number of entries that are smaller.
+fn ranks(sorted: &[f64]) -> Vec<(f64, usize)> {
+    let mut ranks: Vec<(f64, usize)> = Vec::new();
+    for (i, &value) in sorted.iter().enumerate() {
+        if ranks.last().is_none_or(|last| last.0 != value) {
+            ranks.push((value, i));
+        }
+    }
+    ranks
+}
+
+/// Draws the cumulative distribution of an ascending list: the share in percent that is at most `x`. A step is vertical at
+/// its value.
+pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let ranks = ranks(sorted);
+    let ends = ranks.iter().skip(1).map(|rank| rank.1).chain([sorted.len()]);
+    let shares: Vec<(f64, f64)> = ranks
+        .iter()
+        .zip(ends)
+        .map(|(rank, end)| (rank.0, 100.0 * end as f64 / sorted.len() as f64))
+        .collect();
+    let mut steps = Vec::new();
+    let mut before = 0.0;
+    for (value, share) in sparse(&shares, |share| share) {
+        steps.extend([(value, before), (value, share)]);
+        before = share;
+    }
+    steps
+}
+
+/// Draws the complementary distribution of an ascending list, for logarithmic axes: the share in percent that is at least
+/// `x`, from `from` to the largest value. Empty if all values are zero.
+pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
+    let share = |rank: usize| 100.0 * (sorted.len() - rank) as f64 / sorted.len() as f64;
+    let shares: Vec<(f64, f64)> = ranks(sorted)
+        .into_iter()
+        .filter(|(value, _)| *value > 0.0)
+        .map(|(v, rank)| (v, share(rank)))
+        .collect();
+    let mut steps: Vec<(f64, f64)> = Vec::new();
+    for (value, share) in sparse(&shares, f64::ln) {
+        let before = steps.last().map_or(from, |last| last.0);
+        steps.extend([(before, share), (value, share)]);
+    }
+    steps
+}
+
+/// Leaves out steps that are too close to the one before to be seen: values on a logarithmic axis, shares after `place`.
+fn sparse(shares: &[(f64, f64)], place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+    let (Some(&first), Some(&last)) = (shares.first(), shares.last()) else { return Vec::new() };
+    let across = |(value, _): (f64, f64)| value.max(f64::MIN_POSITIVE).ln();
+    let up = |(_, share): (f64, f64)| place(share);
+    let (width, height) = (across(last) - across(first), (up(last) - up(first)).abs());
+    let mut kept = vec![first];
+    for &step in &shares[1..] {
+        let before = kept[kept.len() - 1];
+        let is_apart =
+            across(step) - across(before) > width / STEPS || (up(step) - up(before)).abs() > height / STEPS;
+        if is_apart || step == last {
+            kept.push(step);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_vertical_and_horizontal() {
+        let steps = at_most(&[1.0, 2.0, 2.0, 4.0]);
+        assert_eq!(steps, [(1.0, 0.0), (1.0, 25.0), (2.0, 25.0), (2.0, 75.0), (4.0, 75.0), (4.0, 100.0)]);
+        let steps = at_least(&[0.0, 0.0, 2.0, 4.0], 1.0);
+        assert_eq!(steps, [(1.0, 50.0), (2.0, 50.0), (2.0, 25.0), (4.0, 25.0)]);
+        for steps in [at_most(&[1.0, 1.5, 1.5, 8.0]), at_least(&[0.0, 1.5, 1.5, 8.0], 1.0)] {
+            assert!(
+                steps.windows(2).all(|pair| pair[0].0 == pair[1].0 || pair[0].1 == pair[1].1),
+                "{steps:?}"
+            );
+        }
+        assert_eq!((at_most(&[]), at_least(&[0.0], 1.0)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn long_lists_keep_their_ends_and_their_tail() {
+        let sorted: Vec<f64> = (1..=100_000).map(f64::from).collect();
+        for steps in [at_most(&sorted), at_least(&sorted, 1.0)] {
+            assert!(steps.len() < 2000, "{}", steps.len());
+            assert_eq!((steps[0].0, steps[steps.len() - 1].0), (1.0, 100_000.0));
+        }
+        let tail = at_least(&sorted, 1.0).iter().filter(|step| step.1 < 0.1).count();
+        assert!(tail > 50, "{tail} points show the last thousandth");
+    }
+}

@@ -1,0 +1,218 @@
+//! Results for programs: `--json`, exit statuses, completions, man pages, narrow terminals.
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use weir_server::p4runtime::{ServerConfig, serve};
+use weir_switch::driver::{Dataplane, DataplaneConfig};
+
+const TINY: &str = "\
+name: tiny
+topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}
+schemes: [fncc, hpcc]
+flows:
+  - {from: h1, to: h3, size: 100KB}
+  - {from: h2, to: h3, start: 20us}
+duration: 100us
+";
+
+fn tiny() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("tiny.yaml"), TINY).unwrap();
+    dir
+}
+
+fn build(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build").join(name)
+}
+
+/// Exit status, standard output and standard error.
+fn weir(dir: &Path, arguments: &str) -> (i32, String, String) {
+    let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
+    let output = command.current_dir(dir).args(arguments.split_whitespace()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// The JSON that a command prints; `status` is what it has to end with.
+fn answer(dir: &Path, arguments: &str, status: i32) -> Value {
+    let (ended, out, err) = weir(dir, &format!("{arguments} --json"));
+    assert_eq!(ended, status, "{arguments}: {out}{err}");
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments}: {error}: {out}"))
+}
+
+#[test]
+fn every_command_with_a_result_prints_it_as_json() {
+    let dir = tiny();
+    let dir = dir.path();
+    let checked = answer(dir, "run tiny.yaml --check", 0);
+    assert_eq!((&checked["schemes"], &checked["file"]), (&json!(["fncc", "hpcc"]), &json!("tiny.yaml")));
+    assert!(checked["estimate"]["packet_hops"].as_f64().unwrap() > 100.0, "{checked}");
+
+    let run = answer(dir, "run tiny.yaml --out a", 0);
+    let summary: Value = serde_json::from_slice(&fs::read(dir.join("a/summary.json")).unwrap()).unwrap();
+    assert_eq!(run["summary"], summary);
+    assert_eq!((&run["report"], &run["directory"]), (&json!("a/report.html"), &json!("a")));
+
+    let sweep = answer(
+        dir,
+        "sweep tiny.yaml --over flows.0.size=50KB,100KB --over seed=1,2 --metric fct.slowdown.p95 --out s",
+        0,
+    );
+    assert_eq!(sweep["runs"], json!({"done": 4, "of": 4, "before": 0, "failed": []}));
+    let row = &sweep["rows"][1];
+    assert_eq!((&row["scheme"], &row["point"]), (&json!("hpcc"), &json!({"flows.0.size": "50KB"})));
+    assert_eq!(row["metrics"]["fct.slowdown.p95"]["runs"], 2, "{row}");
+
+    let report = answer(dir, "report a --out one.html", 0);
+    assert_eq!((&report["runs"][0]["name"], &report["runs"][0]["summary"]), (&json!("a"), &summary));
+
+    let all = answer(dir, "schemes", 0);
+    assert!(all.as_array().unwrap().iter().any(|scheme| scheme["name"] == "fncc"), "{all}");
+    let one = answer(dir, "schemes hpcc", 0);
+    let eta = one["parameters"].as_array().unwrap().iter().find(|it| it["name"] == "eta").unwrap();
+    assert_eq!(eta["default"], "0.95", "{eta}");
+
+    assert_eq!(answer(dir, "export tiny.yaml --out e", 0)["flows_left_out"], 1);
+
+    let plan = answer(
+        dir,
+        &format!("controller plan --topology tiny.yaml --program {}", build("fncc.json").display()),
+        0,
+    );
+    assert!(plan["s1"].as_array().is_some_and(|entries| entries.len() > 3), "{plan}");
+    let proofs = answer(dir, "controller verify --topology tiny.yaml", 0);
+    assert_eq!((&proofs["proved"], &proofs["paths"]["pairs"]), (&json!(true), &json!(6)));
+    // No switch listens, and each has its reason.
+    let program = build("fncc.json");
+    let ports = "--grpc-base-port 1 --timeout 2s";
+    for (command, status) in [("apply", 1), ("diff", 1)] {
+        let program = program.display();
+        let text = format!("controller {command} --topology tiny.yaml --program {program} {ports}");
+        let failed = answer(dir, &text, status);
+        for switch in ["s1", "s2"] {
+            let why = failed["failed"][switch].as_str().unwrap_or_default();
+            assert!(why.contains("127.0.0.1"), "{command}: {failed}");
+        }
+        let (_, _, told) = weir(dir, &text);
+        assert!(told.contains("s1: ") && told.contains("s2: ") && told.lines().count() == 1, "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn diff_tells_equal_different_and_failed_apart() {
+    let dir = tiny();
+    let (mut dataplanes, mut places) = (Vec::new(), String::new());
+    for (device_id, switch) in (0..).zip(["s1", "s2"]) {
+        let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
+        let dataplane = Dataplane::start(config, None, &[]).expect("a data plane");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        places.push_str(&format!(" --switch {switch}={}", listener.local_addr().expect("bound")));
+        let server = ServerConfig { device_id, ..ServerConfig::default() };
+        tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
+        dataplanes.push(dataplane);
+    }
+    let program = format!("--program {}", build("fncc.json").display());
+    let steps = move || {
+        let dir = dir.path();
+        let run = |command: &str| format!("controller {command} --topology tiny.yaml {program} {places}");
+        let applied = answer(dir, &run("apply"), 0);
+        assert_eq!(applied["switches"]["s2"]["pushed"], true, "{applied}");
+        let (status, out, _) = weir(dir, &run("diff"));
+        assert!(status == 0 && out.contains("2 switches are as planned"), "{status} {out}");
+        assert_eq!(answer(dir, &run("diff"), 0)["equal"], true);
+
+        // One host more has routes of its own.
+        fs::write(dir.join("tiny.yaml"), TINY.replace("senders: 2", "senders: 3")).unwrap();
+        let (status, out, told) = weir(dir, &run("diff"));
+        assert_eq!(status, 2, "{out}{told}");
+        assert!(
+            out.contains("s1:\n  ")
+                && out.contains("  + forward")
+                && told.contains("switches differ from the plan"),
+            "{out}{told}"
+        );
+        let different = answer(dir, &run("diff"), 2);
+        assert_eq!(different["equal"], false);
+        assert!(
+            different["differing"]["s1"].as_array().is_some_and(|updates| !updates.is_empty()),
+            "{different}"
+        );
+
+        let (status, out, _) = weir(dir, &(run("apply") + " --quiet"));
+        assert_eq!((status, out.as_str()), (0, ""), "nothing is said of what went well");
+        for wrong in [run("diff") + " --only-this", "controller diff --topology nowhere.yaml".to_owned()] {
+            assert_eq!(weir(dir, &wrong).0, 1, "{wrong}: 2 says that something differs");
+        }
+    };
+    tokio::task::spawn_blocking(steps).await.unwrap();
+}
+
+#[test]
+fn completions_and_man_pages_know_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (status, script, _) = weir(dir.path(), &format!("completions {shell}"));
+        assert_eq!(status, 0, "{shell}");
+        for word in ["controller", "sweep", "metric"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let (status, out, _) = weir(dir.path(), "man pages");
+    assert_eq!(status, 0);
+    let pages: Vec<_> = fs::read_dir(dir.path().join("pages")).unwrap().collect();
+    assert!(pages.len() > 25 && out.contains(&format!("{} pages", pages.len())), "{out}");
+    let apply = fs::read_to_string(dir.path().join("pages/weir-controller-apply.1")).unwrap();
+    assert!(apply.contains("election\\-id") && apply.contains("runtime_json"), "{apply}");
+}
+
+#[test]
+fn tables_fit_the_columns_of_a_narrow_terminal() {
+    let dir = tiny();
+    let run = |columns: &str| {
+        let mut command = Command::cargo_bin("weir").unwrap();
+        command.current_dir(&dir).env("COLUMNS", columns).args(["run", "tiny.yaml", "--out", "x"]);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let table = |text: &str| -> usize {
+        let lines = text.lines().skip_while(|line| !line.starts_with('─'));
+        lines.take_while(|line| !line.starts_with("Queue")).map(|line| line.chars().count()).max().unwrap()
+    };
+    let (narrow, wide) = (run("60"), run("300"));
+    assert!(table(&narrow) <= 60 && table(&wide) > 60, "{narrow}{wide}");
+    assert!(narrow.contains("peak queue (KB)"), "{narrow}");
+}
+
+#[test]
+fn verbose_commands_say_what_they_do() {
+    let dir = tiny();
+    let (_, out, err) = weir(dir.path(), "run tiny.yaml --out x -v");
+    assert!(out.contains("Digest") && err.contains("tiny: topology 2 switches"), "{err}");
+    let (_, out, err) = weir(dir.path(), "run tiny.yaml --out x -q");
+    assert_eq!((out.as_str(), err.as_str()), ("x/report.html\n", ""));
+    let (_, _, err) = weir(dir.path(), "sweep tiny.yaml --over seed=1,2 --out s -v");
+    assert_eq!(err.matches(": done in ").count(), 2, "{err}");
+    assert_eq!(weir(dir.path(), "run tiny.yaml -q -v").0, 2);
+}
+
+#[test]
+fn a_run_leaves_a_trace_for_perfetto_if_it_is_asked_to() {
+    let dir = tiny();
+    let run = |more: &str| {
+        let (status, _, err) = weir(dir.path(), &format!("run tiny.yaml --out x -q {more}"));
+        assert_eq!(status, 0, "{err}");
+        fs::read(dir.path().join("x/perfetto.json")).ok()
+    };
+    let trace: Value = serde_json::from_slice(&run("--perfetto").expect("it was asked for")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    assert!(of("C") > 50 && of("b") == 4 && of("e") == 4, "two flows under two schemes");
+    let sums = fs::read_to_string(dir.path().join("x/SHA256SUMS")).unwrap();
+    assert!(sums.contains("perfetto.json"), "{sums}");
+    let report = weir(dir.path(), "report x --out one.html");
+    assert_eq!(report.0, 0, "{}", report.2);
+    assert_eq!(run(""), None, "the earlier run is replaced");
+}
