@@ -130,8 +130,17 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
     if args.restore_state.is_some() {
         return refuse("--restore-state: the switch saves no state; let its controller write it again");
     }
+    if args.packet_in.is_some() {
+        return refuse("--packet-in: frames come from interfaces (-i) or files (--use-files) only");
+    }
     if target.dp_grpc_server_addr.is_some() {
         return refuse("--dp-grpc-server-addr: frames come from interfaces (-i) or files (--use-files) only");
+    }
+    if target.load_modules.is_some() {
+        return refuse("--load-modules: externs are those of v1model");
+    }
+    if target.enable_swap {
+        return refuse("--enable-swap: a new program comes by P4Runtime (SetForwardingPipelineConfig)");
     }
     if !program && !args.no_p4 {
         return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
@@ -159,4 +168,67 @@ fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
     );
     warn(target.grpc.pem_without_ssl(), "TLS is off (--grpc-server-ssl), the .pem files are not read");
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// The generic half, as a command of its own.
+    #[derive(Debug, Parser)]
+    struct Generic {
+        #[command(flatten)]
+        options: Args,
+    }
+
+    /// Warnings on a command line, or why it is refused. `None`: it only prints something.
+    fn outcome(line: &str) -> Option<Result<Vec<String>, String>> {
+        let (generic, target) = line.split_once("-- ").unwrap_or((line, ""));
+        let words = |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+        let prints = |kind: clap::error::ErrorKind| {
+            matches!(kind, clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayVersion)
+        };
+        let generic = [vec!["switch".to_owned()], words(generic), vec!["--no-p4".to_owned()]].concat();
+        let args = match Generic::try_parse_from(generic) {
+            Ok(generic) => generic.options,
+            Err(error) if prints(error.kind()) => return None,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let target = [vec!["--".to_owned()], words(target)].concat();
+        let target = match TargetOptions::try_parse_from(target) {
+            Ok(target) => target,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let refused = check(&args, &target, false).map(|()| warnings(&args, &target, false));
+        Some(refused.map_err(|failure| failure.to_string()))
+    }
+
+    #[test]
+    fn options_of_bmv2_are_taken_as_the_table_says() {
+        let table = include_str!("../../../docs/switch-options.md");
+        let mut rows = 0;
+        for row in table.lines().filter_map(|line| line.strip_prefix("| `-")) {
+            let mut cells = row.split('|').map(str::trim);
+            let line = format!("-{}", cells.next().unwrap().trim_end_matches('`'));
+            let line = line.replace("--no-p4", "");
+            let outcome = outcome(&line);
+            match cells.next().unwrap() {
+                "as BMv2" => assert!(matches!(&outcome, None | Some(Ok(_))), "{line}: {outcome:?}"),
+                "no effect" => {
+                    let option = line.trim_start_matches("-- ").split(' ').next().unwrap();
+                    let Some(Ok(warnings)) = outcome else { panic!("{line}: {outcome:?}") };
+                    assert!(warnings.iter().any(|it| it.starts_with(option)), "{line}: {warnings:?}");
+                }
+                "refused" => {
+                    let option = line.trim_start_matches("-- ").split(' ').next().unwrap().to_owned();
+                    let Some(Err(why)) = outcome else { panic!("{line}: {outcome:?}") };
+                    assert!(option.starts_with(why.split(':').next().unwrap()), "{line}: {why}");
+                }
+                other => panic!("{line}: \"{other}\""),
+            }
+            rows += 1;
+        }
+        assert_eq!(rows, 36);
+    }
 }

@@ -101,6 +101,9 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub restore_state: Option<PathBuf>,
 
+    #[arg(long, hide = true)]
+    pub packet_in: Option<String>,
+
     /// Log the first N bytes of each frame that comes and goes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub dump_packet_data: usize,
@@ -255,6 +258,12 @@ pub struct TargetOptions {
 
     #[arg(long, hide = true)]
     pub dp_grpc_server_addr: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub load_modules: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub enable_swap: bool,
 
     /// Strict priorities of each port
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
