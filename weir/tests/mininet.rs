@@ -191,7 +191,7 @@ fn the_quickstart_does_what_it_does_in_virtual_time() {
     };
     let mut runs = (0..QUICKSTART_RUNS).map(|_| {
         let place = Place::new("quickstart");
-        let done = place.run("quickstart", &["--rate", "10Mbps"]);
+        let done = place.run("quickstart", &["--rate", "10Mbps", "--pcap=captures"]);
         assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
         place.wait_until_nothing_is_left();
         let seen = ["fncc", "hpcc"].map(|scheme| busy(&place, scheme));
@@ -214,6 +214,8 @@ fn the_quickstart_does_what_it_does_in_virtual_time() {
         let slows = number(&it["first_slowdown_us"]);
         assert!((3.0e6..3.5e6).contains(&slows), "{scheme}: the second flow joins at 3 s: {it}");
         assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
+        let capture = place.folder.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
+        assert!(fs::metadata(&capture).is_ok_and(|it| it.len() > 1_000_000), "{}", capture.display());
     }
     for file in ["flows.csv", "queues.csv", "rates.csv", "report.html", "run.yaml", "queue-s1-3.svg"] {
         assert!(place.folder.path().join("run").join(file).is_file(), "{file}");

@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long)]
     cli: bool,
 
-    /// Capture what passes the ports of Mininet's switches, in DIR or pcaps/
+    /// Capture what passes the ports of Mininet's switches, in a folder for each scheme in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 

@@ -9,6 +9,7 @@ use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
 use crate::console::Failure;
 use crate::interrupt::{interrupted, while_ctrl_c_is_the_childs};
+use crate::report::file_name;
 use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ pub struct Options {
     pub switch: Option<SwitchKind>,
     /// Mininet's command line before the traffic.
     pub cli: bool,
-    /// Captures of every port go here.
+    /// Captures of every port go here, each scheme's into a folder of its own.
     pub pcaps: Option<PathBuf>,
     /// The key with which hosts take part in policies.
     pub policy_key: Option<PathBuf>,
@@ -75,7 +76,7 @@ pub fn run(
     let mut fabric = Fabric {
         experiment,
         routes: &routes,
-        places: Places { switch, exe, pcaps: options.pcaps.clone() },
+        places: Places { switch, exe, pcaps: None },
         delays: delays(experiment, switch),
         policy_key: options.policy_key.as_deref(),
         distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
@@ -87,6 +88,8 @@ pub fn run(
     };
     for index in 0..experiment.schemes.len() {
         let cli = options.cli && index == 0;
+        fabric.places.pcaps =
+            options.pcaps.as_deref().map(|dir| captures(dir, experiment, index)).transpose()?;
         match fabric.run_scheme(&mut bridge, index, cli, observer) {
             Ok(done) => outcome.take(&experiment.schemes[index].label, done),
             Err(failure) => outcome.failure = Some(failure),
@@ -101,6 +104,14 @@ pub fn run(
     summary.wall_s = began.elapsed().as_secs_f64();
     summary.digest = digest(&summary.schemes);
     Ok(outcome)
+}
+
+/// Makes the folder for the captures of a scheme.
+fn captures(dir: &Path, experiment: &Experiment, index: usize) -> Result<PathBuf, Failure> {
+    let folder = dir.join(file_name(&experiment.schemes[index].label));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Failure::Work(format!("{}: {error}", folder.display())))?;
+    Ok(folder)
 }
 
 fn empty(experiment: &Experiment) -> Summary {

@@ -28,7 +28,7 @@ pub mod table;
 
 pub use csv::Tables;
 pub use describe::describe;
-pub use dir::{DirError, RunDir};
+pub use dir::{DirError, RunDir, file_name};
 pub use keeper::Keeper;
 pub use paper::PaperValue;
 
