@@ -74,6 +74,16 @@ mod tests {
     #[test]
     fn a_model_beside_a_run_at_full_speed_is_converted() {
         let mut runs = [run(1.0), run(10_000.0)];
+        let slow = &runs[1].results.traces["fncc"];
+        assert_eq!(
+            (slow.interval, slow.end),
+            (Time::from_ms(10), Time::from_secs_f64(10.0)),
+            "as a model has it"
+        );
+        assert_eq!(
+            (slow.flows[1].start, slow.rates[0].rate[0]),
+            (Time::from_secs_f64(3.0), Bandwidth::from_mbps(10))
+        );
         convert(&mut runs);
         let [full, model] = &runs;
         assert_eq!((full.divided_by, model.divided_by), (None, Some(10_000.0)));

@@ -6,7 +6,8 @@ use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
 use super::{Run, VERSION, format, interactive, paper, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use weir_sim::results::{Results, Summary};
+use weir_sim::results::{Results, SchemeTrace, Summary};
+use weir_units::Time;
 
 const PAGE_CSS: &str = include_str!("page.css");
 
@@ -79,14 +80,14 @@ fn heading(run: &Run, results: &Results) -> Markup {
 
 /// Virtual time, of each scheme if all have the same: `2 schemes of 1 ms`.
 pub fn simulated(results: &Results) -> String {
-    let (ms, schemes) = (results.summary.virtual_s * 1e3, results.order.len());
-    let ends: Vec<f64> = results.traces.values().map(|trace| trace.end.as_secs_f64() * 1e3).collect();
-    let each = ms / schemes.max(1) as f64;
-    let is_same = ends.iter().all(|end| (end - each).abs() <= 1e-6 * each);
+    let (seconds, schemes) = (results.summary.virtual_s, results.order.len());
+    let each = seconds / schemes.max(1) as f64;
+    let is_each = |trace: &SchemeTrace| (trace.end.as_secs_f64() - each).abs() <= 1e-6 * each;
+    let duration = |seconds| format::duration(Time::from_secs_f64(seconds));
     match schemes {
-        0 | 1 => format!("{} ms", format::significant_short(ms)),
-        _ if is_same => format!("{schemes} schemes of {} ms", format::significant_short(each)),
-        _ => format!("{schemes} schemes, together {} ms", format::significant_short(ms)),
+        0 | 1 => duration(seconds),
+        _ if results.traces.values().all(is_each) => format!("{schemes} schemes of {}", duration(each)),
+        _ => format!("{schemes} schemes, together {}", duration(seconds)),
     }
 }
 
@@ -287,5 +288,22 @@ fn origin(run: &Run) -> Markup {
                 pre { (run.yaml) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_time_of_several_schemes_is_given_for_each() {
+        let mut results = sample::dumbbell();
+        assert_eq!(simulated(&results), "2 schemes of 1 ms");
+        results.traces.get_mut("fncc").unwrap().end = Time::from_us(400);
+        results.summary.virtual_s = 0.0014;
+        assert_eq!(simulated(&results), "2 schemes, together 1.4 ms");
+        results.order.truncate(1);
+        assert_eq!(simulated(&results), "1.4 ms");
     }
 }

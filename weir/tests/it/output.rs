@@ -119,8 +119,14 @@ async fn diff_tells_equal_different_and_failed_apart() {
     let steps = move || {
         let dir = dir.path();
         let run = |command: &str| format!("controller {command} --topology tiny.yaml {program} {places}");
+        let empty = answer(dir, &run("diff"), 2);
+        let updates = empty["differing"]["s1"].as_array().expect("s1 runs no program");
+        assert_eq!(updates[0], "push the program");
         let applied = answer(dir, &run("apply"), 0);
-        assert_eq!(applied["switches"]["s2"]["pushed"], true, "{applied}");
+        let s1 = &applied["switches"]["s1"];
+        assert_eq!(s1["pushed"], true, "{applied}");
+        let written = s1["inserted"].as_u64().unwrap() + s1["modified"].as_u64().unwrap();
+        assert_eq!(updates.len() as u64 - 1, written, "diff shows what apply writes: {empty}{applied}");
         let (status, out, _) = weir(dir, &run("diff"));
         assert!(status == 0 && out.contains("2 switches are as planned"), "{status} {out}");
         assert_eq!(answer(dir, &run("diff"), 0)["equal"], true);

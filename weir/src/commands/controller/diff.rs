@@ -6,15 +6,18 @@ use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
+use p4runtime::p4::v1::Entity;
 use serde_json::{Map, json};
 use std::io::Write;
-use weir_client::fleet::{self, Task};
+use weir_client::ClientError;
+use weir_client::fleet::{self, Outcomes, Task};
 use weir_controller::reconcile::difference;
 use weir_controller::words;
 
 /// Show what `apply` would write: + insert, ~ modify, - delete
 ///
-/// Only reads, and needs not be the primary controller.
+/// Only reads, and needs not be the primary controller. Where another program runs, or none, it shows that `apply` would push
+/// the program, and all entries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit status: 0 nothing differs; 1 the input is wrong or a switch cannot be read; 2 something differs.")]
@@ -43,16 +46,25 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()))?;
+    // `apply` pushes the program to a switch that runs another one or none: its tables are then empty.
+    let outcomes: Outcomes<Option<Vec<Entity>>> = outcomes
+        .into_iter()
+        .map(|(name, held)| match held {
+            Err(ClientError::OtherProgram | ClientError::NoProgram) => (name, Ok(None)),
+            held => (name, held.map(Some)),
+        })
+        .collect();
     let (mut differing, mut steps) = (Map::new(), 0);
     for Task { target, program, goal } in &tasks {
-        let Some(Ok(actual)) = outcomes.get(&target.name) else { continue };
-        let difference = difference(goal, actual, &program.index);
-        if difference.steps.is_empty() {
+        let Some(Ok(held)) = outcomes.get(&target.name) else { continue };
+        let difference = difference(goal, held.as_deref().unwrap_or_default(), &program.index);
+        if difference.steps.is_empty() && held.is_some() {
             continue;
         }
         steps += difference.steps.len();
+        let push = held.is_none().then(|| "push the program".to_owned());
         let updates = difference.steps.iter().map(|step| words::update(&step.update, &program.index));
-        let updates: Vec<String> = updates.collect();
+        let updates: Vec<String> = push.into_iter().chain(updates).collect();
         if !console.style.json {
             writeln!(console.out, "{}:", target.name)?;
             for update in &updates {
