@@ -1,9 +1,9 @@
 //! Fuzz targets: whatever comes from outside, nothing panics and nothing runs for ever.
 //!
-//! Each target edits inputs that are right. `cargo test` runs the inputs themselves and some hundred random edits;
-//! `make soak` as many as its time allows (`BOLERO_RANDOM_ITERATIONS`, `BOLERO_RANDOM_TEST_TIME_MS`); and
-//! `cargo bolero test -p weir --test it fuzz::TARGET` lets coverage guide them. An input that was found to fail belongs
-//! in `corpus/TARGET/`, cut to what matters.
+//! Each target edits inputs that are right. `cargo test` runs the inputs themselves, the edits that coverage has found
+//! (`__fuzz__/`) and some hundred random ones; `make soak` as many as its time allows (`BOLERO_RANDOM_ITERATIONS`,
+//! `BOLERO_RANDOM_TEST_TIME_MS`); and `.ci/fuzz TARGET SECONDS` lets coverage guide them. An input that was found to fail
+//! belongs in `corpus/TARGET/`, cut to what matters.
 
 use p4runtime::p4::config::v1::P4Info;
 use p4runtime::p4::v1::{Update, WriteRequest};
