@@ -72,7 +72,7 @@ pub struct RcpLaw {
     pub rtt: Time,
     /// Weight of the spare capacity.
     pub alpha: f64,
-    /// Weight of the queue.
+    /// Gain of the queue.
     pub beta: f64,
     /// gamma: the share of the port's rate that is given out.
     pub target: f64,

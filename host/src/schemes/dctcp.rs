@@ -18,19 +18,19 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 parameters! {
     /// DCTCP's parameters.
     pub(super) struct Dctcp {
-        /// What the law regulates.
+        /// Quantity that the algorithm controls.
         form: Form = Form::Rate => {
             range: "rate or window (TCP's, with slow start, over a network that loses packets)",
             source: "HPCC simulator; RFC 8257",
         };
         /// Weight of the newest round trip in alpha, the average share of marked bytes.
         g: f64 = 0.0625 => { in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCTCP §3.3: 1/16" };
-        /// What a round trip without marks adds.
+        /// Additive increase per round trip without marks.
         increase: Increase = Increase::Packet => {
             symbol: "AI", unit: "B", range: "packet, a size (over T) or a rate",
             source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
         };
-        /// Where switches mark, unless the experiment says.
+        /// Queue thresholds at which switches mark, unless the experiment sets them.
         ecn: Marking = Marking::step(Bytes::from_kb(30), Bandwidth::from_gbps(10)) => {
             symbol: "K", unit: "B", range: MARKING_RANGE, source: "HPCC §5.1",
         };

@@ -17,7 +17,7 @@ use weir_units::{Bandwidth, Time};
 parameters! {
     /// ExpressPass' parameters.
     pub(super) struct ExpressPass {
-        /// Part of a link's rate that credits may take.
+        /// Fraction of a link's rate that credits may use.
         share: f64 = 0.04 => {
             in 0.001..=0.5, name: "credit_share", range: "0.001 to 0.5",
             source: "ExpressPass: 84 B of 84 + 1,538; here 66 B of 1,518 and twice 66, for the ACK",
@@ -26,26 +26,26 @@ parameters! {
         burst: u32 = 8 => {
             unit: "credits", range: "a count above 0", source: "ExpressPass: a credit queue of 8",
         };
-        /// A flow's first credit rate, of the most.
+        /// Initial credit rate of a flow, as a fraction of the maximum.
         start: f64 = 0.5 => {
             in 0.001..=1.0, symbol: "alpha", range: "0.001 to 1",
             source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
         };
-        /// Weight of the most in an increase, at first.
+        /// Initial weight of the maximum rate in an increase.
         weight: f64 = 0.5 => {
             in 0.001..=MOST_WEIGHT, symbol: "w_init", range: "0.001 to 0.5",
             source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
         };
-        /// The least that weight halves to.
+        /// Minimum of that weight.
         least_weight: f64 = 0.01 => {
             in 0.001..=MOST_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
         };
-        /// Loss of credits that is no congestion, for a slow flow; none for one at the most.
+        /// Credit loss that is no congestion for a slow flow; falls to 0 at the maximum rate.
         target_loss: f64 = 0.125 => {
             in 0.0..=0.9, range: "0 to 0.9",
             source: "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
         };
-        /// The gap between credits varies by this part, so that flows lose alike.
+        /// Fraction by which the gap between credits varies, so that flows lose credits evenly.
         jitter: f64 = 0.1 => {
             in 0.0..=0.5, range: "0 to 0.5", source: "ours; ExpressPass advises jitter and gives none",
         };

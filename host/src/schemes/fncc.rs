@@ -24,9 +24,9 @@ parameters! {
         };
         /// LHCS fires if the last hop is the most congested one and its u' is above this.
         alpha: f64 = 1.05 => { in 0.0..=100.0, symbol: "alpha", range: "0 to 100", source: "FNCC §3.2.2" };
-        /// Part of the fair share that LHCS leaves, so that the queue drains.
+        /// Fraction of the fair share that LHCS assigns, so that the queue drains.
         beta: f64 = 0.9 => { in 0.01..=1.0, symbol: "beta", range: "0.01 to 1", source: "FNCC §3.2.2" };
-        /// How often a port's entry in the All_INT_Table is refreshed.
+        /// Interval at which a port's entry in the All_INT_Table is refreshed.
         refresh: Or<EveryDequeue, Time> = Or::word() => {
             unit: "s", range: "dequeue (whenever a packet leaves the port) or a time above 0",
             source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",

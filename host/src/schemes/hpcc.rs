@@ -15,7 +15,7 @@ parameters! {
     /// HPCC's parameters.
     pub struct Hpcc {
         shared: InflightConfig = InflightConfig::default() => { part };
-        /// A reference window per hop; the smallest holds.
+        /// Keep a reference window per hop and use the smallest.
         multi_rate: bool = false => {
             range: "on or off", source: "HPCC App. A.3, HPCC simulator MULTI_RATE",
         };

@@ -20,18 +20,18 @@ parameters! {
         shared: InflightConfig = InflightConfig::of_the_draft() => {
             part, max_stage from "HPCC++ draft Figure 3", w_ai from "HPCC++ draft §5, §6.2"
         };
-        /// What gathers telemetry.
+        /// Packets that gather telemetry.
         telemetry: Telemeter = Telemeter::Packet => {
             range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
             source: "HPCC++ draft §6, §6.1",
         };
-        /// Who computes the window.
+        /// End of the flow that computes the window.
         at: Computes = Computes::Sender => {
             name: "compute",
             range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the parameter telemetry says)",
             source: "HPCC++ draft §6.2",
         };
-        /// What switches report of a queue.
+        /// Measure of a queue that switches report.
         queue: Queued = Queued::Length => {
             symbol: "qlen", range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
             source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",

@@ -24,12 +24,12 @@ parameters! {
         short: Bytes = Bytes::from_kb(8) => {
             unit: "B", range: "a size above 0", source: "Dart §VI: short messages have 2 to 8 KB",
         };
-        /// A port with more in its queue is crowded: what would leave by it is deflected.
+        /// Queue length above which packets for a port are deflected.
         threshold: QueueLimit = QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK } => {
             name: "deflect_above", unit: "B", range: "size/rate",
             source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
         };
-        /// Ports to hosts are deflected from too.
+        /// Deflect from ports to hosts too.
         at_hosts: bool = false => {
             name: "deflect_at_hosts", range: "on or off",
             source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
@@ -73,7 +73,7 @@ pub(super) const DART_ECN: ParameterInfo = ParameterInfo {
     range: MARKING_RANGE,
     symbol: "-",
     source: "Dart §VI: 22.5 KB, a tenth of a port's buffer; its link speed is lost",
-    help: "Where switches mark, unless the experiment says.",
+    help: "Queue thresholds at which switches mark, unless the experiment sets them.",
 };
 
 impl Iofd {

@@ -12,7 +12,7 @@ pub const MIN_RATE: ParameterInfo = ParameterInfo {
     range: "a rate above 0, or nic/N",
     symbol: "-",
     source: "HPCC simulator config.txt: 100 Mbit/s at 100 Gbit/s",
-    help: "A flow never gets slower than this.",
+    help: "Minimum rate of a flow.",
 };
 
 parameters! {
@@ -20,7 +20,7 @@ parameters! {
     #[derive(Copy)]
     pub struct PacingConfig {
         min_rate: RateOf = RateOf::NicOver(1000) => { info: MIN_RATE };
-        /// What may be in flight, beside the rate.
+        /// Window that limits the data in flight, in addition to the rate.
         window: Window = Window::Off => {
             range: "off, fixed (line rate times T) or varying (rate times T)", source: "the scheme",
         };

@@ -13,25 +13,25 @@ use weir_units::{Bytes, Time};
 parameters! {
     /// RCP's parameters.
     pub(super) struct Rcp {
-        /// How often a port computes its rate.
+        /// Interval at which a port computes its rate.
         period: Or<HostsOwn, Time> = Or::word() => {
             symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "RCP ns-2: min(d, upd_timeslot)",
         };
-        /// The round-trip time that ports reckon with.
+        /// Round-trip time that ports assume.
         rtt: Or<HostsOwn, Time> = Or::word() => {
             symbol: "d", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "ours: RCP's routers average what packets say",
         };
-        /// Weight of the capacity that is unused.
+        /// Gain of the unused capacity.
         alpha: f64 = 0.4 => {
             in 0.0..=10.0, symbol: "alpha", range: "0 to 10", source: "RCP ns-2, rcp.cc; others have 0.1 to 1",
         };
-        /// Weight of the queue.
+        /// Gain of the queue.
         beta: f64 = 0.4 => {
             in 0.0..=10.0, symbol: "beta", range: "0 to 10", source: "RCP ns-2, rcp.cc; others have 0.2 to 1",
         };
-        /// The share of a port's rate that is given out.
+        /// Target utilisation of a port.
         target: f64 = 0.95 => {
             in 0.05..=1.0, name: "gamma", symbol: "gamma", range: "0.05 to 1", source: "RCP ns-2: PHI, 0.95",
         };

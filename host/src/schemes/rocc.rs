@@ -22,25 +22,25 @@ parameters! {
             range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
             source: "RoCC; on ACKs is ours",
         };
-        /// Without news for so long the rate doubles.
+        /// Time without a rate from a switch after which the rate doubles.
         recovery: Time = Time::from_us(200) => {
             unit: "s", range: "a time above 0", source: "ours: five periods; RoCC gives none",
         };
-        /// How often a port computes its rate.
+        /// Interval at which a port computes its rate.
         period: Time = Time::from_us(40) => {
             symbol: "T", unit: "s", range: "a time above 0", source: "RoCC, which advises 1 to 2 round trips",
         };
-        /// Where the queue settles, over what the port sends in a period.
+        /// Target queue, relative to what the port sends in a period.
         q_ref: f64 = 0.6 => {
             in 0.01..=100.0, symbol: "Qref", range: "0.01 to 100",
             source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
         };
-        /// Growth in a period from which the rate is halved, likewise.
+        /// Queue growth in a period from which the rate is halved, in the same unit.
         q_mid: f64 = 1.2 => {
             in 0.01..=100.0, symbol: "Qmid", range: "0.01 to 100",
             source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",
         };
-        /// Queue from which the rate falls to its least, likewise.
+        /// Queue from which the rate falls to its minimum, in the same unit.
         q_max: f64 = 1.32 => {
             in 0.01..=100.0, symbol: "Qmax", range: "0.01 to 100",
             source: "RoCC: 300, 600, 660 KB at 100 Gbit/s and 40 us",

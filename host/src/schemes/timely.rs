@@ -23,9 +23,9 @@ parameters! {
             symbol: "alpha", range: "variant (patched 0.875, paper 0.02, simulator 0.875) or 0 to 1",
             source: "TIMELY authors' snippet (the paper gives none); HPCC simulator; eRPC has 0.46",
         };
-        /// How far a rate falls.
+        /// Multiplicative decrease factor.
         beta: f64 = 0.8 => { in 0.0..=1.0, symbol: "beta", range: "0 to 1", source: "TIMELY §6" };
-        /// The same between the thresholds (patched variant).
+        /// Multiplicative decrease factor between the thresholds (patched variant).
         patch_beta: f64 = 0.008 => {
             in 0.0..=1.0, symbol: "beta", range: "0 to 1",
             source: "Zhu et al., CoNEXT 2016, as others' simulators have it; eRPC has 0.26",
@@ -38,7 +38,7 @@ parameters! {
         t_high: Time = Time::from_us(500) => {
             symbol: "T_high", unit: "s", range: "a time above 0", source: "TIMELY §6",
         };
-        /// What the gradient is relative to.
+        /// Round-trip time by which the gradient is divided.
         min_rtt: Or<HostsOwn, Time> = Or::word() => {
             symbol: "minRTT", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "TIMELY §4.3; 20 us there and in the HPCC simulator",
@@ -48,7 +48,7 @@ parameters! {
             symbol: "delta", unit: "bit/s", range: "a rate above 0, or nic/N",
             source: "TIMELY §6: 10 Mbit/s at 10 Gbit/s; HPCC simulator run.py the same per rate",
         };
-        /// Bytes to a completion, each one sample (not in the simulator variant).
+        /// Bytes acknowledged per RTT sample (not in the simulator variant).
         segment: Bytes = Bytes::from_kb(16) => { unit: "B", range: "a size above 0", source: "TIMELY §6" };
         /// After this many good samples in a row the rate rises by 5 delta.
         hai_after: u32 = 5 => { symbol: "N", unit: "times", range: "a count above 0", source: "TIMELY §4.3" };

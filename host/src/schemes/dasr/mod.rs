@@ -38,7 +38,7 @@ parameters! {
         look_ahead: bool = true => {
             range: "on or off", source: "Dart §III-D; off where tenants are not trusted",
         };
-        /// Who was announced and has not begun for so long is not counted any more.
+        /// Time after which an announced sender that has not begun is no longer counted.
         announced_for: Time = Time::from_us(200) => {
             unit: "s", range: "a time above 0",
             source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
@@ -49,18 +49,18 @@ parameters! {
             in 16.0..=32.0, range: "16 to 32",
             source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
         };
-        /// A sender that is silent for so long is taken for dead and not counted.
+        /// Time after which a silent sender is no longer counted.
         soft_state: Time = Time::from_secs(2) => { unit: "s", range: "a time above 0", source: "Dart §III-B" };
-        /// Over what the receiver looks at marks and throughput.
+        /// Interval over which the receiver measures marks and throughput.
         window: Or<HostsOwn, Time> = Or::word() => {
             name: "state_window", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "ours: Dart gives none",
         };
-        /// From this share of line rate on, throughput counts as line rate; until 5 % below it.
+        /// Fraction of the line rate from which throughput counts as line rate, with a hysteresis of 5 %.
         line_share: f64 = 0.95 => {
             in 0.1..=1.0, range: "0.1 to 1", source: "ours: Dart says equal to line rate",
         };
-        /// In Receiver Congestion count one sender more than there are, until the marks end.
+        /// In the state Receiver Congestion, count one sender more than there are until marks end.
         drain: bool = false => {
             range: "on or off", source: "ours: Dart's shares add up to the line, so that what has queued stays",
         };

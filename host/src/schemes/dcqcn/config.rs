@@ -15,25 +15,25 @@ parameters! {
         pub(super) g: f64 = 0.003_906_25 => {
             in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
         };
-        /// How often alpha decays.
+        /// Interval between two decays of alpha.
         alpha_timer: Or<Variants, Time> = Or::word() => {
             symbol: "K", unit: "s", range: "variant (paper 55us, simulator 1us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };
-        /// How often marks are looked at (simulator variant).
+        /// Interval at which marks are evaluated (simulator variant).
         pub(super) decrease_timer: Time = Time::from_us(4) => {
             symbol: "t_dec", unit: "s", range: "a time above 0", source: "HPCC simulator run.py",
         };
-        /// How often the rate rises.
+        /// Interval between two increases of the rate.
         increase_timer: Or<Variants, Time> = Or::word() => {
             symbol: "T", unit: "s", range: "variant (paper 55us, simulator 300us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };
-        /// Bytes after which the rate rises too (paper variant).
+        /// Bytes after which the rate increases too (paper variant).
         pub(super) byte_counter: Bytes = Bytes::from_kb(10_000) => {
             symbol: "B", unit: "B", range: "a size above 0", source: "DCQCN §5",
         };
-        /// Rises that halve the way to the target before the target itself rises.
+        /// Increases that halve the distance to the target before the target itself increases.
         stages: Or<Variants, u32> = Or::word() => {
             symbol: "F", unit: "times", range: "variant (paper 5, simulator 1) or a count above 0",
             source: "DCQCN §3.3; HPCC simulator run.py",
@@ -58,7 +58,7 @@ parameters! {
         pub(in crate::schemes) cnp_interval: Time = Time::from_us(50) => {
             symbol: "N", unit: "s", range: "a time above 0", source: "DCQCN §3.2",
         };
-        /// Where switches mark, unless the experiment says.
+        /// Queue thresholds at which switches mark, unless the experiment sets them.
         ecn: Or<Variants, Marking> = Or::word() => {
             symbol: "Kmin, Kmax, Pmax", unit: "B", range: MARKING_OR_VARIANT, source: "DCQCN §5; HPCC §5.1",
         };

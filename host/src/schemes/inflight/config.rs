@@ -25,7 +25,7 @@ parameters! {
             range: "a size, a rate (times T), headroom/N for W_init*(1-eta)/N, or headroom/reported for the receiver's N at its own link and 80 B elsewhere",
             source: "HPCC §5.1 fn4",
         };
-        /// The time windows and rates are tied by.
+        /// Base round-trip time T, which relates windows to rates.
         base_rtt: Or<HostsOwn, Time> = Or::word() => {
             symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "HPCC §3.2: slightly above the largest propagation RTT",

@@ -13,19 +13,19 @@ pub(super) const BETA: ParameterInfo = ParameterInfo {
     range: "2 to 1000",
     symbol: "beta",
     source: "AMP §5, XMP; at least 1 + BDP/K, so that a cut does not drain the queue (AMP §4.2)",
-    help: "A mark takes this part of a window: one in beta.",
+    help: "A mark reduces a window by the fraction 1/beta.",
 };
 
 parameters! {
     /// The parameters.
     pub(in crate::schemes) struct Amp {
         beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
-        /// All windows at their minimum for so long: only the first subflow goes on.
+        /// Time with all windows at their minimum after which only the first subflow sends.
         suppress_after: u32 = 2 => {
             symbol: "S", unit: "round trips", range: "a count above 0",
             source: "AMP §1: 1 to 3; the default of §5.1 is lost, its code has 10",
         };
-        /// The first subflow without a mark for so long: the others come back.
+        /// Time without a mark on the first subflow after which the others resume.
         release_after: u32 = 8 => {
             symbol: "E", unit: "round trips", range: "a count above 0", source: "AMP §1: 8; its code too",
         };

@@ -52,16 +52,16 @@ parameters! {
     pub(super) struct WindowsConfig {
         /// Subflows of a message, each with a UDP port of its own.
         subflows: Subflows = Subflows(4) => { range: "1 to 16", source: "AMP §5: 4, up to 8 are safe" };
-        /// Where switches mark, unless the experiment says.
+        /// Queue thresholds at which switches mark, unless the experiment sets them.
         ecn: Marking = Marking::step(Bytes::from_kb(15), Bandwidth::from_gbps(10)) => {
             symbol: "K", unit: "B", range: MARKING_RANGE, source: "AMP §5: 10 packets at 10 Gbit/s",
         };
-        /// A mark never makes a window smaller.
+        /// Minimum window after a mark.
         min_window: f64 = 2.0 => {
             in 1.0..=1000.0, symbol: "cwnd_min", unit: "packets", range: "1 to 1000",
             source: "AMP §3.2, §5; its code has 1",
         };
-        /// Where slow start starts.
+        /// Initial window of slow start.
         initial_window: f64 = 1.0 => {
             in 1.0..=1000.0, symbol: "IW", unit: "packets", range: "1 to 1000", source: "AMP's code; RFC 6928 has 10",
         };

@@ -10,7 +10,7 @@ parameters! {
     /// The parameters.
     pub(in crate::schemes) struct Xmp {
         beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
-        /// What all subflows add together in a round trip.
+        /// Increase of all subflows together per round trip.
         gamma: f64 = 1.0 => {
             in 0.01..=100.0, symbol: "gamma", unit: "packets", range: "0.01 to 100",
             source: "XMP as in AMP's code",
