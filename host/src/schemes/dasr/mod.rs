@@ -56,7 +56,7 @@ parameters! {
             name: "state_window", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "ours: Dart gives none",
         };
-        /// Fraction of the line rate from which throughput counts as line rate, with a hysteresis of 5 %.
+        /// Fraction of line rate from which throughput counts as line rate, with a hysteresis of 5 %.
         line_share: f64 = 0.95 => {
             in 0.1..=1.0, range: "0.1 to 1", source: "ours: Dart says equal to line rate",
         };
