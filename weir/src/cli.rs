@@ -2,13 +2,13 @@
 
 use crate::commands::CommandLine;
 use crate::console::Console;
-use crate::kit::Kit;
-use crate::report::MakeSection;
 use clap::FromArgMatches as _;
 use std::process::ExitCode;
+use weir_experiment::topologies::TopologyKind;
+use weir_experiment::workload::Workload;
 use weir_host::scheme::Scheme;
-use weir_sim::topologies::TopologyKind;
-use weir_sim::workload::Workload;
+use weir_report::Kit;
+use weir_report::MakeSection;
 
 /// The command line of Weir with schemes, workloads, topologies and charts of a crate's own.
 ///

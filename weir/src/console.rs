@@ -1,12 +1,12 @@
 //! A command's output streams, and the ways in which it ends.
 
-use crate::kit::Kit;
 use crate::output::Style;
-use crate::report::DirError;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use weir_sim::RunError;
+use weir_experiment::backend::Error;
+use weir_report::DirError;
+use weir_report::Kit;
 
 /// A reason why a command did not do what it was asked for. The message is one line: place, problem, remedy.
 #[derive(Clone, Debug)]
@@ -57,25 +57,20 @@ impl Failure {
             other => other,
         }
     }
+}
 
-    /// Of a checked experiment that cannot run: routes, tables and hosts follow from it; programs and switches
-    /// are ours.
-    pub fn of_run(error: RunError) -> Failure {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
         match error {
-            RunError::Artifact(_) | RunError::Switch { .. } => Failure::work(error),
-            _ => Failure::input(error),
+            Error::Input(why) => Failure::Input(why),
+            Error::Work(why) => Failure::Work(why),
         }
     }
 }
 
 impl From<DirError> for Failure {
     fn from(error: DirError) -> Failure {
-        match error {
-            DirError::Io { .. } => Failure::work(error),
-            DirError::Foreign { .. } | DirError::NotADirectory { .. } | DirError::InUse { .. } => {
-                Failure::input(error)
-            }
-        }
+        Error::from(error).into()
     }
 }
 
@@ -137,12 +132,6 @@ impl Console {
         }
     }
 
-    /// Says something on standard error that is no failure.
-    pub fn warn(&self, what: &str) {
-        // If standard error is gone there is nobody to tell.
-        let _ = writeln!(io::stderr(), "warning: {what}");
-    }
-
     /// Says on standard error why a command failed, and turns its outcome into an exit status.
     pub fn close(mut self, outcome: Result<(), Failure>) -> ExitCode {
         let outcome = outcome.and_then(|()| Ok(self.out.flush()?));
@@ -158,6 +147,12 @@ impl Console {
         let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
         ExitCode::from(status)
     }
+}
+
+/// Says something on standard error that is no failure.
+pub fn warn(what: &str) {
+    // If standard error is gone there is nobody to tell.
+    let _ = writeln!(io::stderr(), "warning: {what}");
 }
 
 /// Returns the columns to fit tables into: what COLUMNS says, else what the terminal has.

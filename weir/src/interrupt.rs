@@ -7,6 +7,7 @@ use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use weir_testbed::Signals;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Ctrl-C belongs to a child that has the terminal.
@@ -53,10 +54,10 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Does something during which Ctrl-C is a child's.
-pub fn while_ctrl_c_is_the_childs<R>(action: impl FnOnce() -> R) -> R {
-    LENT.store(true, Ordering::SeqCst);
-    let result = action();
-    LENT.store(false, Ordering::SeqCst);
-    result
+/// Leaves Ctrl-C to a child that has the terminal, or takes it back.
+pub fn lend(to_child: bool) {
+    LENT.store(to_child, Ordering::SeqCst);
 }
+
+/// This process's signals, for a testbed.
+pub const SIGNALS: Signals = Signals { is_cancelled: interrupted, lend };

@@ -1,20 +1,17 @@
-//! The command line of Weir: [`commands`], and the [`report`] that a run leaves behind.
+//! The command line of Weir.
 //!
-//! A command reads its input, asks the libraries to do the work and prints what came of it; nothing
-//! is computed here that another program could want. Nothing depends on this crate.
+//! A command reads its input, asks the libraries to do the work and prints the result; nothing
+//! is computed here that another program could want. Nothing depends on this crate but programs that add a scheme, a
+//! workload, a topology or a chart to it ([`Cli`]).
 
 mod cli;
 pub mod commands;
 pub mod console;
-pub mod files;
 pub mod interrupt;
-pub mod kit;
-pub mod mininet;
 pub mod output;
 pub mod privilege;
 mod reference;
-pub mod report;
-pub mod results;
-pub mod sweep;
 
 pub use cli::Cli;
+/// For charts of an own program.
+pub use weir_report as report;

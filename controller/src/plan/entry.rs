@@ -33,7 +33,7 @@ pub const TABLES: [&str; 14] = [
 
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
 /// and parameter names stand in this file and nowhere else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// The route to a destination.
     Forward {
@@ -149,7 +149,7 @@ impl Entry {
             Entry::TrafficClass { .. } => "traffic_class",
             Entry::PortProfile { .. } => "port_profile",
             Entry::IntRefresh { .. } => "int_refresh",
-            Entry::PortRow { row, .. } => row.table(),
+            Entry::PortRow { row, .. } => row.table,
             Entry::SwitchIdentity { .. } => "switch_identity",
             Entry::Deflection { .. } => DEFLECTION,
             Entry::DeflectPort { .. } => "deflect_port",
@@ -220,7 +220,7 @@ impl Entry {
                     ("fabric", fabric.into()),
                 ],
             },
-            Entry::PortRow { row, .. } => row.call(),
+            Entry::PortRow { ref row, .. } => row.call.clone(),
             Entry::Deflection { limit, candidates, lifetime, .. } => Call {
                 action: "over",
                 params: vec![

@@ -296,7 +296,7 @@ fn entries(
         entries.extend(deflection_entries(topology, routes, ix, &config)?);
     }
     for (port, link) in topology.switch(ix).ports() {
-        let row = options.rows.get(&topology.link(link).rate).copied();
+        let row = options.rows.get(&topology.link(link).rate).cloned();
         entries.extend(row.map(|row| Entry::PortRow { port, row }));
     }
     if !options.without_routes {

@@ -2,7 +2,7 @@
 
 use weir::report::chart::{Axis, Chart, Line, Names, Unit};
 use weir::report::figures::{Figure, Layout, Section};
-use weir_sim::results::Results;
+use weir_experiment::results::Results;
 
 /// Draws the number of finished flows over time, a line for each scheme; nothing if no flow has finished.
 pub fn section(results: &Results) -> Option<Section> {

@@ -20,10 +20,11 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sim::experiment::Experiment;
-    use weir_sim::topologies::Topologies;
-    use weir_sim::workload::Workloads;
-    use weir_sim::{Catalogue, run};
+    use weir_experiment::Experiment;
+    use weir_experiment::topologies::Topologies;
+    use weir_experiment::workload::Workloads;
+    use weir_experiment::Catalogue;
+    use weir_sim::run;
 
     fn experiment(overrides: &[&str]) -> Result<Experiment, String> {
         let catalogue = Catalogue {

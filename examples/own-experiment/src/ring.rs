@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_with::serde_as;
 use weir_controller::topology::{AsText, Custom, LinkSpec};
-use weir_sim::schemars::{self, JsonSchema};
-use weir_sim::topologies::TopologyKind;
+use weir_experiment::schemars::{self, JsonSchema};
+use weir_experiment::topologies::TopologyKind;
 use weir_units::{Bandwidth, Time};
 
 /// Switches in a ring, the same number of hosts on each. The fields are the keys in an experiment file.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::collections::VecDeque;
 use weir_controller::topology::{AsText, HostIx};
-use weir_sim::workload::{Arrival, Ended, Fabric, Flows, Source, Workload, Wrong};
-use weir_sim::schemars::{self, JsonSchema};
+use weir_experiment::workload::{Arrival, Ended, Fabric, Flows, Source, Workload, Wrong};
+use weir_experiment::schemars::{self, JsonSchema};
 use weir_units::{Bytes, Time};
 
 /// Every host sends flows to the host `by` places further on, the next one when the last is done. The fields are the

@@ -14,8 +14,9 @@ mod tests {
     use super::*;
     use std::path::Path;
     use weir_host::schemes::Registry;
-    use weir_sim::experiment::Experiment;
-    use weir_sim::{Catalogue, run};
+    use weir_experiment::Experiment;
+    use weir_experiment::Catalogue;
+    use weir_sim::run;
 
     fn experiment(overrides: &[&str]) -> Result<Experiment, String> {
         let catalogue = Catalogue { schemes: Registry::builtin().with::<Wait>(), ..Catalogue::builtin() };

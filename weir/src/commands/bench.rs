@@ -5,13 +5,13 @@ mod programs;
 use super::memory_bytes;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
-use crate::report::format;
 use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
 use serde_json::json;
 use std::io::Write;
+use weir_experiment::Experiment;
 use weir_host::schemes::Registry;
-use weir_sim::experiment::Experiment;
+use weir_report::format;
 
 /// Measure speed: packet-hops per second, ns per packet, memory
 ///

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use weir_controller::hash::PathHash;
 use weir_controller::routes::{Routes, routes};
 use weir_controller::topology::HostIx;
-use weir_sim::experiment::{Experiment, Flow};
-use weir_sim::{Observer, Progress};
+use weir_experiment::{Experiment, Flow};
+use weir_experiment::{Observer, Progress};
 use weir_units::{Bytes, Time};
 
 /// The first scheme runs this long, to see how fast this machine is.

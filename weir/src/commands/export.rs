@@ -6,8 +6,8 @@ use crate::output::Answer;
 use std::io::Write;
 use std::path::PathBuf;
 use weir_controller::export::hpcc_topology;
-use weir_sim::experiment::{Experiment, Flow};
-use weir_sim::workload::{Arrival, write_flow_file};
+use weir_experiment::workload::{Arrival, write_flow_file};
+use weir_experiment::{Experiment, Flow};
 use weir_units::Bytes;
 
 /// Write an experiment's topology and flows for the HPCC simulator

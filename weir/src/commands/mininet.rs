@@ -1,11 +1,12 @@
 //! `weir mininet`
 
 use crate::console::{Console, Failure};
-use crate::interrupt::while_ctrl_c_is_the_childs;
-use crate::mininet::{self, SwitchKind};
+use crate::interrupt::SIGNALS;
+use crate::privilege;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weir_testbed::{SwitchKind, Tutorial};
 
 /// Bring up a network of the p4 tutorials, or remove what runs left behind
 ///
@@ -24,7 +25,7 @@ pub struct Args {
 
     /// The switch; absent: bmv2 where simple_switch_grpc is installed, else weir
     #[arg(long, value_enum, value_name = "SWITCH")]
-    switch: Option<SwitchKind>,
+    switch: Option<Switch>,
 
     /// Capture what passes the ports of switches, in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
@@ -39,6 +40,25 @@ pub struct Args {
     clean: bool,
 }
 
+/// The kinds of switches
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Switch {
+    /// simple_switch_grpc
+    Bmv2,
+    /// The embedded switch
+    Weir,
+}
+
+impl Switch {
+    /// Returns what the testbed calls it.
+    pub fn kind(self) -> SwitchKind {
+        match self {
+            Switch::Bmv2 => SwitchKind::Bmv2,
+            Switch::Weir => SwitchKind::Weir,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sudo weir mininet pod-topo/topology.json --switch weir
@@ -48,7 +68,7 @@ Examples:
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.topology {
-        None => Ok(writeln!(console.out, "{}", mininet::clean()?)?),
+        None => Ok(writeln!(console.out, "{}", weir_testbed::clean()?)?),
         Some(topology) => tutorial(topology, args, console),
     }
 }
@@ -57,7 +77,9 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
     crate::interrupt::catch_ctrl_c()?;
     let pcaps = args.pcap.as_deref().map(super::folder).transpose()?;
     let logs = args.logs.as_deref().map(super::folder).transpose()?;
-    let mut network = mininet::Tutorial::start(topology, args.program.as_deref(), args.switch, pcaps, logs)?;
+    privilege::keep(privilege::MININET)?;
+    let switch = args.switch.map(Switch::kind);
+    let mut network = Tutorial::start(topology, args.program.as_deref(), switch, pcaps, logs, SIGNALS)?;
     if network.has_runtime() {
         let mut apply = Command::new(std::env::current_exe()?);
         let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;
@@ -72,5 +94,5 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
     let (answered, pairs) = network.ping()?;
     writeln!(console.out, "{answered} of {pairs} pairs of hosts answer a ping")?;
     console.out.flush()?;
-    while_ctrl_c_is_the_childs(|| network.cli())
+    Ok(network.cli()?)
 }

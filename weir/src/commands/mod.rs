@@ -21,13 +21,16 @@ mod sweep;
 mod switch;
 mod trace;
 
-use crate::console::{Console, Failure};
+use crate::console::{Console, Failure, warn};
+use crate::interrupt::interrupted;
 use crate::reference;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::Path;
 use std::sync::Arc;
-use weir_sim::Catalogue;
-use weir_sim::yaml::in_file;
+use weir_experiment::Catalogue;
+use weir_experiment::yaml::in_file;
+use weir_report::sweep::pool::{Pool, cores};
+use weir_sim::VirtualTime;
 use weir_switch::Program;
 
 /// Congestion control for data centre fabrics, switch and host, in virtual time.
@@ -141,6 +144,19 @@ fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
     }
     let name = path.display().to_string();
     Program::from_json(&text).map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
+}
+
+/// Returns what does the runs of a sweep: `jobs` at a time, or one for each core.
+fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool<'_> {
+    Pool {
+        backend: |jobs| Box::new(VirtualTime { jobs }),
+        is_cancelled: interrupted,
+        jobs: jobs.map_or_else(cores, |jobs| jobs as usize),
+        fresh,
+        watched: console.watched,
+        verbose: console.style.verbose,
+        warn: &|what| warn(what),
+    }
 }
 
 #[cfg(test)]

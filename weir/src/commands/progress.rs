@@ -1,12 +1,12 @@
 //! Watching a run: a bar on a terminal for each scheme that is running.
 
 use crate::interrupt::interrupted;
-use crate::report::{Keeper, format};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::time::Instant;
-use weir_sim::results::Part;
-use weir_sim::{Observer, Progress};
+use weir_experiment::results::Part;
+use weir_experiment::{Observer, Progress};
+use weir_report::{Keeper, format};
 
 /// Steps of a bar.
 const STEPS: u64 = 1000;

@@ -1,13 +1,14 @@
 //! `weir report`
 
-use crate::console::{Console, Failure};
-use crate::files::{PUBLIC, write_whole};
+use crate::console::{Console, Failure, warn};
 use crate::output::Output;
-use crate::report::manifest::{Integrity, MANIFEST};
-use crate::report::{compare, format, full_speed, load, table};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
+use weir_report::files::{PUBLIC, write_whole};
+use weir_report::manifest::Integrity;
+use weir_report::names::MANIFEST;
+use weir_report::{compare, format, full_speed, load, table};
 
 /// Compare runs: one page with the schemes of several run directories side by side
 ///
@@ -58,7 +59,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (run, dir) in runs.iter().zip(&args.dirs) {
         // A run that is not complete has no manifest yet.
         if run.integrity == Integrity::Unknown && !run.results.summary.partial {
-            console.warn(&format!(
+            warn(&format!(
                 "{}: there is no {MANIFEST}, so nothing tells whether its files are those that the run wrote",
                 dir.display()
             ));

@@ -1,19 +1,19 @@
 //! `weir results`
 
 use crate::console::{Console, Failure};
-use crate::files::{PUBLIC, write_whole};
 use crate::interrupt;
 use crate::output::Output;
-use crate::report::dir;
-use crate::results::claims;
-use crate::results::list::{self, Planned, Section};
-use crate::results::markdown::{self, Known, Old};
-use crate::sweep::plausible;
-use crate::sweep::pool::{self, Outcome, Task};
 use comfy_table::CellAlignment;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
+use weir_report::dir;
+use weir_report::files::{PUBLIC, write_whole};
+use weir_report::papers::claims;
+use weir_report::papers::list::{self, Planned, Section};
+use weir_report::papers::markdown::{self, Known, Old};
+use weir_report::sweep::plausible;
+use weir_report::sweep::pool::{self, Outcome, Task};
 
 /// Run the papers' experiments and write their numbers beside ours into a document
 ///
@@ -108,8 +108,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&args.out);
-    let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
-    let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
+    let outcomes = super::pool(args.jobs, args.fresh, console).run(&tasks, outcomes);
 
     // Read again: what was written into it meanwhile stays.
     let mut sections = Vec::new();
@@ -132,7 +131,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "Tables {}", args.docs.display())?;
     }
     if let Some(failure) = outcomes.iter().find_map(|outcome| outcome.failure.clone()) {
-        return Err(failure);
+        return Err(failure.into());
     }
     if done < outcomes.len() {
         return Err(Failure::Interrupted(format!(
@@ -195,7 +194,7 @@ fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Fail
         writeln!(
             console.out,
             "{}\n",
-            crate::report::table::columns(&head, rows.into_iter(), console.styled, console.width)
+            weir_report::table::columns(&head, rows.into_iter(), console.styled, console.width)
         )?;
     }
     Ok(())

@@ -3,21 +3,24 @@
 use super::estimate::Estimate;
 use super::folder;
 use super::host::policy::check_key;
+use super::mininet::Switch;
 use super::progress::{Kept, Watch};
 use crate::console::{Console, Failure};
-use crate::interrupt;
-use crate::mininet::{self, FabricFacts, SwitchKind};
+use crate::interrupt::{self, SIGNALS};
 use crate::output::Output;
-use crate::report::{self, Keeper, Run, RunDir, format, metrics, perfetto, policy, table};
-use crate::sweep::pool;
+use crate::privilege;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use weir_sim::Catalogue;
-use weir_sim::experiment::Experiment;
-use weir_sim::results::Results;
+use weir_experiment::backend::{Backend, Outcome};
+use weir_experiment::results::Results;
+use weir_experiment::{Catalogue, Experiment};
+use weir_report::sweep::pool;
+use weir_report::{self as report, Keeper, Run, RunDir, format, metrics, names, perfetto, policy, table};
+use weir_sim::VirtualTime;
+use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
 /// Everything about experiment files.
@@ -62,7 +65,7 @@ pub struct Args {
 
     /// Where it runs: in virtual time, or in real time on Mininet's hosts and links (needs root)
     #[arg(long, value_enum, default_value = "sim", value_name = "BACKEND")]
-    on: Backend,
+    on: World,
 
     /// Run as a scale model whose hosts have this rate, all times longer in proportion
     ///
@@ -73,7 +76,7 @@ pub struct Args {
 
     /// The switch in Mininet; absent: bmv2 where simple_switch_grpc is installed, else weir
     #[arg(long, value_enum, value_name = "SWITCH")]
-    switch: Option<SwitchKind>,
+    switch: Option<Switch>,
 
     /// Open Mininet's command line before the traffic starts
     #[arg(long)]
@@ -109,7 +112,7 @@ pub struct Args {
 
 /// Where an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Backend {
+enum World {
     /// Virtual time
     Sim,
     /// Mininet, in real time
@@ -144,12 +147,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
             write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
             match args.on {
-                Backend::Sim => {
+                World::Sim => {
                     let estimate = Estimate::of(experiment, jobs(args, experiment));
                     writeln!(console.out, "; {estimate}")?;
                 }
                 // Mininet takes as long as the traffic.
-                Backend::Mininet => writeln!(console.out)?,
+                World::Mininet => writeln!(console.out)?,
             }
         }
         return Ok(());
@@ -163,7 +166,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// What `--check` found out about an experiment.
 fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
-    let estimate = (args.on == Backend::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
+    let estimate = (args.on == World::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
     let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
     let estimate = estimate.map(|estimate| {
         json!({
@@ -181,11 +184,11 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    let in_mininet = args.on == Backend::Mininet && experiment.host_rate() > MININET_LIMIT;
+    let in_mininet = args.on == World::Mininet && experiment.host_rate() > MININET_LIMIT;
     if let Some(rate) = args.rate.or(in_mininet.then_some(MININET_RATE)) {
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
-    if args.on == Backend::Mininet {
+    if args.on == World::Mininet {
         // Agents have their flows before the traffic starts.
         experiment.list_flows().map_err(Failure::input)?;
     }
@@ -205,7 +208,7 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
         ("--pcap", args.pcap.is_some()),
         ("--policy-key", args.policy_key.is_some()),
     ];
-    match given.iter().find(|(_, given)| *given && args.on == Backend::Sim) {
+    match given.iter().find(|(_, given)| *given && args.on == World::Sim) {
         Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
         None => Ok(()),
     }
@@ -218,69 +221,62 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     };
     let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
+    let backend = backend(experiment, args)?;
     let keeper = Keeper::new(place, &before, experiment)?;
     interrupt::results_are_in(keeper.partial());
     for (what, value) in &described.facts {
         console.detail(format_args!("{}: {what} {value}", described.name));
     }
     let mut kept = Kept { watch: Watch::new(console.watched), keeper };
-    let outcome = match args.on {
-        Backend::Sim => {
-            let results = weir_sim::run_on(experiment, jobs(args, experiment), &mut kept);
-            results.map_err(Failure::of_run).map(|results| (results, None, None))
-        }
-        Backend::Mininet => in_mininet(experiment, args, &mut kept),
-    };
+    let outcome = backend.run(experiment, &mut kept);
     let Kept { watch, keeper } = kept;
     drop(watch);
-    let (results, facts, failure) = match outcome {
-        Ok((results, _, Some(failure))) if results.order.is_empty() => {
-            keeper.discard();
-            return Err(failure);
-        }
-        Err(failure) => {
-            keeper.discard();
-            return Err(failure);
-        }
+    let Outcome { results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
+        Err(error) => {
+            keeper.discard();
+            return Err(error.into());
+        }
     };
-    described.facts.extend(facts.iter().flat_map(fabric_facts));
+    described.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
     let written = keeper.finish(&results, &described, |dir| {
         if args.perfetto {
-            let mut file = BufWriter::new(File::create(dir.join(perfetto::FILE))?);
+            let mut file = BufWriter::new(File::create(dir.join(names::PERFETTO))?);
             perfetto::write(&results, &mut file)?;
             file.flush()?;
         }
-        facts.as_ref().map_or(Ok(()), |facts| report::write_fabric(dir, facts))
+        fabric.as_ref().map_or(Ok(()), |fabric| report::write_fabric(dir, fabric))
     });
     let dir = written.map_err(Failure::work)?;
     let page = dir.join("report.html");
     if console.style.json {
         let answer = json!({
             "experiment": results.summary.experiment, "directory": dir, "report": page,
-            "summary": results.summary, "fabric": facts,
+            "summary": results.summary, "fabric": fabric.map(|fabric| fabric.facts),
         });
         console.answer(&answer)?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
         print(&results, &described, &page, console)?;
-        if let Some(facts) = &facts {
-            print_fabric(facts, console)?;
+        for line in fabric.iter().flat_map(|fabric| &fabric.lines) {
+            writeln!(console.out, "{line}")?;
         }
     }
     let deadlocks = report::deadlocks(&results);
     match (failure, results.summary.partial) {
-        (Some(failure), _) => Err(failure),
+        (Some(failure), _) => Err(failure.into()),
         (None, true) => Err(Failure::Interrupted(format!("{} has what was done until then", dir.display()))),
         (None, false) if deadlocks.is_empty() => Ok(()),
         (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, deadlocks.join("; ")))),
     }
 }
 
-type Outcome = (Results, Option<FabricFacts>, Option<Failure>);
-
-fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Result<Outcome, Failure> {
+/// Returns what is to run the experiment.
+fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
+    if args.on == World::Sim {
+        return Ok(Box::new(VirtualTime { jobs: jobs(args, experiment) }));
+    }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
     let spec = &experiment.spec;
@@ -297,34 +293,9 @@ fn in_mininet(experiment: &Experiment, args: &Args, kept: &mut Kept<'_>) -> Resu
             "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
         ));
     }
-    let options = mininet::Options { switch: args.switch, cli: args.cli, pcaps, policy_key };
-    let outcome = mininet::run(experiment, &options, &mut kept.watch)?;
-    Ok((outcome.results, Some(outcome.facts), outcome.failure))
-}
-
-/// Returns the facts about a real fabric for the report's heading.
-fn fabric_facts(facts: &FabricFacts) -> Vec<(String, String)> {
-    let rtts = facts.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
-    vec![
-        ("switch".to_owned(), facts.switch.name().to_owned()),
-        ("base RTT".to_owned(), format!("{} ms, measured", format::decimal(rtts, 1))),
-    ]
-}
-
-fn print_fabric(facts: &FabricFacts, console: &mut Console) -> Result<(), Failure> {
-    let out = &mut console.out;
-    for (label, scheme) in &facts.schemes {
-        let (flows, astray) =
-            (scheme.flows.len(), scheme.flows.iter().filter(|flow| !flow.same_path).count());
-        writeln!(
-            out,
-            "{label}: {} pairs answer a ping, in {} ms at most; data and ACKs of {} of {flows} flows took the planned path.",
-            scheme.pairs,
-            format::decimal(scheme.ping_rtt_us / 1e3, 1),
-            flows - astray,
-        )?;
-    }
-    Ok(())
+    privilege::keep(privilege::MININET)?;
+    let switch = args.switch.map(Switch::kind);
+    Ok(Box::new(Mininet { switch, cli: args.cli, pcaps, policy_key, signals: SIGNALS }))
 }
 
 fn print(results: &Results, described: &Run, page: &Path, console: &mut Console) -> Result<(), Failure> {
@@ -360,7 +331,7 @@ fn print(results: &Results, described: &Run, page: &Path, console: &mut Console)
 mod tests {
     use super::*;
     use crate::reference;
-    use weir_sim::Catalogue;
+    use weir_experiment::Catalogue;
 
     fn parse(text: &str) -> Result<Experiment, String> {
         Experiment::parse(text, "help.yaml", "help", &[], None).map_err(|error| error.to_string())

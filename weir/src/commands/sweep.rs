@@ -1,22 +1,16 @@
 //! `weir sweep`
 
 use crate::console::{Console, Failure};
-use crate::files::{PUBLIC, write_whole};
 use crate::interrupt;
 use crate::output::Output;
-use crate::report::dir::{RUNS, file_name};
-use crate::sweep::dir::{PAGE, RUNS_TABLE, TABLE};
-use crate::sweep::grid::Grid;
-use crate::sweep::measure::Measure;
-use crate::sweep::page::{self, About};
-use crate::sweep::plausible;
-use crate::sweep::pool::{self, Outcome, Task};
-use crate::sweep::table::Findings;
-use crate::{report, sweep};
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_sim::experiment::Experiment;
+use weir_experiment::backend::Error;
+use weir_report::sweep::dir::PAGE;
+use weir_report::sweep::pool::Outcome;
+use weir_report::sweep::table::Findings;
+use weir_report::sweep::{Asked, Sweep};
 
 /// Run an experiment many times, keys and seeds varied, and compare
 ///
@@ -97,65 +91,33 @@ Exit status: as of `weir run`.";
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let base =
-        Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, None).map_err(Failure::input)?;
-    let in_file = base.spec.sweep.clone().unwrap_or_default();
-    let (over, origin) =
-        if args.over.is_empty() { (in_file.over, "sweep.over") } else { (args.over.clone(), "--over") };
-    if over.is_empty() {
-        return Err(Failure::input(format!(
-            "{}: nothing to vary, give --over seed=1..5 or the like, or a sweep block in the file",
-            args.file.display()
-        )));
-    }
-    let grid = Grid::parse(&over).map_err(|why| Failure::input(format!("{origin} {why}")))?;
-    let asked = if args.metric.is_empty() { in_file.metrics } else { args.metric.clone() };
-    let dir = match &args.out {
-        Some(dir) => dir.clone(),
-        None => Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name))),
-    };
-    sweep::dir::check(&dir).map_err(Failure::input)?;
-    let cells = grid.cells();
-    let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
-    let tasks: Vec<Task> = cells
-        .iter()
-        .zip(&dirs)
-        .map(|(cell, name)| Task {
-            kit: console.kit.clone(),
-            file: args.file.clone(),
-            set: args.set.iter().cloned().chain(grid.overrides(cell)).collect(),
-            seed: grid.seed(cell),
-            schemes: args.schemes.clone(),
-            dir: dir.join(name),
-        })
-        .collect();
-    let outcomes = pool::check(&tasks)?;
-    plausible::check(&asked, &tasks).map_err(|failure| failure.at("--metric"))?;
-    let _lock = report::dir::lock(&dir, &dir)?;
+    let sweep = Sweep::plan(Asked {
+        kit: &console.kit,
+        file: &args.file,
+        set: &args.set,
+        schemes: &args.schemes,
+        over: &args.over,
+        metrics: &args.metric,
+        dir: args.out.as_deref(),
+    })?;
     interrupt::catch_ctrl_c()?;
-    interrupt::results_are_in(&dir);
-    let jobs = args.jobs.map_or_else(pool::cores, |jobs| jobs as usize);
-    let outcomes = pool::run(&tasks, outcomes, jobs, args.fresh, console);
-
-    let measures = measures(&asked, &outcomes)?;
-    let findings = Findings::new(&grid, &outcomes, measures);
-    let command = command(args, &over);
-    let about = About { name: &base.spec.name, title: &base.spec.title, command: &command };
-    let page = dir.join(PAGE);
-    write(&dir, &about, &findings, &dirs)
-        .map_err(|error| Failure::work(format!("{}: {error}", dir.display())))?;
+    interrupt::results_are_in(&sweep.dir);
+    let outcomes = sweep.run(&super::pool(args.jobs, args.fresh, console));
+    let findings = sweep.findings(&outcomes)?;
+    let command = command(args, &sweep.over);
+    let page = sweep.write(&findings, &command)?;
     if console.style.json {
-        console.answer(&answer(&about, &findings, &dir, &dirs))?;
+        console.answer(&answer(&sweep, &findings))?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
-        print(&about, &findings, &outcomes, &page, console)?;
+        print(&sweep, &findings, &outcomes, &page, console)?;
     }
-    ending(&findings, &outcomes, &dir)
+    ending(&findings, &outcomes, &sweep.dir)
 }
 
 /// The result for programs: the means of `sweep.csv`, and which runs failed.
-fn answer(about: &About<'_>, findings: &Findings<'_>, dir: &Path, dirs: &[String]) -> Value {
+fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
     let rows = findings.rows.iter().map(|row| {
         let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
             let estimate = estimate.as_ref()?;
@@ -168,29 +130,16 @@ fn answer(about: &About<'_>, findings: &Findings<'_>, dir: &Path, dirs: &[String
             findings.keys().into_iter().map(str::to_owned).zip(row.point.iter().cloned().map(Value::from)).collect();
         json!({"point": point, "scheme": row.subject, "metrics": metrics.collect::<Map<_, _>>()})
     });
-    let failed = findings.runs.iter().zip(dirs).filter_map(|((_, outcome), run)| {
+    let failed = findings.runs.iter().zip(&sweep.dirs).filter_map(|((_, outcome), run)| {
         Some(json!({"run": run, "error": outcome.failure.as_ref()?.to_string()}))
     });
     json!({
-        "experiment": about.name, "directory": dir, "report": dir.join(PAGE),
+        "experiment": sweep.name, "directory": sweep.dir, "report": sweep.dir.join(PAGE),
         "runs": {"done": findings.done(), "of": findings.runs.len(),
             "before": findings.runs.iter().filter(|(_, outcome)| outcome.kept).count(),
             "failed": failed.collect::<Vec<_>>()},
         "rows": rows.collect::<Vec<_>>(),
     })
-}
-
-/// Returns the numbers to show of the runs that are done.
-fn measures(asked: &[String], outcomes: &[Outcome]) -> Result<Vec<Measure>, Failure> {
-    let done: Vec<_> =
-        outcomes.iter().filter_map(|o| Some((o.summary.as_ref()?, o.order.as_slice()))).collect();
-    if asked.is_empty() {
-        return Ok(Measure::usual(&done));
-    }
-    let Some((first, order)) = done.first() else { return Ok(Vec::new()) };
-    let read = |text: &String| Measure::parse(text, first, order);
-    let list: Result<_, _> = asked.iter().map(read).collect();
-    list.map_err(|why| Failure::input(format!("--metric {why}; the runs are kept")))
 }
 
 fn command(args: &Args, over: &[String]) -> String {
@@ -208,26 +157,15 @@ fn command(args: &Args, over: &[String]) -> String {
     words.join(" ")
 }
 
-/// Every file is whole at any moment.
-fn write(dir: &Path, about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> io::Result<()> {
-    let put = |name: &str, content: &[u8]| write_whole(&dir.join(name), content, PUBLIC);
-    put(TABLE, &findings.csv()?)?;
-    put(RUNS_TABLE, &findings.runs_csv()?)?;
-    for (name, svg) in page::svgs(findings) {
-        put(&name, svg.as_bytes())?;
-    }
-    put(PAGE, page::page(about, findings, dirs).as_bytes())
-}
-
 fn print(
-    about: &About<'_>,
+    sweep: &Sweep,
     findings: &Findings<'_>,
     outcomes: &[Outcome],
     page: &Path,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = &mut console.out;
-    writeln!(out, "{}", if about.title.is_empty() { about.name } else { about.title })?;
+    writeln!(out, "{}", if sweep.title.is_empty() { &sweep.name } else { &sweep.title })?;
     if !findings.rows.is_empty() {
         writeln!(out, "{}", findings.text(console.styled, console.width))?;
     }
@@ -247,12 +185,11 @@ fn ending(findings: &Findings<'_>, outcomes: &[Outcome], dir: &Path) -> Result<(
             let count = 1 + failures.count();
             let told = |why: &String| format!("{why} ({count} of {of} runs failed)");
             Err(match first {
-                Failure::Input(why) => Failure::Input(told(why)),
-                Failure::Work(why) => Failure::Work(told(why)),
-                other => other.clone(),
+                Error::Input(why) => Failure::Input(told(why)),
+                Error::Work(why) => Failure::Work(told(why)),
             })
         }
-        Some(first) => Err(first.clone()),
+        Some(first) => Err(first.clone().into()),
         None if done < of => Err(Failure::Interrupted(format!(
             "{} has {done} of {of} runs; the same command goes on",
             dir.display()

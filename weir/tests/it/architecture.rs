@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of the workspace.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 14] = [
     "units",
     "proto",
     "host",
@@ -15,7 +15,10 @@ const MEMBERS: [&str; 11] = [
     "switch/server",
     "controller",
     "controller/client",
-    "sim",
+    "lab/experiment",
+    "lab/sim",
+    "lab/testbed",
+    "lab/report",
     "testkit",
     "weir",
 ];
@@ -49,16 +52,35 @@ fn dependencies_point_one_way() {
         ("switch/server", &["units", "proto", "switch"]),
         ("controller", &["units", "proto"]),
         ("controller/client", &["units", "proto", "controller"]),
-        ("sim", &["units", "proto", "host", "switch", "controller"]),
+        ("lab/experiment", &["units", "proto", "host", "switch", "controller"]),
+        ("lab/sim", &["units", "proto", "host", "switch", "controller", "experiment"]),
+        ("lab/testbed", &["units", "proto", "host", "agent", "controller", "client", "experiment"]),
+        ("lab/report", &["units", "experiment"]),
         ("testkit", &["units", "host"]),
-        ("weir", &["units", "proto", "host", "agent", "switch", "server", "controller", "client", "sim"]),
+        (
+            "weir",
+            &[
+                "units",
+                "proto",
+                "host",
+                "agent",
+                "switch",
+                "server",
+                "controller",
+                "client",
+                "experiment",
+                "sim",
+                "testbed",
+                "report",
+            ],
+        ),
     ];
     for (member, may) in allowed {
         let may: BTreeSet<String> = may.iter().map(|s| (*s).to_owned()).collect();
         let has = dependencies(member);
         assert!(has.is_subset(&may), "{member} depends on {:?}", has.difference(&may).collect::<Vec<_>>());
     }
-    assert!(!dependencies("sim").is_empty(), "the manifests are read");
+    assert!(!dependencies("lab/sim").is_empty(), "the manifests are read");
 }
 
 /// Every Rust file below `folder`, but for those below `drivers` and test files.

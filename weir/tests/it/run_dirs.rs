@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_sim::results::Summary;
+use weir_experiment::results::Summary;
 
 /// A small experiment with every table.
 const TINY: &str = "\

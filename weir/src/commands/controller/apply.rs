@@ -6,13 +6,13 @@ use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
 use crate::output::Output;
-use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::time::Instant;
 use weir_client::fleet::{self, Applied, Outcomes};
 use weir_controller::topology::Topology;
+use weir_report::table::fit;
 
 /// Make the switches hold the plan, writing only what differs
 ///

@@ -13,10 +13,10 @@ use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
-use weir_sim::artifacts::p4info_beside;
-use weir_sim::experiment::{Entries, EntriesSpec, OffOr, PfcSpec};
-use weir_sim::topologies::Topologies;
-use weir_sim::yaml::{self, Positions, below, in_file};
+use weir_experiment::artifacts::p4info_beside;
+use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec};
+use weir_experiment::topologies::Topologies;
+use weir_experiment::yaml::{self, Positions, below, in_file};
 
 /// The fabric.
 #[derive(Debug, clap::Args)]

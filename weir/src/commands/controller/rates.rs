@@ -4,11 +4,11 @@ use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
-use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::{ThriftError, packets_per_second};
+use weir_report::table::fit;
 use weir_units::Bytes;
 
 /// Give every port of BMv2 the rate of its link, and its queues a depth, by Thrift

@@ -4,10 +4,10 @@ use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
-use crate::report::table::fit;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, json};
 use std::io::Write;
+use weir_report::table::fit;
 
 /// Show a register array's cells of the ports in use, by Thrift
 ///

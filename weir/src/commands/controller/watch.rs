@@ -5,13 +5,13 @@ use super::fabric::{FabricArgs, ProgramArgs};
 use super::switches::SwitchArgs;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
-use crate::report::format;
 use serde_json::json;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use weir_client::watch::{Fabric, Notice, WatchOptions, watch};
 use weir_controller::watch::MonitorConfig;
+use weir_report::format;
 use weir_units::Time;
 
 /// Lines that wait to be printed: a slow terminal must not stop the watching.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_agent::{AgentError, Interface, SPIN, StartAt};
+use weir_experiment::artifacts::offer;
 use weir_host::offer::Offer;
 use weir_host::scheme::{Recovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
-use weir_sim::artifacts::offer;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// What the host is.

@@ -2,10 +2,10 @@
 
 use super::options::{Format, RunOptions};
 use crate::console::{Console, Failure};
-use crate::files::{PUBLIC, write_whole};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_agent::results::{AgentResults, FlowResult, FlowState};
+use weir_report::files::{PUBLIC, write_whole};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Flows listed one by one for people.

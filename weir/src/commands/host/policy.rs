@@ -2,7 +2,6 @@
 
 use crate::commands::policy::{place, talk};
 use crate::console::Failure;
-use crate::files::{PRIVATE, write_whole};
 use crate::privilege;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -18,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use weir_agent::policy::{PolicyOrder, PolicyOrders};
 use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
 use weir_host::trickle::TrickleConfig;
+use weir_report::files::{PRIVATE, write_whole};
 use weir_units::Time;
 
 /// Policies.

@@ -5,14 +5,14 @@ pub mod talk;
 
 use crate::console::{Console, Failure};
 use crate::output::{Answer, Output};
-use crate::report::format;
-use crate::report::table::fit;
 use comfy_table::{Table, presets};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
+use weir_report::format;
+use weir_report::table::fit;
 use weir_units::Time;
 
 /// The parameters of congestion control of running hosts: what they are, and others for all of them

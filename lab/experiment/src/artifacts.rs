@@ -1,0 +1,168 @@
+//! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
+
+use crate::yaml::in_file;
+use p4runtime::p4info::Index;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weir_host::abilities::{Ability, Declaration, TELEMETRY_ANNOTATION};
+use weir_host::offer::Offer;
+use weir_host::own_record::{RECORD_HEADER, RecordLayout};
+use weir_host::scheme::SwitchProgram;
+use weir_switch::program::Program;
+
+/// A compiled program: what the switch loads and what its controller knows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Name of the P4 file without ending, for users' programs the path of the BMv2 JSON.
+    pub name: Cow<'static, str>,
+    /// BMv2 JSON.
+    pub json: Cow<'static, str>,
+    /// P4Info in text format.
+    pub p4info: Cow<'static, str>,
+}
+
+macro_rules! shipped {
+    ($name:literal) => {
+        Artifact {
+            name: Cow::Borrowed($name),
+            json: Cow::Borrowed(include_str!(concat!("../../../p4src/build/", $name, ".json"))),
+            p4info: Cow::Borrowed(include_str!(concat!("../../../p4src/build/", $name, ".p4info.txtpb"))),
+        }
+    };
+}
+
+impl Artifact {
+    /// Returns what p4c made of a program of `p4src`.
+    pub fn of(program: SwitchProgram) -> Artifact {
+        match program {
+            SwitchProgram::Hpcc => shipped!("hpcc"),
+            SwitchProgram::HpccPlus => shipped!("hpcc_plus"),
+            SwitchProgram::Fncc => shipped!("fncc"),
+            SwitchProgram::Ecn => shipped!("ecn"),
+            SwitchProgram::Rocc => shipped!("rocc"),
+            SwitchProgram::Rcp => shipped!("rcp"),
+            SwitchProgram::Dart => shipped!("dart"),
+            SwitchProgram::Xpass => shipped!("xpass"),
+            SwitchProgram::Weir => shipped!("weir"),
+        }
+    }
+
+    /// Reads the BMv2 JSON and the P4Info that p4c wrote for a program; without a path the P4Info is looked for
+    /// [beside](p4info_beside) the JSON.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or the switch or the controller cannot use it. The text names the file.
+    pub fn read(json: &Path, p4info: Option<&Path>) -> Result<Artifact, String> {
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            Ok::<_, String>(Cow::Owned(text))
+        };
+        let program = read(json)?;
+        let beside = || p4info_beside(json);
+        let p4info = p4info.map_or_else(beside, |path| Ok(path.to_owned()))?;
+        let name = Cow::Owned(json.display().to_string());
+        let artifact = Artifact { name, json: program, p4info: read(&p4info)? };
+        let words =
+            |path: &Path, text: &str, error: String| in_file(&path.display().to_string(), text, &error);
+        Program::from_json(&artifact.json).map_err(|e| words(json, &artifact.json, e.to_string()))?;
+        Index::from_text(&artifact.p4info).map_err(|e| words(&p4info, &artifact.p4info, e.to_string()))?;
+        Ok(artifact)
+    }
+
+    /// Returns the name as messages have it: `weir.p4`, or the path of a user's JSON.
+    pub fn title(&self) -> String {
+        if self.name.ends_with(".json") { self.name.to_string() } else { format!("{}.p4", self.name) }
+    }
+
+    /// Returns the program, ready for switches, and its P4Info.
+    ///
+    /// # Errors
+    ///
+    /// If either is damaged.
+    pub fn load(&self) -> Result<(Arc<Program>, Arc<Index>), String> {
+        let program = Program::from_json(&self.json).map_err(|e| format!("{}: {e}", self.name))?;
+        Ok((program, Arc::new(self.index()?)))
+    }
+
+    /// Returns the P4Info.
+    ///
+    /// # Errors
+    ///
+    /// If it is damaged.
+    pub fn index(&self) -> Result<Index, String> {
+        Index::from_text(&self.p4info).map_err(|e| format!("{}: P4Info: {e}", self.name))
+    }
+}
+
+/// Returns the P4Info that lies beside a program: `build/x.json` has `build/x.p4info.txtpb`, or by the p4 tutorials'
+/// Makefile `build/x.p4.p4info.txtpb`; older versions of p4c write `.txt`.
+///
+/// # Errors
+///
+/// If there is none. The text names the file that was expected.
+pub fn p4info_beside(program: &Path) -> Result<PathBuf, String> {
+    const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
+    let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
+    candidates.find(|path| path.is_file()).ok_or_else(|| {
+        let expected = program.with_extension(ENDINGS[0]);
+        format!("there is no {} beside the program; name its P4Info", expected.display())
+    })
+}
+
+/// Returns what a program offers to schemes, as it declares it in its P4Info.
+///
+/// # Errors
+///
+/// If its telemetry records have a length or a field that cannot be, or `ticks` in `@weir_telemetry` is no number. The
+/// text names the object.
+pub fn offer(p4info: &Index) -> Result<Offer, String> {
+    let declares = |ability: &Ability| match ability.declaration() {
+        Declaration::Table(table) => p4info.tables.named(table).is_ok(),
+        Declaration::Telemetry(word) => telemetry_words(p4info).any(|it| it == word),
+    };
+    let record = p4info.controller_headers.named(RECORD_HEADER).ok().map(|header| {
+        let fields = header.metadata.iter();
+        RecordLayout::new(fields.map(|it| (it.name.as_str(), u32::try_from(it.bitwidth).unwrap_or(0))))
+    });
+    let ticks = telemetry_words(p4info).find_map(|word| word.strip_prefix("ticks=")).map(|number| {
+        let ticks = number.parse().ok().filter(|ticks| (1..=1_000_000).contains(ticks));
+        ticks.ok_or_else(|| {
+            format!("@{TELEMETRY_ANNOTATION}: ticks={number}: write a number from 1 to 1000000")
+        })
+    });
+    Ok(Offer {
+        abilities: Ability::ALL.into_iter().filter(declares).collect(),
+        record: record.transpose().map_err(|error| error.to_string())?,
+        ticks: ticks.transpose()?.unwrap_or(1),
+    })
+}
+
+/// The words of `@weir_telemetry("data, acks")`.
+fn telemetry_words(p4info: &Index) -> impl Iterator<Item = &str> {
+    fn words(annotation: &str) -> Option<&str> {
+        annotation
+            .strip_prefix('@')?
+            .strip_prefix(TELEMETRY_ANNOTATION)?
+            .strip_prefix("(\"")?
+            .strip_suffix("\")")
+    }
+    let lists = p4info.pkg_info.annotations.iter().filter_map(|annotation| words(annotation));
+    lists.flat_map(|list| list.split(',')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_of_p4src_declare_what_schemes_rely_on() {
+        for program in SwitchProgram::ALL {
+            let artifact = Artifact::of(program);
+            assert_eq!(artifact.name, program.name());
+            let (_, p4info) = artifact.load().unwrap();
+            assert_eq!(offer(&p4info), Ok(program.abilities().into()), "{program}");
+        }
+    }
+}

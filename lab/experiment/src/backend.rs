@@ -1,0 +1,115 @@
+//! A world in which experiments run: [`Backend`], what it comes to, and who watches it.
+
+use crate::Experiment;
+use crate::results::{Part, Results};
+use std::ops::ControlFlow;
+use weir_units::Time;
+
+/// Runs experiments: virtual time and Mininet are two of them.
+pub trait Backend {
+    /// Runs all schemes of `experiment`, each on a fabric of its own, with the same flows and the same seed.
+    ///
+    /// # Errors
+    ///
+    /// If there are no results. What failed after the first scheme is the outcome's [`failure`](Outcome::failure).
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error>;
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured; of a run that was interrupted or failed, until then.
+    pub results: Results,
+    /// Facts that only a fabric of real interfaces has.
+    pub fabric: Option<Fabric>,
+    /// The reason why it ended early, other than an interruption.
+    pub failure: Option<Error>,
+}
+
+/// Facts about a fabric of real interfaces, besides the results.
+#[derive(Clone, Debug, Default)]
+pub struct Fabric {
+    /// The content of `fabric.json`.
+    pub facts: serde_json::Value,
+    /// Those for the report's heading, as pairs of a word and its value.
+    pub heading: Vec<(String, String)>,
+    /// Those to print, as sentences.
+    pub lines: Vec<String>,
+}
+
+/// A reason why an experiment cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The experiment, or what it needs on this machine, is wrong.
+    #[error("{0}")]
+    Input(String),
+    /// The experiment is right, and running it failed.
+    #[error("{0}")]
+    Work(String),
+}
+
+impl Error {
+    /// Wrong input.
+    pub fn input(why: impl std::fmt::Display) -> Error {
+        Error::Input(why.to_string())
+    }
+
+    /// Failed work.
+    pub fn work(why: impl std::fmt::Display) -> Error {
+        Error::Work(why.to_string())
+    }
+
+    /// Names the place before the message.
+    #[must_use]
+    pub fn at(self, place: impl std::fmt::Display) -> Error {
+        match self {
+            Error::Input(why) => Error::Input(format!("{place}: {why}")),
+            Error::Work(why) => Error::Work(format!("{place}: {why}")),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        Error::work(error)
+    }
+}
+
+/// Progress of a run.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// The scheme that runs.
+    pub scheme: &'a str,
+    /// Index of the scheme, from 0.
+    pub index: usize,
+    /// Number of schemes.
+    pub of: usize,
+    /// Time reached, of the experiment.
+    pub now: Time,
+    /// Time to reach.
+    pub end: Time,
+    /// Packet-hops of this scheme so far; 0 if the backend counts them only at the end.
+    pub packet_hops: u64,
+}
+
+/// Observes a run and may interrupt it; results up to that time are still reported.
+pub trait Observer {
+    /// Called every so often.
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
+
+    /// Returns whether [`keep`](Self::keep) is to be called with what scheme number `index` has come to by now; asked
+    /// as often as progress is reported, and at the scheme's end.
+    fn keeps(&mut self, _index: usize) -> bool {
+        false
+    }
+
+    /// Keeps the results of one scheme so far.
+    fn keep(&mut self, _part: Part) {}
+}
+
+/// Observes nothing.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}

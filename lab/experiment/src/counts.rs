@@ -1,0 +1,103 @@
+//! Adds up what switches and hosts have counted, under the names of the report, by one definition for all backends
+//! (docs/summary.md).
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The P4 programs' own list of reasons and events: names and counter indices come from the source
+/// that the programs were compiled from.
+const REASONS_P4: &str = include_str!("../../../p4src/include/reasons.p4");
+
+/// Counter of packets that the P4 programs drop, by reason (`p4src/controls/drops.p4`).
+pub const DROP_COUNTER: &str = "drops";
+/// Counter of what happened to packets that they forward.
+pub const EVENT_COUNTER: &str = "events";
+/// The event whose count is `marks`.
+const ECN_MARKED: &str = "ecn_marked";
+/// The event whose count is `deflections`.
+const DEFLECTED: &str = "deflected";
+
+static DROPS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("DROP_"));
+static EVENTS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("EVENT_"));
+
+/// Counts over the whole fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reason to packets, only those that occurred. Reasons of hosts begin with `host_`.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets marked CE.
+    pub marks: u64,
+    /// Packets deflected.
+    pub deflections: u64,
+    /// Data packets sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fallbacks to one subflow.
+    pub suppressions: u64,
+}
+
+impl Counts {
+    /// Adds what switches had counted that are no more.
+    pub fn add(&mut self, before: &Counts) {
+        self.marks += before.marks;
+        self.deflections += before.deflections;
+        for (reason, packets) in &before.drops {
+            *self.drops.entry(reason.clone()).or_default() += packets;
+        }
+    }
+}
+
+/// Adds what the P4 counters of one switch say; `read` reads a cell of a counter by name.
+pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64) {
+    for (name, index) in DROPS.iter().filter(|(_, index)| *index != 0) {
+        let packets = read(DROP_COUNTER, *index);
+        if packets > 0 {
+            *counts.drops.entry(name.clone()).or_default() += packets;
+        }
+    }
+    for (name, index) in EVENTS.iter() {
+        match name.as_str() {
+            ECN_MARKED => counts.marks += read(EVENT_COUNTER, *index),
+            DEFLECTED => counts.deflections += read(EVENT_COUNTER, *index),
+            _ => {}
+        }
+    }
+}
+
+/// Before the constants that not every program uses.
+const UNUSED_IN_SOME: &str = "@noWarn(\"unused\") ";
+
+/// The constants whose names begin with `prefix`: the rest of the name in lower case, and the value.
+fn constants(prefix: &str) -> Vec<(String, u32)> {
+    REASONS_P4
+        .lines()
+        .filter_map(|line| {
+            let line = line.strip_prefix(UNUSED_IN_SOME).unwrap_or(line);
+            let (declaration, value) = line.strip_prefix("const ")?.split_once('=')?;
+            let name = declaration.split_whitespace().last()?.strip_prefix(prefix)?;
+            let value = value.trim_start().split(';').next()?.trim().parse().ok()?;
+            Some((name.to_ascii_lowercase(), value))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_p4_list_is_read_whole() {
+        let declared =
+            |prefix: &str| REASONS_P4.lines().filter(|l| l.contains("const ") && l.contains(prefix)).count();
+        assert_eq!(DROPS.len(), declared(" DROP_"));
+        assert_eq!(EVENTS.len(), declared(" EVENT_"));
+        assert!(DROPS.contains(&("ttl_expired".to_owned(), 7)));
+        for counted in [ECN_MARKED, DEFLECTED] {
+            assert!(EVENTS.iter().any(|(name, _)| name == counted), "{counted}");
+        }
+        let mut indices: Vec<u32> = DROPS.iter().map(|(_, i)| *i).collect();
+        indices.dedup();
+        assert_eq!(indices.len(), DROPS.len(), "no index twice");
+    }
+}

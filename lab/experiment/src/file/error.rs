@@ -1,0 +1,67 @@
+//! What is wrong with an experiment, and where.
+
+use crate::yaml::{KeyError, Position, Positions, before};
+use weir_units::Bandwidth;
+
+/// A problem of an experiment: file, place in it, problem and remedy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ExperimentError {
+    /// {file}: cannot be read: {why}
+    #[error("{file}: cannot be read: {why}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The system's words.
+        why: String,
+    },
+    /// A `--set` cannot be applied.
+    #[error("--set {why}")]
+    Override {
+        /// Place and problem.
+        why: String,
+    },
+    /// A `--schemes` names none of the experiment's.
+    #[error("--schemes: {why}")]
+    Schemes {
+        /// The problem and the labels that there are.
+        why: String,
+    },
+    /// A rate that the experiment cannot be run at.
+    #[error("--rate {rate}: {why}")]
+    Rate {
+        /// As given.
+        rate: Bandwidth,
+        /// Problem and remedy.
+        why: String,
+    },
+    /// The file is not YAML, or a key in it has a value that makes no sense.
+    #[error("{file}{}: {}{why}", position.map_or_else(String::new, |at| format!(":{at}")), before(place))]
+    Key {
+        /// The file.
+        file: String,
+        /// Line and column, unless the value is of the command line.
+        position: Option<Position>,
+        /// Path of the key; empty for the whole file.
+        place: String,
+        /// Problem and remedy.
+        why: String,
+    },
+}
+
+impl ExperimentError {
+    pub(super) fn key(file: &str, error: KeyError) -> ExperimentError {
+        let KeyError { position, place, why } = error;
+        ExperimentError::Key { file: file.to_owned(), position, place, why }
+    }
+
+    /// Adds the line and the column, as far as the text has the key.
+    pub(super) fn located(self, positions: &Positions) -> ExperimentError {
+        match self {
+            ExperimentError::Key { file, position: None, place, why } => {
+                let position = positions.get(&place);
+                ExperimentError::Key { file, position, place, why }
+            }
+            other => other,
+        }
+    }
+}

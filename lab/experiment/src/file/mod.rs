@@ -1,0 +1,364 @@
+//! Experiment files: one YAML says everything that a run needs, so that others get the same bytes
+//! from the same file.
+//!
+//! [`Experiment::load`] reads, checks and resolves a file; whatever is wrong with it is found here,
+//! before anything runs or is written, and named with its place.
+
+mod error;
+mod faults;
+mod flow;
+mod overrides;
+mod policy;
+mod program;
+mod resolve;
+mod scale;
+mod spec;
+
+pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
+pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
+pub use error::ExperimentError;
+pub use faults::{Attack, FaultSpec, Happening, What};
+pub use flow::{Flow, Names, flow_name};
+pub use policy::{PolicySpec, SetSpec, TuneSpec};
+pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
+pub use scale::Scale;
+pub use spec::{
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,
+    TransportSpec,
+};
+
+use crate::artifacts::Artifact;
+use crate::catalogue::Catalogue;
+use crate::workload::{Feed, MakeSource};
+use crate::yaml::Positions;
+use p4runtime::p4::v1::Update;
+use p4runtime::p4info::Index;
+use resolve::{host_rate, locate, read, resolve};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use weir_controller::plan::{
+    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_priority, last_escape_priority,
+};
+use weir_controller::profile::{DeflectionConfig, EcnConfig};
+use weir_controller::reconcile::{Goal, updates};
+use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_host::nearest::did_you_mean;
+use weir_host::offer::Offer;
+use weir_host::policy::PolicyConfig;
+use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
+use weir_units::{Bandwidth, Time};
+
+/// The default fairness window: this many tenths of the run, at its end.
+const FAIRNESS_TENTHS: u64 = 3;
+
+/// A scheme of an experiment, its parameters set.
+#[derive(Clone)]
+pub struct Scheme {
+    /// Its name in the results.
+    pub label: String,
+    /// The factory of its senders and receivers.
+    pub config: Arc<dyn SchemeConfig>,
+}
+
+/// The program that a file names.
+#[derive(Clone)]
+struct Program {
+    artifact: Artifact,
+    offer: Offer,
+}
+
+/// A checked experiment.
+pub struct Experiment {
+    /// The keys, defaults filled in and overrides applied.
+    pub spec: ExperimentSpec,
+    /// The fabric.
+    pub topology: Topology,
+    /// The schemes to compare, in the file's order.
+    pub schemes: Vec<Scheme>,
+    /// Hosts whose flows have a scheme of their own.
+    own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
+    /// Flows that are known beforehand, by start time, ties in the file's order.
+    pub flows: Vec<Flow>,
+    /// Faults and policies, by time.
+    pub happenings: Vec<Happening>,
+    /// Workloads that create flows during the run, each with a few words about it.
+    workloads: Vec<(String, MakeSource)>,
+    /// The program of all switches, if the file names one.
+    program: Option<Program>,
+    /// Entries besides the plan's.
+    entries: Vec<Entries>,
+    /// The switch ports that `observe.ports` names.
+    pub observed_ports: Vec<(SwitchIx, u16)>,
+    /// Factor by which the run is slower than the file.
+    pub scale: Scale,
+    /// The schemes, workloads and topologies that it can name.
+    pub catalogue: Catalogue,
+    /// The keys as they are written: those of the original, if this is a model of it.
+    written: ExperimentSpec,
+}
+
+impl Experiment {
+    /// As [`load_with`](Self::load_with), with what comes with Weir.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or anything in it is wrong.
+    pub fn load(path: &Path, overrides: &[String], seed: Option<u64>) -> Result<Experiment, ExperimentError> {
+        Experiment::load_with(&Catalogue::builtin(), path, overrides, seed)
+    }
+
+    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed of the command line. Names of schemes and kinds
+    /// are looked up in `catalogue`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or anything in it is wrong.
+    pub fn load_with(
+        catalogue: &Catalogue,
+        path: &Path,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
+        let stem =
+            path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
+        Experiment::parse_with(catalogue, &text, &file, &stem, overrides, seed)
+    }
+
+    /// As [`parse_with`](Self::parse_with), with what comes with Weir.
+    ///
+    /// # Errors
+    ///
+    /// If anything in the text is wrong.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        default_name: &str,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
+        Experiment::parse_with(&Catalogue::builtin(), text, file, default_name, overrides, seed)
+    }
+
+    /// As [`load_with`](Self::load_with), from text. `file` stands in messages and is what paths in the text are
+    /// relative to; `default_name` names an experiment that has no `name`.
+    ///
+    /// # Errors
+    ///
+    /// If anything in the text is wrong.
+    pub fn parse_with(
+        catalogue: &Catalogue,
+        text: &str,
+        file: &str,
+        default_name: &str,
+        overrides: &[String],
+        seed: Option<u64>,
+    ) -> Result<Experiment, ExperimentError> {
+        let mut positions = Positions::of(text).map_err(|error| ExperimentError::key(file, error))?;
+        overrides.iter().for_each(|assignment| positions.forget(&overrides::path(assignment)));
+        let located = |error: ExperimentError| error.located(&positions);
+        let mut spec = read(catalogue, text, file, overrides, &positions)?;
+        locate(catalogue, &mut spec, file).map_err(located)?;
+        if spec.name.is_empty() {
+            spec.name = default_name.to_owned();
+        }
+        if let Some(seed) = seed {
+            spec.seed = seed;
+        }
+        let model_rate = spec.model_rate.take();
+        let experiment = resolve(spec, file, catalogue).map_err(located)?;
+        match model_rate {
+            Some(rate) => experiment.at_rate(rate),
+            None => Ok(experiment),
+        }
+    }
+
+    /// The same experiment as a scale model: its slowest hosts have `rate`, all else in proportion.
+    pub fn at_rate(&self, rate: Bandwidth) -> Result<Experiment, ExperimentError> {
+        let scale = Scale { from: self.scale.from, to: rate };
+        let refuse = |why: String| ExperimentError::Rate { rate, why };
+        if rate == Bandwidth::ZERO || rate > scale.from {
+            return Err(refuse(format!("a model is slower than the file's {}, not stopped", scale.from)));
+        }
+        let mut written = self.written.clone();
+        let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
+        if !scale.is_none() {
+            scale
+                .apply(&mut spec, &self.catalogue)
+                .map_err(|(place, why)| refuse(format!("{place}: {why}")))?;
+            written.model_rate = Some(rate);
+        }
+        let model = resolve(spec, "the model", &self.catalogue).map_err(|error| refuse(error.to_string()))?;
+        Ok(Experiment { scale, written, ..model })
+    }
+
+    /// Returns what `host` sends with while `scheme` runs.
+    pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
+        Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
+    }
+
+    /// Returns what a host takes part in policies with, if hosts do.
+    pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
+        let policy = self.spec.policy.as_ref()?;
+        let start = faults::joins(&self.spec, &self.topology.host(host).name);
+        Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
+    }
+
+    /// Returns what makes up for losses while `scheme` runs.
+    pub fn recovery(&self, scheme: &Scheme) -> Recovery {
+        self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
+    }
+
+    /// Flows whose rates are kept: the first, in order of start.
+    pub fn watched_flows(&self) -> usize {
+        /// More cannot be told apart in a plot.
+        const MOST: usize = 16;
+        if self.spec.observe.rates { self.flows.len().min(MOST) } else { 0 }
+    }
+
+    /// Returns the time at which the window begins over which Jain's index is taken.
+    pub fn fairness_window_start(&self) -> Time {
+        let share = Time::from_ps(self.spec.duration.as_ps() / 10) * FAIRNESS_TENTHS;
+        self.spec.duration.saturating_sub(self.spec.observe.fairness_window.unwrap_or(share))
+    }
+
+    /// Returns the time at which the first flow starts that is not among the earliest.
+    pub fn first_join(&self) -> Option<Time> {
+        let first = self.flows.first().map(|flow| flow.start);
+        self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
+    }
+
+    /// Returns the program that switches run while `scheme` does.
+    pub fn artifact_of(&self, scheme: &Scheme) -> Artifact {
+        let own = || Artifact::of(scheme.config.needs().program);
+        self.program.as_ref().map_or_else(own, |program| program.artifact.clone())
+    }
+
+    /// Returns what the switches' program offers, if the file names one.
+    pub fn offer(&self) -> Option<Offer> {
+        self.program.as_ref().map(|program| program.offer.clone())
+    }
+
+    /// Returns the updates that the file's `entries` are to a switch, beyond the controller's plan.
+    ///
+    /// # Errors
+    ///
+    /// If the program lacks what they name. The text names file and place.
+    pub fn further_updates(&self, switch: SwitchIx, p4info: &Index) -> Result<Vec<Update>, String> {
+        let mut goal = Goal::default();
+        for entries in &self.entries {
+            goal.merge(&entries.goal(switch, p4info)?);
+        }
+        Ok(updates(&goal))
+    }
+
+    /// Returns whether the file brings the routes: its program has other tables than the controller's for them.
+    pub fn brings_routes(&self, p4info: &Index) -> bool {
+        !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
+    }
+
+    /// The ECN thresholds that ports have while `scheme` runs.
+    pub fn ecn_for(&self, scheme: &Scheme) -> Option<EcnConfig> {
+        let ecn = self.spec.ecn_for(&*scheme.config)?;
+        // Those of the file were scaled with it; a scheme knows nothing of models.
+        Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
+    }
+
+    /// Returns the deflection of switches while `scheme` runs, if any; `tick` is that of their clock.
+    pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
+        let deflection = scheme.config.needs().deflection?;
+        // A lifetime is a parameter, and was scaled as one.
+        let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
+        let Deflection { threshold: QueueLimit { queue, per }, at_hosts, tokens, .. } = deflection;
+        let per = Some(self.scale.rate(per));
+        Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
+    }
+
+    /// The class of feedback while `scheme` runs.
+    pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
+        let short_first = scheme.config.needs().short_first.is_some();
+        if self.spec.ack_priority { feedback_priority(short_first) } else { DATA_PRIORITY }
+    }
+
+    /// Priority queues of a port while `scheme` runs.
+    pub fn priorities(&self, scheme: &Scheme) -> u8 {
+        let own = [
+            scheme.config.needs().deflection.map(|it| last_escape_priority(it.tokens)),
+            scheme.config.needs().short_first.map(|_| EXPRESS_PRIORITY),
+        ];
+        own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
+    }
+
+    /// Rate of the slowest host.
+    pub fn host_rate(&self) -> Bandwidth {
+        host_rate(&self.topology)
+    }
+
+    /// The keys with every default written out, as `run.yaml` holds them.
+    pub fn resolved_yaml(&self) -> String {
+        serde_yaml::to_string(&self.written).expect("plain data serialises")
+    }
+
+    /// Returns whether flows start that are not among [`flows`](Self::flows).
+    pub fn makes_flows(&self) -> bool {
+        !self.workloads.is_empty()
+    }
+
+    /// Returns a few words on each workload whose flows are not among [`flows`](Self::flows).
+    pub fn workload_titles(&self) -> impl Iterator<Item = &str> {
+        self.workloads.iter().map(|(title, _)| title.as_str())
+    }
+
+    /// Returns the flows that are not known beforehand, from the beginning.
+    pub fn feed(&self) -> Feed {
+        Feed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
+    }
+
+    /// All flows that start before the end. Fails if some of them start only because others end.
+    pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
+        let mut flows = self.flows.clone();
+        let mut names = Names::new(&self.topology, &flows);
+        let mut feed = self.feed();
+        if feed.is_closed() {
+            let why = "its flows start when others end, so they cannot be listed beforehand".to_owned();
+            return Err(ExperimentError::Override { why: format!("workload: {why}") });
+        }
+        while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
+            let Some((_, arrival, random)) = feed.take(due) else { break };
+            flows.push(names.flow(arrival, random));
+        }
+        flows.sort_by_key(|flow| flow.start);
+        Ok(flows)
+    }
+
+    /// Lists the flows that would be created during the run, for callers that need them in advance.
+    pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
+        if self.makes_flows() {
+            self.flows = self.all_flows()?;
+            self.workloads.clear();
+        }
+        Ok(())
+    }
+
+    /// Only the schemes with these labels, in the file's order.
+    pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
+        let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
+        if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {
+            let meant = did_you_mean(unknown, known.iter().copied());
+            let why =
+                format!("\"{unknown}\" is not among this experiment's schemes: {}{meant}", known.join(", "));
+            return Err(ExperimentError::Schemes { why });
+        }
+        self.schemes.retain(|s| labels.contains(&s.label));
+        for spec in [&mut self.spec, &mut self.written] {
+            spec.schemes.retain(|s| labels.contains(&s.label));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Derives from the routes the paths of an experiment's flows, the ports to observe, and the ideal times.
+
+use crate::{Experiment, Flow};
+use std::collections::BTreeSet;
+use weir_controller::hash::{self, FiveTuple};
+use weir_controller::topology::SwitchIx;
+use weir_controller::{Path, Routes};
+use weir_host::wire::{HEADERS_LEN, WEIR_PORT};
+use weir_units::{Bytes, Time};
+
+/// Ports whose series are kept without being asked for, at most.
+const DEFAULT_PORTS: usize = 8;
+
+/// The path that the routes give a flow's data.
+pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Option<Path> {
+    let topology = &experiment.topology;
+    let tuple = FiveTuple {
+        src: topology.host(flow.from).ip,
+        dst: topology.host(flow.to).ip,
+        src_port: flow.entropy_port,
+        dst_port: WEIR_PORT,
+        protocol: hash::UDP,
+    };
+    routes.path_of(topology, tuple)?.ok()
+}
+
+/// The ports whose series are kept: those asked for, else those that flows cross if they are few.
+pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
+    if !experiment.spec.observe.ports.is_empty() {
+        return experiment.observed_ports.clone();
+    }
+    let mut crossed = BTreeSet::new();
+    for path in experiment.flows.iter().filter_map(|flow| data_path(experiment, routes, flow)) {
+        crossed.extend(path.hops.iter().map(|hop| (hop.switch, hop.out_port)));
+    }
+    if crossed.len() <= DEFAULT_PORTS { crossed.into_iter().collect() } else { Vec::new() }
+}
+
+/// Completion time of a flow on an idle fabric without telemetry: the pair's base RTT and the time the
+/// slowest link takes for payload and headers (docs/algorithms/methods.md#completion-times).
+pub fn ideal(experiment: &Experiment, routes: &Routes, flow: &Flow, size: Bytes) -> Option<Time> {
+    let (topology, mtu) = (&experiment.topology, experiment.spec.mtu);
+    let path = data_path(experiment, routes, flow)?;
+    let headers = HEADERS_LEN as u64;
+    let packets = size.get().div_ceil(mtu.saturating_sub(Bytes::new(headers)).get());
+    let wire = size + Bytes::new(packets * headers);
+    Some(path.base_rtt(topology, mtu) + path.bottleneck(topology).tx_time(wire))
+}

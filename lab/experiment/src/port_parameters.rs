@@ -1,0 +1,235 @@
+//! From what a scheme has ports compute to the rows of their tables, in the integers of the P4 programs.
+
+use weir_controller::PlanOptions;
+use weir_controller::plan::Call;
+use weir_controller::port_row::PortRow;
+use weir_controller::topology::Topology;
+use weir_host::law::{CreditLaw, GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_units::{Bandwidth, Time};
+
+/// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
+const GAIN: f64 = 65_536.0;
+const INVERSE: f64 = 4_294_967_296.0;
+
+/// A law and a port that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortParameterError {
+    /// A number that the port's table cannot hold.
+    #[error("a port of {rate} cannot compute this: {what} would be {value}, and 1 to {most} fits the switch")]
+    Number {
+        /// The port's rate.
+        rate: Bandwidth,
+        /// The number.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The largest.
+        most: u32,
+    },
+    /// A period that the switch's clock cannot tell from its wrap.
+    #[error(
+        "refresh: {period} is not 1 to {LONGEST_REFRESH} ticks of {tick}, which is what the switch can count"
+    )]
+    Refresh {
+        /// The period.
+        period: Time,
+        /// The clock's.
+        tick: Time,
+    },
+}
+
+/// Half of what 24 bits count: beyond it, before and after cannot be told apart.
+const LONGEST_REFRESH: u32 = 1 << 23;
+
+/// Puts a law into what the tables of switches hold, whose clock has this tick.
+pub fn put(
+    law: &PortLaw,
+    topology: &Topology,
+    tick: Time,
+    options: &mut PlanOptions,
+) -> Result<(), PortParameterError> {
+    let rows = |row: &dyn Fn(Port) -> Result<PortRow, PortParameterError>| -> Result<_, PortParameterError> {
+        let rates = topology.links.iter().map(|link| link.rate);
+        rates.map(|rate| Ok((rate, row(Port { rate, tick })?))).collect()
+    };
+    match law {
+        PortLaw::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
+        PortLaw::Rocc(law) => options.rows = rows(&|port| rocc(law, port))?,
+        PortLaw::Rcp(law) => options.rows = rows(&|port| rcp(law, port))?,
+        PortLaw::Credits(law) => options.rows = rows(&|port| credits(law, port))?,
+    }
+    Ok(())
+}
+
+fn refresh_ticks(period: Time, tick: Time) -> Result<u32, PortParameterError> {
+    match u32::try_from(period / tick) {
+        Ok(ticks) if (1..=LONGEST_REFRESH).contains(&ticks) => Ok(ticks),
+        _ => Err(PortParameterError::Refresh { period, tick }),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Port {
+    rate: Bandwidth,
+    tick: Time,
+}
+
+impl Port {
+    fn bytes_per_s(self) -> f64 {
+        self.rate.as_bps_f64() / 8.0
+    }
+    /// In the unit of grants.
+    fn rate(self) -> f64 {
+        self.rate.as_bps_f64() / GRANT_UNIT_BPS as f64
+    }
+    fn ticks(self, time: Time) -> f64 {
+        time.as_secs_f64() / self.tick.as_secs_f64()
+    }
+    /// A number of the table: rounded, and neither nothing nor too large.
+    fn number(self, what: &'static str, value: f64, most: u32) -> Result<u32, PortParameterError> {
+        let whole = value.round();
+        if (1.0..=f64::from(most)).contains(&whole) {
+            return Ok(whole as u32);
+        }
+        Err(PortParameterError::Number { rate: self.rate, what, value: format!("{value:.3}"), most })
+    }
+}
+
+fn rocc(law: &RoccLaw, port: Port) -> Result<PortRow, PortParameterError> {
+    let sent = port.bytes_per_s() * law.period.as_secs_f64();
+    // kbit/s per byte, of a gain in units of rate per unit of queue.
+    let per_byte = port.rate() * RoccLaw::RATE_UNIT / (sent * RoccLaw::QUEUE_UNIT);
+    let ticks = port.ticks(law.period);
+    let number = |what, value| port.number(what, value, u32::MAX);
+    let alpha = (law.alpha * per_byte * GAIN).round().min(f64::from(1 << 20)) as u32;
+    let beta = (law.beta * per_byte * GAIN).round().min(f64::from(u32::MAX)) as u32;
+    // A sixteenth of 2^32: alpha * qref then fits 48 bits for any gain of up to 2^20.
+    let qref = port.number("Qref in bytes", law.q_ref * sent, 1 << 28)?;
+    let params = vec![
+        ("period", number("the period in ticks", ticks)?.into()),
+        ("inverse", ((INVERSE / ticks).min(f64::from(u32::MAX)) as u32).into()),
+        ("qmid", number("Qmid in bytes", law.q_mid * sent)?.into()),
+        ("qmax", number("Qmax in bytes", law.q_max * sent)?.into()),
+        ("fmin", number("Fmin in kbit/s", (law.floor * port.rate()).max(1.0))?.into()),
+        ("fmax", number("Fmax in kbit/s", port.rate())?.into()),
+        // kbit/s per byte of distance from the reference and of growth, times 2^16.
+        ("alpha_qref", u128::from(alpha) * u128::from(qref)),
+        ("alpha_gain", alpha.into()),
+        ("beta_gain", beta.into()),
+    ];
+    Ok(PortRow { table: "rocc_port", call: Call { action: "pi", params } })
+}
+
+fn rcp(law: &RcpLaw, port: Port) -> Result<PortRow, PortParameterError> {
+    let capacity = law.target * port.bytes_per_s();
+    /// `p4src/controls/rcp_rate.p4` needs a product of at least 256 bytes, and a wrap of its gains away.
+    const MOST_INVERSE: u32 = 1 << 24;
+    const MOST_BETA: u32 = 1 << 29;
+    let inverse_bdp = INVERSE / (capacity * law.rtt.as_secs_f64());
+    let capacity = capacity * port.tick.as_secs_f64() * GAIN;
+    let beta = (law.beta / port.ticks(law.rtt) * INVERSE).round().min(f64::from(MOST_BETA)) as u32;
+    let params = vec![
+        ("period", port.number("the period in ticks", port.ticks(law.period), (1 << 24) - 1)?.into()),
+        (
+            "rmin",
+            port.number("the least rate in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?.into(),
+        ),
+        ("rmax", port.number("the most in kbit/s", law.target * port.rate(), u32::MAX)?.into()),
+        ("capacity", port.number("bytes per tick * 2^16", capacity, 1 << 30)?.into()),
+        ("alpha_gain", ((law.alpha * GAIN).round() as u32).into()),
+        ("beta_gain", beta.into()),
+        (
+            "inverse_bdp",
+            port.number("2^32 over the bandwidth-delay product", inverse_bdp, MOST_INVERSE)?.into(),
+        ),
+    ];
+    Ok(PortRow { table: "rcp_port", call: Call { action: "rcp", params } })
+}
+
+fn credits(law: &CreditLaw, port: Port) -> Result<PortRow, PortParameterError> {
+    /// The program counts in parts of a tick.
+    const PARTS: f64 = 256.0;
+    let interval = PARTS * port.ticks(law.interval(port.rate));
+    let burst = (interval * f64::from(law.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
+    let interval = port.number("ticks between credits * 256", interval, u32::MAX)?;
+    let params = vec![("interval", interval.into()), ("burst", burst.into())];
+    Ok(PortRow { table: "credit_port", call: Call { action: "shape", params } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_host::schemes::Registry;
+
+    const NS: Time = Time::from_ns(1);
+
+    fn row(law: &PortLaw, rate: Bandwidth, tick: Time) -> Result<PortRow, PortParameterError> {
+        let port = Port { rate, tick };
+        match law {
+            PortLaw::Rocc(law) => rocc(law, port),
+            PortLaw::Rcp(law) => rcp(law, port),
+            PortLaw::Credits(law) => credits(law, port),
+            PortLaw::IntRefresh(_) => panic!("it has no row"),
+        }
+    }
+
+    #[test]
+    fn a_refresh_is_whole_ticks_that_the_clock_can_tell() {
+        assert_eq!(refresh_ticks(Time::from_us(10), NS), Ok(10_000));
+        assert_eq!(refresh_ticks(Time::from_us(10), Time::from_us(1)), Ok(10));
+        for wrong in [Time::from_ps(999), Time::from_ms(9)] {
+            assert!(refresh_ticks(wrong, NS).unwrap_err().to_string().starts_with("refresh: "));
+        }
+    }
+
+    fn law(name: &str) -> PortLaw {
+        Registry::builtin().get(name).unwrap().port_law(Time::from_us(20)).unwrap()
+    }
+
+    fn value(row: &PortRow, name: &str) -> u128 {
+        row.call.params.iter().find(|(param, _)| *param == name).unwrap().1
+    }
+
+    /// RoCC at 100 Gbit/s: 300, 600, 660 KB; 10 to 10,000 units of 10 Mbit/s; 0.45 and 2.25 units per 600 B.
+    #[test]
+    fn rocc_of_100_gbps_is_the_papers() {
+        let row = row(&law("rocc"), Bandwidth::from_gbps(100), NS).unwrap();
+        let alpha = 7 * 65_536 + 32_768;
+        let params = vec![
+            ("period", 40_000),
+            ("inverse", 107_374),
+            ("qmid", 600_000),
+            ("qmax", 660_000),
+            ("fmin", 100_000),
+            ("fmax", 100_000_000),
+            ("alpha_qref", alpha * 300_000),
+            ("alpha_gain", alpha),
+            ("beta_gain", 37 * 65_536 + 32_768),
+        ];
+        assert_eq!(row, PortRow { table: "rocc_port", call: Call { action: "pi", params } });
+    }
+
+    /// A model ten thousand times slower has the same queue, and microseconds.
+    #[test]
+    fn laws_fit_slow_ports() {
+        let mbps = Bandwidth::from_mbps(10);
+        let slow = Registry::builtin().make("rocc", &[("period", "400ms")]).unwrap();
+        let slow = slow.port_law(Time::from_ms(100)).unwrap();
+        let row_of_slow = row(&slow, mbps, Time::from_us(1)).unwrap();
+        let values =
+            ["period", "alpha_qref", "fmin", "fmax", "alpha_gain"].map(|name| value(&row_of_slow, name));
+        assert_eq!(values, [400_000, 49 * 300_000, 10, 10_000, 49]);
+        let error = row(&law("rocc"), Bandwidth::from_bps(1_000), NS).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "a port of 1Kbps cannot compute this: Qref in bytes would be 0.003, and 1 to 268435456 fits the switch"
+        );
+        assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
+        assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
+        // 66 B at 4 % of 100 Gbit/s: a credit in 132 ns, and of 400 Gbit/s in 33.
+        for (gbps, interval) in [(100, 33_792), (400, 8_448)] {
+            let row = row(&law("expresspass"), Bandwidth::from_gbps(gbps), NS).unwrap();
+            assert_eq!((value(&row, "interval"), value(&row, "burst")), (interval, 7 * interval));
+        }
+    }
+}

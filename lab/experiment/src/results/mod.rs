@@ -1,0 +1,100 @@
+//! The results of a run: a [`Summary`] (the content of `summary.json`) and, beside it, the time
+//! series and records from which tables, CSV files and plots are drawn. All of it is plain data;
+//! a backend (virtual time, Mininet) fills it, the report reads it.
+
+mod deadlock;
+mod policy;
+mod series;
+mod summary;
+
+pub use deadlock::{DeadlockSummary, StuckQueue};
+pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
+pub use series::{FlowRecord, PauseRecord, PortSeries, RateSeries, SchemeTrace};
+pub use summary::{
+    Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles, QueueSummary, SchemeSummary,
+    Summary,
+};
+
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use weir_units::Time;
+
+/// A whole run: every scheme of one experiment, under one seed.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The numbers of `summary.json`.
+    pub summary: Summary,
+    /// Scheme label to what was recorded over time, in the order of the experiment file.
+    pub traces: BTreeMap<String, SchemeTrace>,
+    /// Scheme labels in the order in which the experiment lists them.
+    pub order: Vec<String>,
+}
+
+/// Results of one scheme, at its end or so far.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its place in the experiment's list.
+    pub index: usize,
+    /// Its label.
+    pub label: String,
+    /// Its numbers.
+    pub summary: SchemeSummary,
+    /// The recorded series.
+    pub trace: SchemeTrace,
+    /// Virtual time reached.
+    pub now: Time,
+    /// Packet-hops until then.
+    pub packet_hops: u64,
+    /// Over every packet arrival until then.
+    pub fingerprint: u64,
+}
+
+/// Identifies the run of which parts are kept.
+#[derive(Clone, Debug, Default)]
+pub struct Heading {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Seconds it took.
+    pub wall_s: f64,
+    /// True if something of it is missing.
+    pub partial: bool,
+}
+
+impl Results {
+    /// Puts the schemes of a run in virtual time together, in the experiment's order.
+    pub fn gather(heading: Heading, parts: impl IntoIterator<Item = Part>) -> Results {
+        let mut parts: Vec<Part> = parts.into_iter().collect();
+        parts.sort_by_key(|part| part.index);
+        let (mut schemes, mut traces, mut order) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut virtual_s, mut packet_hops, mut digest) = (0.0, 0, Sha256::new());
+        for part in parts {
+            virtual_s += part.now.as_secs_f64();
+            packet_hops += part.packet_hops;
+            digest.update(part.label.as_bytes());
+            digest.update(part.fingerprint.to_le_bytes());
+            digest.update(serde_json::to_vec(&part.summary).expect("plain data serialises"));
+            order.push(part.label.clone());
+            schemes.insert(part.label.clone(), part.summary);
+            traces.insert(part.label, part.trace);
+        }
+        let Heading { experiment, seed, wall_s, partial } = heading;
+        let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let backend = "sim".to_owned();
+        let summary =
+            Summary { experiment, backend, seed, digest, virtual_s, wall_s, packet_hops, partial, schemes };
+        Results { summary, traces, order }
+    }
+}
+
+/// SHA-256 of all schemes' numbers: what a backend signs that has no events to sign.
+pub fn digest(schemes: &BTreeMap<String, SchemeSummary>) -> String {
+    let bytes = Sha256::digest(serde_json::to_vec(schemes).expect("plain data serialises"));
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns free text as part of a file name: what does not belong there becomes a dash.
+pub fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
+}

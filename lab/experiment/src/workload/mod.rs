@@ -1,0 +1,153 @@
+//! Workloads: sources that create flows during a run.
+//!
+//! A run holds the flows that are under way and, of those that are over, a record each; a source holds what it needs
+//! to make the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
+//! closed loops start a flow because another has ended.
+//!
+//! A kind of workload is one file, which has its keys and its source, and one line in [`Workloads::builtin`].
+
+mod all_to_all;
+mod back_to_back;
+mod fabric;
+mod file;
+mod flow_file;
+mod incast;
+mod jobs;
+mod kind;
+mod messages;
+mod permutation;
+mod poisson;
+mod sizes;
+
+pub use fabric::{Fabric, Streams, Wrong};
+pub use flow_file::{HPCC_START, write as write_flow_file};
+pub(crate) use kind::{AnyWorkload, of_kind};
+pub use kind::{Flows, ListedFlow, MakeSource, Workload, WorkloadSpec, Workloads};
+pub use sizes::{SizeRule, SizesSpec};
+
+use crate::rng::{mix, stream_seed};
+use weir_controller::topology::HostIx;
+use weir_units::{Bytes, Time};
+
+impl Workloads {
+    /// Returns the kinds that come with Weir.
+    #[must_use]
+    pub fn builtin() -> Workloads {
+        Workloads::default()
+            .with::<all_to_all::AllToAllSpec>()
+            .with::<back_to_back::BackToBackSpec>()
+            .with::<file::FlowFile>()
+            .with::<incast::Incast>()
+            .with::<jobs::JobsSpec>()
+            .with::<messages::Messages>()
+            .with::<permutation::Permutation>()
+            .with::<poisson::PoissonSpec>()
+    }
+}
+
+/// A flow that starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Sender.
+    pub from: HostIx,
+    /// Receiver.
+    pub to: HostIx,
+    /// Time at which it starts.
+    pub start: Time,
+    /// Payload.
+    pub size: Bytes,
+    /// Senders that its first packet announces.
+    pub announces: Vec<HostIx>,
+    /// True if it is part of an incast.
+    pub incast: bool,
+    /// A number by which the source knows it again when it ends.
+    pub tag: u32,
+}
+
+/// Makes flows as time goes on.
+pub trait Source {
+    /// Returns when its next flow starts, as far as is known now.
+    fn due(&self) -> Option<Time>;
+    /// Returns the flow that is due.
+    fn take(&mut self) -> Option<Arrival>;
+    /// Takes note that the last byte of one of its flows was acknowledged.
+    fn finished(&mut self, _flow: Ended, _now: Time) {}
+    /// Takes note that the last byte of one of its flows has arrived.
+    fn received(&mut self, _flow: Ended, _now: Time) {}
+    /// Returns whether flows start because others have ended.
+    fn is_closed(&self) -> bool {
+        false
+    }
+    /// Returns how long each of its jobs took, if it has jobs.
+    fn job_times(&self) -> &[Time] {
+        &[]
+    }
+}
+
+/// A flow that has ended, at one of its ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its receiver.
+    pub to: HostIx,
+    /// The tag that its source gave it.
+    pub tag: u32,
+}
+
+/// All sources of an experiment, merged in order of time; ties go to the source that was listed first.
+pub struct Feed {
+    sources: Vec<(Box<dyn Source>, Ports)>,
+}
+
+/// The entropy of a source's flows: the n-th flow has the same port under every scheme.
+struct Ports {
+    stream: u64,
+    given: u64,
+}
+
+impl Feed {
+    /// Makes the sources of these workloads, under the experiment's seed.
+    pub fn new<'a>(workloads: impl Iterator<Item = &'a MakeSource>, seed: u64) -> Feed {
+        let source = |(number, make): (usize, &MakeSource)| {
+            let stream = stream_seed(seed, &format!("entropy ports of workload {number}"));
+            (make(&Streams { seed, number }), Ports { stream, given: 0 })
+        };
+        Feed { sources: workloads.enumerate().map(source).collect() }
+    }
+
+    /// Returns the time at which the next flow starts, as far as is known now.
+    pub fn due(&self) -> Option<Time> {
+        self.sources.iter().filter_map(|(source, _)| source.due()).min()
+    }
+
+    /// Returns the flow that is due at `due` at the latest, the number of its source and its random bits.
+    pub fn take(&mut self, due: Time) -> Option<(usize, Arrival, u64)> {
+        let ready = |(_, (source, _)): &(usize, &mut (Box<dyn Source>, Ports))| {
+            source.due().is_some_and(|at| at <= due)
+        };
+        let first = self.sources.iter_mut().enumerate().filter(ready);
+        let (index, (source, ports)) = first.min_by_key(|(_, (source, _))| source.due())?;
+        let arrival = source.take()?;
+        ports.given += 1;
+        Some((index, arrival, mix(ports.stream ^ ports.given)))
+    }
+
+    /// Tells a source that the sender of one of its flows has every byte acknowledged.
+    pub fn finished(&mut self, source: usize, flow: Ended, now: Time) {
+        self.sources[source].0.finished(flow, now);
+    }
+
+    /// Tells a source that the receiver of one of its flows has every byte.
+    pub fn received(&mut self, source: usize, flow: Ended, now: Time) {
+        self.sources[source].0.received(flow, now);
+    }
+
+    /// Returns whether flows start because others have ended.
+    pub fn is_closed(&self) -> bool {
+        self.sources.iter().any(|(source, _)| source.is_closed())
+    }
+
+    /// Returns how long jobs took.
+    pub fn job_times(&self) -> impl Iterator<Item = Time> {
+        self.sources.iter().flat_map(|(source, _)| source.job_times().iter().copied())
+    }
+}

@@ -1,0 +1,373 @@
+//! Distributions of flow sizes.
+
+use crate::rng::Stream;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use weir_controller::topology::AsText;
+use weir_units::Bytes;
+
+/// The distributions that come with Weir, `experiments/workloads/`.
+const SHIPPED: [(&str, &str); 5] = [
+    ("websearch", include_str!("../../../../experiments/workloads/websearch.csv")),
+    ("fb_hadoop", include_str!("../../../../experiments/workloads/fb_hadoop.csv")),
+    ("alistorage", include_str!("../../../../experiments/workloads/alistorage.csv")),
+    ("google_rpc2008", include_str!("../../../../experiments/workloads/google_rpc2008.csv")),
+    ("data_mining", include_str!("../../../../experiments/workloads/data_mining.csv")),
+];
+
+/// Sizes as people write them: `64KB`, `websearch`, `my/sizes.csv`, `{choice: [2KB, 8KB]}`,
+/// `{uniform: {least: 1KB, most: 1MB}}` or `{pareto: {mean: 192MB, shape: 1.5}}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SizesSpec {
+    /// All the same.
+    Fixed(Bytes),
+    /// A distribution that comes with Weir, or a CSV file.
+    Named(String),
+    /// By a rule.
+    Rule(SizeRule),
+}
+
+/// Sizes by a rule.
+#[serde_with::serde_as]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum SizeRule {
+    /// One of these, each as likely.
+    Choice(#[serde_as(as = "Vec<AsText>")] Vec<Bytes>),
+    /// Any in a range, each as likely.
+    Uniform {
+        /// From this.
+        #[serde_as(as = "AsText")]
+        least: Bytes,
+        /// To this.
+        #[serde_as(as = "AsText")]
+        most: Bytes,
+    },
+    /// Pareto's distribution: few are very large.
+    Pareto {
+        /// Mean.
+        #[serde_as(as = "AsText")]
+        mean: Bytes,
+        /// Shape, above 1: the smaller, the longer the tail.
+        shape: f64,
+    },
+}
+
+impl fmt::Display for SizesSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizesSpec::Fixed(size) => size.fmt(f),
+            SizesSpec::Named(name) => name.fmt(f),
+            SizesSpec::Rule(SizeRule::Choice(sizes)) => {
+                let sizes: Vec<String> = sizes.iter().map(Bytes::to_string).collect();
+                write!(f, "{}", sizes.join("/"))
+            }
+            SizesSpec::Rule(SizeRule::Uniform { least, most }) => write!(f, "{least} to {most}"),
+            SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => write!(f, "Pareto {mean}, {shape}"),
+        }
+    }
+}
+
+impl Serialize for SizesSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SizesSpec::Fixed(size) => serializer.collect_str(size),
+            SizesSpec::Named(name) => serializer.serialize_str(name),
+            // As a map: the YAML form of an enum would be a tag.
+            SizesSpec::Rule(rule) => serde_yaml::with::singleton_map::serialize(rule, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SizesSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = SizesSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a size, the name of a distribution, a CSV file or a rule like {choice: [2KB, 8KB]}",
+                )
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<SizesSpec, E> {
+                let number = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-');
+                if number && !text.ends_with(".csv") {
+                    return text.parse().map(SizesSpec::Fixed).map_err(E::custom);
+                }
+                Ok(SizesSpec::Named(text.to_owned()))
+            }
+            fn visit_u64<E: Error>(self, n: u64) -> Result<SizesSpec, E> {
+                self.visit_str(&n.to_string())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SizesSpec, A::Error> {
+                let rule = MapAccessDeserializer::new(map);
+                serde_yaml::with::singleton_map::deserialize(rule).map(SizesSpec::Rule)
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
+impl JsonSchema for SizesSpec {
+    fn schema_name() -> Cow<'static, str> {
+        "SizesSpec".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let rule = generator.subschema_for::<SizeRule>();
+        json_schema!({"anyOf": [{"type": "string"}, rule]})
+    }
+}
+
+impl SizesSpec {
+    /// A file is named from `base`.
+    pub(crate) fn locate(&mut self, base: &Path) {
+        if let SizesSpec::Named(name) = self
+            && name.ends_with(".csv")
+        {
+            *name = base.join(&*name).display().to_string();
+        }
+    }
+
+    /// Reads and checks.
+    pub(crate) fn resolve(&self) -> Result<Sizes, String> {
+        let sizes = match self {
+            SizesSpec::Fixed(size) => Sizes::Choice(vec![*size]),
+            SizesSpec::Named(name) => Sizes::Cdf(named(name)?),
+            SizesSpec::Rule(SizeRule::Choice(sizes)) => Sizes::Choice(sizes.clone()),
+            SizesSpec::Rule(SizeRule::Uniform { least, most }) => Sizes::Uniform(*least, *most),
+            SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
+                if !(shape.is_finite() && *shape > 1.0) {
+                    return Err(format!("Pareto's shape {shape} has no mean, take one above 1"));
+                }
+                // The mean is least * shape / (shape - 1).
+                Sizes::Pareto { least: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
+            }
+        };
+        match &sizes {
+            Sizes::Choice(all) if all.is_empty() => Err("there is no size".to_owned()),
+            Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("empty flows never start".to_owned()),
+            Sizes::Uniform(least, most) if *least == Bytes::ZERO || most < least => {
+                Err(format!("{least} to {most} is no range of sizes"))
+            }
+            _ if sizes.mean() < 1.0 => Err("flows are smaller than a byte on average".to_owned()),
+            _ => Ok(sizes),
+        }
+    }
+}
+
+fn named(name: &str) -> Result<Cdf, String> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+        return Cdf::parse(text);
+    }
+    if !name.ends_with(".csv") {
+        let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        return Err(format!("\"{name}\" is not a distribution, take {} or a .csv file", known.join(", ")));
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
+    Cdf::parse(&text).map_err(|why| format!("{name}: {why}"))
+}
+
+/// Sizes to draw from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Sizes {
+    Choice(Vec<Bytes>),
+    Uniform(Bytes, Bytes),
+    Pareto { least: f64, shape: f64 },
+    Cdf(Cdf),
+}
+
+impl Sizes {
+    /// Exact, in bytes.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
+            Sizes::Uniform(least, most) => (least.as_f64() + most.as_f64()) / 2.0,
+            Sizes::Pareto { least, shape } => least * shape / (shape - 1.0),
+            Sizes::Cdf(cdf) => cdf.mean(),
+        }
+    }
+
+    /// The smallest that comes.
+    pub fn least(&self) -> Bytes {
+        match self {
+            Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
+            Sizes::Uniform(least, _) => *least,
+            Sizes::Pareto { .. } | Sizes::Cdf(_) => Bytes::new(1),
+        }
+    }
+
+    /// One, at least a byte.
+    pub fn draw(&self, stream: &mut Stream) -> Bytes {
+        match self {
+            Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
+            Sizes::Uniform(least, most) => {
+                Bytes::new(least.get() + stream.below(most.get() - least.get() + 1))
+            }
+            Sizes::Pareto { least, shape } => {
+                // The inverse of the cumulative distribution; libm is the same on every machine.
+                let size = least * libm::exp(stream.exponential() / shape);
+                Bytes::new((size as u64).max(1))
+            }
+            Sizes::Cdf(cdf) => Bytes::new((cdf.at(stream.unit()) as u64).max(1)),
+        }
+    }
+}
+
+/// A cumulative distribution, linear between its points.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cdf {
+    /// Size and cumulative probability, both rising, from 0 to 1.
+    points: Vec<(f64, f64)>,
+}
+
+impl Cdf {
+    /// Lines `size,probability`, or the HPCC simulator's `size percent`; a header and empty lines may be there.
+    fn parse(text: &str) -> Result<Cdf, String> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let words: Vec<&str> =
+                line.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty()).collect();
+            let header = points.is_empty() && words.first().is_some_and(|word| word.parse::<f64>().is_err());
+            if words.is_empty() || header {
+                continue;
+            }
+            let point = match words[..] {
+                [size, probability] => size.parse().ok().zip(probability.parse().ok()),
+                _ => None,
+            };
+            let ok = |&(size, probability): &(f64, f64)| {
+                let last = points.last().copied().unwrap_or((0.0, 0.0));
+                size.is_finite() && probability.is_finite() && size >= last.0 && probability >= last.1
+            };
+            let point = point.filter(ok);
+            points.push(point.ok_or_else(|| {
+                format!("line {number}: \"{line}\" is no size with a probability, both at least those before")
+            })?);
+        }
+        let whole = points.last().map_or(0.0, |last| last.1);
+        let percent = whole == 100.0;
+        if !(percent || whole == 1.0) {
+            return Err(format!("the last probability is {whole}, not 1"));
+        }
+        if percent {
+            points.iter_mut().for_each(|point| point.1 /= 100.0);
+        }
+        if points[0].1 > 0.0 {
+            points.insert(0, (points[0].0, 0.0));
+        }
+        Ok(Cdf { points })
+    }
+
+    fn mean(&self) -> f64 {
+        self.points.windows(2).map(|w| (w[1].1 - w[0].1) * (w[0].0 + w[1].0) / 2.0).sum()
+    }
+
+    /// The size below which this share of all is.
+    fn at(&self, share: f64) -> f64 {
+        let next = self.points.partition_point(|point| point.1 <= share).clamp(1, self.points.len() - 1);
+        let ((size, from), (most, to)) = (self.points[next - 1], self.points[next]);
+        size + (most - size) * (share - from) / (to - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(yaml: &str) -> Sizes {
+        serde_yaml::from_str::<SizesSpec>(yaml).unwrap().resolve().unwrap()
+    }
+
+    /// The means of docs/algorithms/methods.md#size-distributions.
+    #[test]
+    fn the_means_of_the_shipped_distributions() {
+        for (name, mean) in [
+            ("websearch", 1_711_250.0),
+            ("fb_hadoop", 120_420.75),
+            ("alistorage", 40_869.8),
+            ("google_rpc2008", 2_891.6),
+            ("data_mining", 12_658_198.6),
+        ] {
+            let exact = sizes(name).mean();
+            assert!((exact / mean - 1.0).abs() < 1e-4, "{name}: {exact}");
+        }
+    }
+
+    /// The parts that `amp-fig14.yaml` sends by different schemes.
+    #[test]
+    fn data_mining_is_its_short_and_its_long_flows() {
+        const SHORT: f64 = 0.8 + 0.1 * (100.0 - 10.0) / (400.0 - 10.0);
+        let part = |name: &str| {
+            sizes(&format!(
+                "{}/../../experiments/workloads/data_mining-{name}.csv",
+                env!("CARGO_MANIFEST_DIR")
+            ))
+            .mean()
+        };
+        let together = SHORT * part("short") + (1.0 - SHORT) * part("long");
+        assert!((together / sizes("data_mining").mean() - 1.0).abs() < 1e-4, "{together}");
+    }
+
+    #[test]
+    fn what_is_drawn_has_the_mean() {
+        for (yaml, tolerance) in [
+            ("websearch", 0.02),
+            ("fb_hadoop", 0.05),
+            ("64KB", 0.0),
+            ("{choice: [2KB, 4KB, 8KB]}", 0.01),
+            ("{uniform: {least: 1KB, most: 1MB}}", 0.01),
+            ("{pareto: {mean: 192MB, shape: 2.5}}", 0.03),
+        ] {
+            let (sizes, mut stream) = (sizes(yaml), Stream::new(1, "sizes"));
+            const DRAWS: u64 = 100_000;
+            let sum: f64 = (0..DRAWS).map(|_| sizes.draw(&mut stream).as_f64()).sum();
+            let ratio = sum / DRAWS as f64 / sizes.mean();
+            assert!((ratio - 1.0).abs() <= tolerance, "{yaml}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_distribution_is_linear_between_its_points() {
+        let cdf = Cdf::parse("size_bytes,cumulative_probability\n0,0\n1000,0.5\n5000,1\n").unwrap();
+        assert_eq!((cdf.at(0.0), cdf.at(0.25), cdf.at(0.5), cdf.at(0.75)), (0.0, 500.0, 1000.0, 3000.0));
+        assert_eq!(cdf.mean(), 1750.0);
+        assert_eq!(Cdf::parse("0 0\n1000 50\n5000 100").unwrap(), cdf, "as HPCC's files");
+    }
+
+    #[test]
+    fn bad_sizes_are_refused() {
+        let refusal = |yaml: &str| match serde_yaml::from_str::<SizesSpec>(yaml) {
+            Ok(spec) => spec.resolve().unwrap_err(),
+            Err(error) => error.to_string(),
+        };
+        assert!(refusal("web").contains("take websearch, fb_hadoop"), "{}", refusal("web"));
+        assert!(refusal("/nowhere/x.csv").contains("/nowhere/x.csv"));
+        assert!(refusal("64").contains("unit"), "{}", refusal("64"));
+        assert!(refusal("0B").contains("empty flows"));
+        assert!(refusal("{choice: []}").contains("no size"));
+        assert!(refusal("{pareto: {mean: 1MB, shape: 1}}").contains("above 1"));
+        assert!(refusal("{gauss: 1}").contains("gauss"));
+        assert!(Cdf::parse("0,0\n10,0.5\n5,1\n").unwrap_err().contains("line 3"));
+        assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("not 1"));
+    }
+
+    #[test]
+    fn sizes_read_back_as_themselves() {
+        for yaml in [
+            "64KB",
+            "websearch",
+            "{choice: [2KB, 4KB]}",
+            "{uniform: {least: 1KB, most: 2KB}}",
+            "{pareto: {mean: 192MB, shape: 1.5}}",
+        ] {
+            let spec: SizesSpec = serde_yaml::from_str(yaml).unwrap();
+            let text = serde_yaml::to_string(&spec).unwrap();
+            assert_eq!(serde_yaml::from_str::<SizesSpec>(&text).unwrap(), spec, "{text}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Describes an experiment in the report's heading.
+
+use super::{MakeSection, PaperValue, Run, Tables};
+use weir_experiment::Experiment;
+use weir_experiment::file::CsvFile;
+
+/// Returns what the report says about an experiment besides its results.
+pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
+    let spec = &experiment.spec;
+    let asked = |file: CsvFile| spec.observe.csv.contains(&file);
+    let pfc = match spec.pfc.on() {
+        None => "off".to_owned(),
+        Some(pfc) => {
+            pfc.threshold.map_or("dynamic threshold".to_owned(), |threshold| format!("at {threshold}"))
+        }
+    };
+    let facts = [
+        ("topology", topology(experiment)),
+        ("scale", scale(experiment)),
+        ("traffic", traffic(experiment)),
+        ("duration", spec.duration.to_string()),
+        ("MTU", format!("{} B", spec.mtu.get())),
+        ("PFC", pfc),
+    ];
+    Run {
+        name: spec.name.clone(),
+        about: (!spec.title.is_empty()).then(|| spec.title.clone()),
+        facts: facts
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(what, value)| (what.to_owned(), value))
+            .collect(),
+        yaml: experiment.resolved_yaml(),
+        charts: charts.to_vec(),
+        tables: Tables {
+            flows: asked(CsvFile::Flows),
+            queues: asked(CsvFile::Queues),
+            rates: asked(CsvFile::Rates),
+            pauses: asked(CsvFile::Pauses),
+            fct: asked(CsvFile::Fct),
+        },
+        addresses: experiment.topology.hosts.iter().map(|host| (host.name.clone(), host.ip)).collect(),
+        paper: spec
+            .paper
+            .iter()
+            .map(|note| PaperValue {
+                what: note.what.clone(),
+                value: note.value.clone(),
+                source: note.source.clone(),
+                ours: note.ours.clone(),
+                reason: note.reason.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// `2 flows`, and by which rules there are more.
+pub fn traffic(experiment: &Experiment) -> String {
+    let listed = match experiment.flows.len() {
+        0 if experiment.makes_flows() => None,
+        1 => Some("1 flow".to_owned()),
+        n => Some(format!("{n} flows")),
+    };
+    listed.into_iter().chain(experiment.workload_titles().map(str::to_owned)).collect::<Vec<_>>().join("; ")
+}
+
+/// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.
+fn scale(experiment: &Experiment) -> String {
+    if experiment.scale.is_none() { String::new() } else { experiment.scale.to_string() }
+}
+
+/// `3 switches, 3 hosts, links of 100Gbps and 1.5us`.
+fn topology(experiment: &Experiment) -> String {
+    let topology = &experiment.topology;
+    let rate = range(topology.links.iter().map(|link| link.rate));
+    let delay = range(topology.links.iter().map(|link| link.delay));
+    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
+    format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
+}
+
+/// The value that all have, or the least and the most.
+fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
+    match (values.clone().min(), values.max()) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "none".to_owned(),
+    }
+}

@@ -1,0 +1,93 @@
+//! Flow completion times, as slowdown against an idle fabric.
+
+use super::{Figure, Layout, Scheme, Section, by_scheme, distribution};
+use crate::chart::{Axis, Chart, Line, Names};
+use crate::format;
+use std::collections::BTreeSet;
+use weir_experiment::results::{FctBucket, Results, SchemeTrace};
+
+/// Slowdown by flow size, and its distribution.
+pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
+    let mut figures = Vec::new();
+    for (file, title, value) in [
+        ("slowdown-p50", "Median by flow size", (|b: &FctBucket| b.slowdown.p50) as fn(&FctBucket) -> f64),
+        ("slowdown-p95", "95th percentile by flow size", |b: &FctBucket| b.slowdown.p95),
+        ("slowdown-p99", "99th percentile by flow size", |b: &FctBucket| b.slowdown.p99),
+    ] {
+        let lines = by_scheme(schemes, |s| {
+            let buckets = &results.summary.schemes.get(s.label)?.fct.by_size;
+            Some(buckets.iter().map(|b| (b.upto_bytes as f64, value(b))).collect())
+        });
+        // One size is a point, not a line.
+        let sizes = |line: &Line| line.points.iter().map(|p| p.0 as u64).collect::<BTreeSet<_>>().len();
+        if lines.iter().any(|line| sizes(line) > 1) {
+            figures.push(slowdown_by_size(file, title, lines));
+        }
+    }
+    figures.extend(cumulative(schemes));
+    let note = "Completion time of a flow over what it takes alone on the fabric: 1 is perfect.";
+    (!figures.is_empty()).then(|| Section {
+        title: "Flow completion".into(),
+        note: Some(note.into()),
+        figures,
+    })
+}
+
+fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
+    let points = || lines.iter().flat_map(|l| &l.points);
+    let smallest = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let largest = points().map(|p| p.0).fold(0.0, f64::max);
+    let most = points().map(|p| p.1).fold(1.0, f64::max);
+    let mut x = Axis::log("flow size (log)", smallest, largest);
+    x.format = format::bytes_short;
+    let chart = Chart {
+        alt: format!("Slowdown of flow completion time: {title}"),
+        x,
+        y: Axis::from_zero("slowdown", most),
+        lines,
+        marks: Vec::new(),
+        names: Names::Legend,
+    };
+    Figure { file: file.into(), title: title.into(), layout: Layout::Half, picture: chart.into() }
+}
+
+/// Share of flows, in percent, with at most this slowdown.
+fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
+    /// With less between the smallest and the largest slowdown than this factor, logarithms make no difference.
+    const NARROW: f64 = 3.0;
+    /// Room beside the smallest and the largest.
+    const MARGIN: f64 = 0.02;
+    let mut lines = by_scheme(schemes, |s| Some(distribution::at_most(&slowdowns(s.trace))));
+    let ends = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+    let (least, most) = (ends().reduce(f64::min)?, ends().fold(1.0, f64::max));
+    let mut x = if most / least > NARROW {
+        let room = (most / least).powf(MARGIN);
+        Axis::log("slowdown (log)", (least / room).max(1.0), most * room)
+    } else {
+        let room = (MARGIN * (most - least)).max(0.01 * most);
+        Axis::exactly("slowdown", (least - room).max(1.0 - room), most + room)
+    };
+    x.format = format::significant_short;
+    // Where the slowest flow of a scheme has finished, all have.
+    lines.iter_mut().for_each(|line| line.points.push((x.high, 100.0)));
+    let chart = Chart {
+        alt: "Distribution of flow completion time slowdown".into(),
+        x,
+        y: Axis::exactly("flows (%)", 0.0, 100.0),
+        lines,
+        marks: Vec::new(),
+        names: Names::Legend,
+    };
+    Some(Figure {
+        file: "slowdown-cdf".into(),
+        title: "Distribution".into(),
+        layout: Layout::Half,
+        picture: chart.into(),
+    })
+}
+
+fn slowdowns(trace: &SchemeTrace) -> Vec<f64> {
+    let mut slowdowns: Vec<f64> = trace.flows.iter().filter_map(|f| f.slowdown()).collect();
+    slowdowns.sort_by(f64::total_cmp);
+    slowdowns
+}

@@ -1,0 +1,70 @@
+//! Link load: a map for each scheme.
+
+use super::{Figure, Layout, Section};
+use crate::chart::{Heat, Picture};
+use crate::format;
+use crate::names::file_name;
+use std::collections::BTreeSet;
+use weir_experiment::results::Results;
+
+/// Returns the section on the load of every port: a map for each scheme.
+pub fn section(results: &Results) -> Option<Section> {
+    /// Fewer are read off the table of ports.
+    const FEWEST: usize = 8;
+    /// More switches than this take the page's width.
+    const NARROW: usize = 20;
+    let summary = &results.summary;
+    // In the order of their numbers: s2 before s10.
+    let mut switches: Vec<(String, u64, String)> = Vec::new();
+    let mut ports: Vec<u64> = Vec::new();
+    let of = |port: &str| -> Option<((String, u64, String), u64)> {
+        let (switch, number) = port.rsplit_once(':')?;
+        let name = switch.trim_end_matches(|c: char| c.is_ascii_digit());
+        let order = switch[name.len()..].parse().unwrap_or(0);
+        Some(((name.to_owned(), order, switch.to_owned()), number.parse().ok()?))
+    };
+    let all: BTreeSet<&String> = summary.schemes.values().flat_map(|s| s.utilisation.keys()).collect();
+    for (switch, port) in all.iter().filter_map(|name| of(name)) {
+        switches.push(switch);
+        ports.push(port);
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    switches.sort();
+    switches.dedup();
+    if all.len() < FEWEST || switches.len() < 2 {
+        return None;
+    }
+    let figures = results.order.iter().filter_map(|label| {
+        let loads = &summary.schemes.get(label)?.utilisation;
+        let cells = loads.iter().filter_map(|(name, share)| {
+            let (switch, port) = of(name)?;
+            Some((switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?, *share))
+        });
+        let (busiest, most) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let mean = loads.values().sum::<f64>() / loads.len() as f64;
+        let percent = |share: f64| format::decimal(100.0 * share, 1);
+        let heat = Heat {
+            alt: format!("Load of every port under {label}"),
+            note: format!("mean {} %, most {} % at {busiest}", percent(mean), percent(*most)),
+            across: "switch".into(),
+            down: "port".into(),
+            columns: switches.iter().map(|(_, _, name)| name.clone()).collect(),
+            rows: ports.iter().map(u64::to_string).collect(),
+            cells: cells.collect(),
+        };
+        Some(Figure {
+            file: format!("load-{}", file_name(label)),
+            title: label.clone(),
+            layout: if switches.len() > NARROW { Layout::Full } else { Layout::Half },
+            picture: Picture::Heat(heat),
+        })
+    });
+    Some(Section {
+        title: "Link load".into(),
+        note: Some(
+            "Utilisation of every switch port over the run; ports that sent nothing are blank.".into(),
+        ),
+        figures: figures.collect(),
+    })
+}

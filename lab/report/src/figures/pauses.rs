@@ -1,0 +1,32 @@
+//! PFC pauses over time.
+
+use super::{Figure, Layout, Scheme, Section, TimeAxis, line};
+use crate::chart::{Axis, Chart, Names};
+use crate::format;
+
+/// Pause frames that switches sent so far, over time.
+pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.on).count();
+    let most = schemes.iter().map(paused).max().filter(|&most| most > 0)?;
+    let lines = schemes.iter().map(|s| {
+        let mut points = vec![(0.0, 0.0)];
+        for (i, pause) in s.trace.pauses.iter().filter(|p| p.on).enumerate() {
+            let x = time.at(pause.time);
+            points.extend([(x, i as f64), (x, (i + 1) as f64)]);
+        }
+        points.push((time.at(s.trace.end), paused(s) as f64));
+        let note = Some(format::count(paused(s) as u64));
+        line(s, note, points)
+    });
+    let chart = Chart {
+        alt: "PFC pause frames sent so far, over time".into(),
+        x: time.axis(),
+        y: Axis::from_zero("pause frames sent", most as f64),
+        lines: lines.collect(),
+        marks: time.marks(schemes.iter()),
+        names: Names::Legend,
+    };
+    let figure =
+        Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, picture: chart.into() };
+    Some(Section { title: "PFC pauses".into(), note: None, figures: vec![figure] })
+}

@@ -1,0 +1,135 @@
+//! The queues of observed ports over time, and the distribution of the bottleneck's.
+
+use super::{
+    Figure, Layout, Scheme, Section, TimeAxis, by_scheme, distribution, line, observed_ports, series,
+};
+use crate::chart::{Axis, Chart, Names, Picture, Unit};
+use crate::format;
+use crate::metrics::port_name;
+use crate::names::file_name;
+use weir_experiment::results::Results;
+
+/// More ports than this are in `queues.csv`, not in the page.
+const MOST_PORTS: usize = 8;
+
+pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let ports = observed_ports(results, schemes);
+    let note = match ports.len() {
+        _ if schemes.is_empty() => return None,
+        0 => Some("No port was observed; observe.ports in the experiment names those to draw.".to_owned()),
+        n if n > MOST_PORTS => Some(format!("The {MOST_PORTS} most congested of {n} observed ports.")),
+        _ => None,
+    };
+    let mut figures: Vec<Figure> = ports
+        .iter()
+        .take(MOST_PORTS)
+        .enumerate()
+        .map(|(rank, port)| {
+            let peak = |s: &Scheme<'_>| {
+                let recorded = series(s, port).and_then(|p| p.queue_bytes.iter().max().copied()).unwrap_or(0);
+                // The summary has the true peak, which may lie between two samples.
+                let queue = results.summary.schemes.get(s.label).and_then(|sum| sum.queues.get(port));
+                queue.map_or(recorded, |q| q.peak_bytes.max(recorded))
+            };
+            let most = schemes.iter().map(peak).max().unwrap_or(0) as f64;
+            let unit = Unit::of_bytes(most);
+            let lines = schemes.iter().filter_map(|s| {
+                let values = &series(s, port)?.queue_bytes;
+                let points = time.samples(s.trace, values.iter().map(|&b| b as f64 / unit.scale));
+                let note = format!("peak {}", format::bytes(peak(s) as f64));
+                Some(line(s, Some(note), points))
+            });
+            let name = port_name(results, port);
+            Figure {
+                file: format!("queue-{}", file_name(port)),
+                title: if rank == 0 && ports.len() > 1 {
+                    format!("{name} (bottleneck)")
+                } else {
+                    name.clone()
+                },
+                layout: if rank == 0 { Layout::Full } else { Layout::Half },
+                picture: Picture::Chart(Chart {
+                    alt: format!("Queue length over time at {name}"),
+                    x: time.axis(),
+                    y: Axis::from_zero(format!("queue ({})", unit.name), most / unit.scale),
+                    lines: lines.collect(),
+                    marks: time.marks(schemes.iter().filter(|s| series(s, port).is_some())),
+                    names: Names::Legend,
+                }),
+            }
+        })
+        .collect();
+    let zoom = figures.first().and_then(|bottleneck| closer(bottleneck, time.unit));
+    let shares = ports.first().and_then(|port| tail(port, &port_name(results, port), schemes));
+    figures.splice(figures.len().min(1)..figures.len().min(1), zoom.into_iter().chain(shares));
+    Some(Section { title: "Queue length".into(), note, figures })
+}
+
+/// Share of the samples, in percent, at which a port held at least so much. Both axes are logarithmic: most queues are
+/// empty most of the time, and it is the rest that schemes differ in.
+fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
+    let sorted = |s: &Scheme<'_>| {
+        let mut values: Vec<f64> = series(s, port)?.queue_bytes.iter().map(|&bytes| bytes as f64).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        Some(values)
+    };
+    let all: Vec<Vec<f64>> = schemes.iter().filter_map(sorted).collect();
+    let values = || all.iter().flatten().copied().filter(|&bytes| bytes > 0.0);
+    let (least, most) = (values().reduce(f64::min)?, values().fold(0.0, f64::max));
+    let rarest = all.iter().map(|values| 100.0 / values.len().max(1) as f64).fold(100.0, f64::min);
+    let mut x = Axis::log("queue (log)", least, most);
+    x.format = format::bytes_short;
+    let chart = Chart {
+        alt: format!("Complementary distribution of the queue length at {name}"),
+        x,
+        y: Axis::log("samples with at least this queue (%, log)", rarest, 100.0),
+        lines: by_scheme(schemes, |s| Some(distribution::at_least(&sorted(s)?, least))),
+        marks: Vec::new(),
+        names: Names::Legend,
+    };
+    Some(Figure {
+        file: format!("queue-{}-tail", file_name(port)),
+        title: "Distribution over the run, bottleneck".into(),
+        layout: Layout::Half,
+        picture: chart.into(),
+    })
+}
+
+/// The chart again for the short while in which most of it happens, if there is one.
+fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
+    /// Share of the peak below which a value counts as rest.
+    const REST: f64 = 0.05;
+    /// To be worth a second chart the unrest must be at most this share of the run...
+    const SHORT: f64 = 0.3;
+    /// ...and is shown with this share of itself on both sides.
+    const MARGIN: f64 = 0.15;
+    let chart = figure.picture.chart()?;
+    let points = || chart.lines.iter().flat_map(|line| &line.points);
+    let peak = points().map(|p| p.1).fold(0.0, f64::max);
+    let unrest = points().filter(|p| p.1 > REST * peak).map(|p| p.0);
+    let (from, to) = (unrest.clone().fold(f64::INFINITY, f64::min), unrest.fold(0.0, f64::max));
+    let span = to - from;
+    if span <= 0.0 || span > SHORT * (chart.x.high - chart.x.low) {
+        return None;
+    }
+    // To round numbers, a tenth of the span's magnitude.
+    let grain = 10f64.powf(span.log10().floor() - 1.0);
+    let low = (((from - MARGIN * span) / grain).floor() * grain).max(chart.x.low);
+    let high = (((to + MARGIN * span) / grain).ceil() * grain).min(chart.x.high);
+    let mut chart = chart.clone();
+    for line in &mut chart.lines {
+        line.points.retain(|p| (low..=high).contains(&p.0));
+    }
+    chart.x.low = low;
+    chart.x.high = high;
+    chart.marks.retain(|mark| (low..=high).contains(&mark.x));
+    let [from, to] = [low, high].map(chart.x.format);
+    let title = format!("The same from {from} to {to} {}", unit.name);
+    chart.alt = format!("{}, {title}", chart.alt);
+    Some(Figure {
+        file: format!("{}-closer", figure.file),
+        title,
+        layout: Layout::Full,
+        picture: chart.into(),
+    })
+}

@@ -1,0 +1,105 @@
+//! Sending rates of flows: each flow where they are few, else their distribution at each instant.
+
+use super::{Figure, Layout, Scheme, Section, TimeAxis};
+use crate::chart::{Axis, Chart, Line, Names, Unit};
+use crate::format;
+use crate::names::file_name;
+use weir_experiment::results::RateSeries;
+
+/// The most flows that have a line with a name each.
+const MOST_LINES: usize = 6;
+/// Windows in which the rates of more flows are summarised.
+const WINDOWS: usize = 140;
+/// Percentiles between which the band of a summary lies.
+const BAND: (f64, f64) = (0.1, 0.9);
+
+/// Sending rates, a chart for each scheme.
+pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
+    let most = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
+    let unit = Unit::of_rate(most);
+    let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
+        let flows = s.trace.rates.len();
+        let lines = if flows <= MOST_LINES { each(s, time, unit) } else { summary(s, time, unit) };
+        Figure {
+            file: format!("rates-{}", file_name(s.label)),
+            title: s.label.to_owned(),
+            layout: Layout::Half,
+            picture: Chart {
+                alt: format!("Sending rates of {flows} flows over time under {}", s.label),
+                x: time.axis(),
+                y: Axis::from_zero(format!("sending rate ({})", unit.name), most / unit.scale),
+                lines,
+                marks: time.marks([s].into_iter()),
+                names: if flows <= MOST_LINES { Names::Direct } else { Names::None },
+            }
+            .into(),
+        }
+    });
+    let (flows, watched) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
+    let notes = [
+        (flows > watched).then(|| format!("The first {watched} of {flows} flows.")),
+        schemes.iter().any(|s| s.trace.rates.len() > MOST_LINES).then(|| {
+            format!(
+                "Of the flows that are sending at an instant, the line is the median, the band reaches from the \
+                 {:.0}th to the {:.0}th percentile, and dotted lines are the lowest and the highest rate.",
+                100.0 * BAND.0,
+                100.0 * BAND.1
+            )
+        }),
+    ];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let note = (!notes.is_empty()).then(|| notes.join(" "));
+    Some(Section { title: "Sending rates".into(), note, figures: figures.collect() })
+}
+
+/// A line for each flow, in the colour of its scheme.
+fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
+    let lines = scheme.trace.rates.iter().enumerate().map(|(i, flow)| Line {
+        name: format::flow(&flow.flow),
+        colour: scheme.look.colour,
+        dash: i,
+        points: time.samples(scheme.trace, flow.rate.iter().map(|r| r.as_bps_f64() / unit.scale)),
+        ..Line::default()
+    });
+    lines.collect()
+}
+
+/// Median, band and extremes of the flows that are sending.
+fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
+    let (trace, flows) = (scheme.trace, &scheme.trace.rates);
+    let samples = flows.iter().map(|flow| flow.rate.len()).max().unwrap_or(0);
+    let each = samples.div_ceil(WINDOWS).max(1);
+    let (mut median, mut band, mut lowest, mut highest) = (vec![], vec![], vec![], vec![]);
+    for from in (0..samples).step_by(each) {
+        let until = (from + each).min(samples);
+        let x = time.at(trace.interval * until as u64);
+        let in_window =
+            flows.iter().flat_map(|flow| flow.rate.get(from..until.min(flow.rate.len())).unwrap_or(&[]));
+        let mut rates: Vec<f64> =
+            in_window.map(|rate| rate.as_bps_f64() / unit.scale).filter(|&rate| rate > 0.0).collect();
+        if rates.is_empty() {
+            rates.push(0.0);
+        }
+        rates.sort_unstable_by(f64::total_cmp);
+        let quantile = |share: f64| rates[(share * (rates.len() - 1) as f64).round() as usize];
+        median.push((x, quantile(0.5)));
+        band.push((quantile(BAND.0), quantile(BAND.1)));
+        lowest.push((x, rates[0]));
+        highest.push((x, rates[rates.len() - 1]));
+    }
+    let colour = scheme.look.colour;
+    let line = |name: &str, dash, points, band| Line {
+        name: name.into(),
+        colour,
+        dash,
+        points,
+        band,
+        ..Line::default()
+    };
+    vec![
+        line("median", 0, median, band),
+        line("highest", 2, highest, Vec::new()),
+        line("lowest", 2, lowest, Vec::new()),
+    ]
+}

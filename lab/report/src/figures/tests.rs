@@ -1,0 +1,177 @@
+use super::*;
+use crate::chart::{Chart, Scale};
+use crate::sample;
+use weir_experiment::results::{PolicySetSummary, PolicySummary, RateSeries};
+use weir_units::{Bandwidth, Time};
+
+#[test]
+fn the_bottleneck_comes_first_and_fills_the_width() {
+    let sections = sections(&sample::dumbbell());
+    let queues = &sections[0];
+    assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
+    assert_eq!(queues.figures[0].layout, Layout::Full);
+    assert_eq!(queues.figures[2].file, "queue-s1-3-tail");
+    assert!(queues.figures[2..].iter().all(|f| f.layout == Layout::Half));
+    let titles: Vec<&str> = sections.iter().map(|s| s.title.as_str()).collect();
+    assert_eq!(titles, ["Queue length", "Sending rates", "Utilisation"]);
+}
+
+#[test]
+fn a_short_burst_is_shown_closer_and_a_busy_queue_is_not() {
+    let burst = &sections(&sample::dumbbell())[0].figures[1];
+    assert_eq!(burst.file, "queue-s1-3-closer");
+    let chart = burst.picture.chart().unwrap();
+    let x = &chart.x;
+    assert!((250.0..301.0).contains(&x.low) && (380.0..600.0).contains(&x.high), "{x:?}");
+    assert!(chart.lines.iter().all(|line| line.points.len() > 50));
+    let sections = sections(&sample::workload());
+    let busy = sections.iter().find(|section| section.title == "Queue length").unwrap();
+    assert!(busy.figures.iter().all(|figure| !figure.file.ends_with("closer")));
+}
+
+#[test]
+fn a_scheme_has_the_same_colour_everywhere() {
+    let results = sample::workload();
+    for figure in sections(&results).iter().flat_map(|s| &s.figures) {
+        for line in figure.picture.chart().map_or(&[][..], |chart| &chart.lines) {
+            let by_name = results.order.iter().position(|label| *label == line.name);
+            let by_panel = results.order.iter().position(|label| *label == figure.title);
+            assert_eq!(Some(line.colour), by_name.or(by_panel), "{} in {}", line.name, figure.file);
+        }
+    }
+}
+
+#[test]
+fn files_have_names_of_their_own() {
+    for results in [sample::dumbbell(), sample::workload()] {
+        let mut files: Vec<String> =
+            sections(&results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect();
+        let all = files.len();
+        files.sort();
+        files.dedup();
+        assert_eq!(files.len(), all);
+    }
+}
+
+#[test]
+fn a_later_start_is_marked_and_many_are_not() {
+    let marks = |results: &Results| sections(results)[0].figures[0].picture.chart().unwrap().marks.len();
+    let mut results = sample::dumbbell();
+    assert_eq!(marks(&results), 1);
+    let trace = results.traces.get_mut("fncc").unwrap();
+    for i in 0..10 {
+        let mut flow = trace.flows[1].clone();
+        flow.start = Time::from_us(400 + i);
+        trace.flows.push(flow);
+    }
+    assert_eq!(marks(&results), 0);
+}
+
+#[test]
+fn a_policy_that_was_set_is_marked() {
+    let mut results = sample::dumbbell();
+    let set = PolicySetSummary { at_us: 600.0, change: "eta=0.9".into(), ..PolicySetSummary::default() };
+    let policy = PolicySummary { sets: vec![set], ..PolicySummary::default() };
+    for scheme in results.summary.schemes.values_mut() {
+        scheme.policy = Some(policy.clone());
+    }
+    let chart = sections(&results)[0].figures[0].picture.chart().unwrap().clone();
+    let marks: Vec<_> = chart.marks.iter().map(|mark| (mark.x, mark.label.as_str())).collect();
+    assert_eq!(marks[1..], [(600.0, "eta=0.9")]);
+}
+
+#[test]
+fn flows_of_one_size_have_no_line_by_size() {
+    let files = |results: &Results| -> Vec<String> {
+        sections(results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect()
+    };
+    let mut results = sample::workload();
+    assert!(files(&results).contains(&"slowdown-p99".to_owned()));
+    for bucket in results.summary.schemes.values_mut().flat_map(|s| &mut s.fct.by_size) {
+        bucket.upto_bytes = 200_000;
+    }
+    assert!(!files(&results).contains(&"slowdown-p99".to_owned()));
+    assert!(files(&results).contains(&"slowdown-cdf".to_owned()));
+}
+
+#[test]
+fn nothing_observed_draws_nothing() {
+    let mut results = sample::dumbbell();
+    for trace in results.traces.values_mut() {
+        *trace = SchemeTrace::default();
+    }
+    let sections_left = sections(&results);
+    assert!(sections_left.iter().all(|section| section.figures.is_empty()));
+    assert!(sections_left[0].note.as_ref().is_some_and(|note| note.contains("observe.ports")));
+    results.order.clear();
+    assert!(sections(&results).is_empty());
+}
+
+fn chart_of(results: &Results, file: &str) -> Chart {
+    let figures = sections(results).into_iter().flat_map(|s| s.figures);
+    let figure = figures.into_iter().find(|f| f.file == file).unwrap_or_else(|| panic!("{file}"));
+    figure.picture.chart().unwrap().clone()
+}
+
+#[test]
+fn the_tail_of_the_queue_is_on_logarithmic_axes() {
+    let chart = chart_of(&sample::dumbbell(), "queue-s1-3-tail");
+    assert_eq!((chart.x.scale, chart.y.scale), (Scale::Log, Scale::Log));
+    for line in &chart.lines {
+        assert!(line.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 >= p[1].1), "{}", line.name);
+        assert!(line.points.iter().all(|p| p.0 > 0.0 && p.1 > 0.0));
+        assert!(line.points[0].1 < 100.0, "samples of an empty queue are not in the tail");
+    }
+}
+
+#[test]
+fn the_distribution_of_slowdowns_fills_its_axis_in_steps() {
+    let mut results = sample::workload();
+    for flow in results.traces.values_mut().flat_map(|trace| &mut trace.flows) {
+        flow.fct = flow.ideal.map(|ideal| ideal * (10 + u64::from(flow.nth)) + flow.fct.unwrap() / 20);
+    }
+    let chart = chart_of(&results, "slowdown-cdf");
+    for line in &chart.lines {
+        let steps = line.points.windows(2).all(|p| p[0].0 == p[1].0 || p[0].1 == p[1].1);
+        assert!(steps, "{} slopes", line.name);
+    }
+    let least = chart.lines.iter().map(|line| chart.x.place(line.points[0].0)).fold(1.0, f64::min);
+    assert!(least < 0.1, "the first step is at {least} of the axis");
+}
+
+#[test]
+fn many_flows_are_a_median_a_band_and_extremes() {
+    let mut results = sample::dumbbell_of(4);
+    let trace = results.traces.get_mut("fncc").unwrap();
+    trace.rates = (0..11)
+        .map(|i| {
+            // The last flow has not started.
+            let rate = vec![Bandwidth::from_gbps(if i == 10 { 0 } else { 10 + i }); 4];
+            RateSeries { flow: format!("h{i}->h99"), goodput: rate.clone(), rate }
+        })
+        .collect();
+    let chart = chart_of(&results, "rates-fncc");
+    let names: Vec<&str> = chart.lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["median", "highest", "lowest"]);
+    let last = |i: usize| chart.lines[i].points[3].1;
+    assert_eq!((last(0), last(1), last(2)), (15.0, 19.0, 10.0));
+    assert_eq!(chart.lines[0].band[3], (11.0, 18.0));
+    assert!(chart.svg_file(crate::chart::Size::Wide).contains("class=\"band"));
+}
+
+#[test]
+fn an_event_of_one_run_is_marked_only_where_that_run_is_drawn() {
+    let mut results = sample::dumbbell();
+    let looks = ["a", "b"].map(|run| Look { run: Some(run.into()), ..Look::default() });
+    let trace = results.traces.get_mut("fncc").unwrap();
+    trace.flows.iter_mut().for_each(|flow| flow.start = Time::ZERO);
+    trace.ports.retain(|port| port.port == "s1:3");
+    let figures: Vec<Figure> = sections_as(&results, &looks).into_iter().flat_map(|s| s.figures).collect();
+    let marks = |file: &str| -> Vec<String> {
+        let figure = figures.iter().find(|f| f.file == file).unwrap();
+        figure.picture.chart().unwrap().marks.iter().map(|mark| mark.label.clone()).collect()
+    };
+    assert_eq!(marks("queue-s1-3"), ["h2→h3 starts (b)"], "both runs are there");
+    assert_eq!(marks("queue-s2-2"), ["h2→h3 starts"], "only the run with the event is there");
+    assert_eq!(marks("rates-fncc"), [""; 0]);
+}

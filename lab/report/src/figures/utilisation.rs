@@ -1,0 +1,74 @@
+//! Utilisation of the bottleneck over time.
+
+use super::{Figure, Layout, Scheme, Section, TimeAxis, line, observed_ports, series};
+use crate::chart::{Axis, Chart, Names};
+use crate::format;
+use crate::metrics::port_name;
+use crate::names::file_name;
+use weir_experiment::results::Results;
+use weir_units::Time;
+
+/// Utilisation of the bottleneck, in means over short windows.
+pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
+    /// Number of points that show how a link is used; between two samples a link is either busy or not.
+    const WINDOWS: usize = 200;
+    /// Percent at the top of the chart: a full link does not touch the frame.
+    const FULL: f64 = 104.0;
+    let port = observed_ports(results, schemes).into_iter().next()?;
+    let mut window = Time::ZERO;
+    let mut lines = Vec::new();
+    for s in schemes {
+        let Some(values) = series(s, &port).map(|p| carried(&p.utilisation)) else { continue };
+        let each = values.len().div_ceil(WINDOWS).max(1);
+        window = s.trace.interval * each as u64;
+        let points = values.chunks(each).enumerate().map(|(i, chunk)| {
+            let mean = chunk.iter().sum::<f64>() / chunk.len() as f64;
+            let until = i * each + chunk.len();
+            (time.at(s.trace.interval * until as u64), 100.0 * mean)
+        });
+        let summary = results.summary.schemes.get(s.label).and_then(|sum| sum.utilisation.get(&port));
+        let note = summary.map(|u| format!("{} %", format::decimal(100.0 * u, 1)));
+        lines.push(line(s, note, points.collect()));
+    }
+    let name = port_name(results, &port);
+    let chart = Chart {
+        alt: format!("Utilisation over time at {name}"),
+        x: time.axis(),
+        y: Axis::exactly("utilisation (%)", 0.0, FULL),
+        lines,
+        marks: time.marks(schemes.iter().filter(|s| series(s, &port).is_some())),
+        names: Names::Legend,
+    };
+    let figure = Figure {
+        file: format!("utilisation-{}", file_name(&port)),
+        title: name,
+        layout: Layout::Full,
+        picture: chart.into(),
+    };
+    let note =
+        Some(format!("Each point is the mean of {window}. The number beside a name is the mean of the run."));
+    Some(Section { title: "Utilisation".into(), note, figures: vec![figure] })
+}
+
+/// Returns the share of each sample that a link was busy. A frame counts in whole in the sample in which it begins, which
+/// may then have more than its link can carry: the excess belongs to the next.
+pub fn carried(samples: &[f64]) -> Vec<f64> {
+    let mut excess = 0.0;
+    let busy = |&sample: &f64| {
+        let all = sample + excess;
+        excess = (all - 1.0f64).max(0.0);
+        all - excess
+    };
+    samples.iter().map(busy).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_outlasts_its_sample_counts_in_the_next() {
+        assert_eq!(carried(&[0.5, 1.25, 0.5, 0.0]), [0.5, 1.0, 0.75, 0.0]);
+        assert_eq!(carried(&[2.5, 0.0, 0.0]), [1.0, 1.0, 0.5]);
+    }
+}

@@ -1,0 +1,110 @@
+//! The table of flows.
+
+use super::json;
+use crate::format;
+use crate::names::file_name;
+use maud::{Markup, html};
+use serde_json::json;
+use weir_experiment::results::{FlowRecord, Results};
+
+/// The most flows that the page has; `flows.csv` has all.
+const MOST: usize = 5000;
+/// The most rows that are there without a script.
+const MOST_ROWS: usize = 50;
+/// Column heads, with units and whether they are numbers.
+const COLUMNS: [(&str, &str, bool); 7] = [
+    ("flow", "", false),
+    ("scheme", "", false),
+    ("size", "B", true),
+    ("start", "us", true),
+    ("completion", "us", true),
+    ("slowdown", "", true),
+    ("retransmits", "", true),
+];
+
+/// A flow under a scheme.
+struct Row<'a> {
+    scheme: &'a str,
+    flow: &'a FlowRecord,
+    /// Whether there is a chart of its rate.
+    has_rate: bool,
+}
+
+impl Row<'_> {
+    /// What stands in each column: a number as such.
+    fn values(&self) -> [serde_json::Value; 7] {
+        let us = |time: weir_units::Time| json!((time.as_us_f64() * 1e3).round() / 1e3);
+        let flow = self.flow;
+        [
+            json!(format::flow(&flow.name())),
+            json!(self.scheme),
+            json!(flow.size.map(weir_units::Bytes::get)),
+            us(flow.start),
+            flow.fct.map_or(json!(null), us),
+            json!(flow.slowdown().map(|slowdown| (slowdown * 1e3).round() / 1e3)),
+            json!(flow.retransmits),
+        ]
+    }
+}
+
+/// All flows, those with the largest slowdown first. The script sorts and filters them.
+pub fn section(results: &Results) -> Markup {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for (scheme, trace) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))
+    {
+        let watched: std::collections::BTreeSet<&str> = trace.rates.iter().map(|rate| &*rate.flow).collect();
+        rows.extend(trace.flows.iter().map(|flow| Row {
+            scheme,
+            flow,
+            has_rate: !watched.is_empty() && watched.contains(&*flow.name()),
+        }));
+    }
+    let all = rows.len();
+    // Unfinished flows have no slowdown, and are the slowest.
+    let slowness = |row: &Row<'_>| match (row.flow.size, row.flow.slowdown()) {
+        (Some(_), None) => f64::INFINITY,
+        (_, slowdown) => slowdown.unwrap_or(0.0),
+    };
+    rows.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
+    rows.truncate(MOST);
+    let data = json!({
+        "numbers": COLUMNS.map(|column| column.2),
+        "rows": rows.iter().map(Row::values).collect::<Vec<_>>(),
+        "rates": rows.iter().map(|row| u8::from(row.has_rate)).collect::<Vec<_>>(),
+        "charts": results.order.iter().map(|scheme| (scheme.clone(), format!("rates-{}", file_name(scheme)))).collect::<std::collections::BTreeMap<_, _>>(),
+        "shown": MOST_ROWS,
+    });
+    html! {
+        @if !rows.is_empty() {
+            section.flows-section {
+                h2 { "Flows" }
+                details {
+                    summary {
+                        @if rows.len() < all { "The " (format::count(rows.len() as u64)) " slowest of " }
+                        (format::count(all as u64)) " flows, the slowest first"
+                    }
+                    div.scroll {
+                        table.flows {
+                            thead { tr { @for (name, unit, _) in COLUMNS {
+                                th scope="col" { (name) @if !unit.is_empty() { " " span.unit { (unit) } } }
+                            } } }
+                            tbody { @for row in rows.iter().take(MOST_ROWS) { tr { @for value in row.values() { td { (text(&value)) } } } } }
+                        }
+                    }
+                    @if rows.len() > MOST_ROWS {
+                        p.note.more { "The first " (MOST_ROWS) "; " code { "flows.csv" } " has all." }
+                    }
+                    (json(&data))
+                }
+            }
+        }
+    }
+}
+
+fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "-".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        number => number.to_string(),
+    }
+}

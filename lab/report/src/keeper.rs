@@ -1,0 +1,94 @@
+//! Keeps what a run has come to while it goes, so that a run that is killed leaves its results until then.
+
+use super::{DirError, Run, RunDir, dir::OpenRun};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{io, mem};
+use weir_experiment::Experiment;
+use weir_experiment::results::{Heading, Part, Results};
+
+/// The first time; what is over before has nothing to lose.
+const FIRST: Duration = Duration::from_secs(1);
+/// Not more often than this.
+const EVERY: Duration = Duration::from_secs(5);
+/// At most 1/25 of the time may be spent on it.
+const SHARE: u32 = 25;
+
+/// A run directory that is brought up to date now and then.
+pub struct Keeper<'a> {
+    open: OpenRun,
+    run: &'a Run,
+    heading: Heading,
+    began: Instant,
+    parts: BTreeMap<usize, Part>,
+    due: Instant,
+    /// By scheme, as several may run at once.
+    asked: BTreeMap<usize, Instant>,
+    pause: Duration,
+}
+
+impl<'a> Keeper<'a> {
+    /// Takes the place, and says there already what is going to run.
+    pub fn new(place: RunDir, run: &'a Run, experiment: &Experiment) -> Result<Keeper<'a>, DirError> {
+        let (began, open) = (Instant::now(), place.open()?);
+        let (name, seed) = (experiment.spec.name.clone(), experiment.spec.seed);
+        let heading = Heading { experiment: name, seed, wall_s: 0.0, partial: true };
+        let (parts, asked) = (BTreeMap::new(), BTreeMap::new());
+        let mut keeper = Keeper { open, run, heading, began, parts, due: began + FIRST, asked, pause: EVERY };
+        keeper.write()?;
+        Ok(keeper)
+    }
+
+    /// Returns the directory that holds what was kept until now.
+    pub fn partial(&self) -> &Path {
+        self.open.partial()
+    }
+
+    /// Returns whether it is time to look at scheme number `index` again.
+    pub fn is_due(&self, index: usize) -> bool {
+        let now = Instant::now();
+        now >= self.due && self.asked.get(&index).is_none_or(|asked| now >= *asked + self.pause)
+    }
+
+    /// Takes what a scheme has come to.
+    pub fn keep(&mut self, part: Part) {
+        let now = Instant::now();
+        self.asked.insert(part.index, now);
+        self.parts.insert(part.index, part);
+        // What cannot be written now cannot be at the end, where it is said.
+        let _ = self.write();
+        self.pause = EVERY.max(now.elapsed() * SHARE);
+    }
+
+    fn write(&mut self) -> Result<(), DirError> {
+        let heading = Heading { wall_s: self.began.elapsed().as_secs_f64(), ..self.heading.clone() };
+        let results = Results::gather(heading, self.parts.values().cloned());
+        self.open.keep(|dir| super::write(dir, self.run, &results))
+    }
+
+    /// Writes the end's results, and what `more` adds, in place of what was kept.
+    pub fn finish(
+        mut self,
+        results: &Results,
+        run: &Run,
+        more: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<PathBuf, DirError> {
+        drop(mem::take(&mut self.parts));
+        self.open.finish(|dir| {
+            super::write(dir, run, results)?;
+            more(dir)
+        })
+    }
+
+    /// Leaves `results`, which are not complete, under the partial name.
+    pub fn leave(mut self, results: &Results) -> Result<PathBuf, DirError> {
+        self.open.keep(|dir| super::write(dir, self.run, results))?;
+        Ok(self.open.leave())
+    }
+
+    /// There are no results: nothing stays.
+    pub fn discard(self) {
+        self.open.discard();
+    }
+}

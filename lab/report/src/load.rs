@@ -1,0 +1,327 @@
+//! Reads a run directory back: what [`write`](super::write) wrote, or Mininet did.
+
+use super::manifest::{self, Damage, Integrity};
+use super::names::{MANIFEST, SUMMARY};
+use super::{MakeSection, Run, describe};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use weir_experiment::Catalogue;
+use weir_experiment::Experiment;
+use weir_experiment::results::{
+    FlowRecord, PauseRecord, PortSeries, RateSeries, Results, SchemeTrace, Summary,
+};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// A reason why a directory is not a run's.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// There is no summary in it.
+    #[error("{}: {why}; name a directory that `weir run` wrote, such as runs/quickstart-1", .dir.display())]
+    NoRun {
+        /// As asked for.
+        dir: PathBuf,
+        /// The part that is missing.
+        why: String,
+    },
+    /// A file is not what a run writes.
+    #[error("{}: {why}; run the experiment again", .file.display())]
+    Broken {
+        /// The file.
+        file: PathBuf,
+        /// Place and problem.
+        why: String,
+    },
+    /// A file is not what the run wrote.
+    #[error(
+        "{}: {}; the run is damaged or was edited: run the experiment again, or remove {MANIFEST} to read it unverified",
+        .0.file.display(), .0.why
+    )]
+    Damaged(Damage),
+}
+
+/// A run as its directory tells it.
+pub struct Loaded {
+    /// The directory's own name.
+    pub name: String,
+    /// Description for the report.
+    pub run: Run,
+    /// Its numbers and as much of its series as was written.
+    pub results: Results,
+    /// State of its files compared with its manifest.
+    pub integrity: Integrity,
+    /// Factor by which it ran slower than its file says, 1 unless it is a scale model.
+    pub slowdown: f64,
+    /// The factor, if its times have been divided by it.
+    pub divided_by: Option<f64>,
+}
+
+/// Reads `dir`, with what `catalogue` has for what the report says of the experiment, and with `charts` as further sections.
+pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result<Loaded, LoadError> {
+    let none = |why: String| LoadError::NoRun { dir: dir.to_owned(), why };
+    if dir.join("sweep.csv").exists() {
+        return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
+    }
+    let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
+    let file = dir.join(SUMMARY);
+    let text = fs::read_to_string(&file).map_err(|error| none(format!("{SUMMARY}: {error}")))?;
+    let summary: Summary = serde_json::from_str(&text)
+        .map_err(|error| LoadError::Broken { file: file.clone(), why: error.to_string() })?;
+    let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
+    // One that an earlier version wrote may have other keys; its numbers are still worth comparing.
+    let experiment =
+        Experiment::parse_with(catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();
+    let run = experiment.as_ref().map_or_else(
+        || {
+            let charts = charts.to_vec();
+            Run { name: summary.experiment.clone(), yaml: yaml.clone(), charts, ..Run::default() }
+        },
+        |experiment| describe(experiment, charts),
+    );
+    let mut order: Vec<String> = match &experiment {
+        Some(experiment) => experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect(),
+        None => summary.schemes.keys().cloned().collect(),
+    };
+    order.retain(|label| summary.schemes.contains_key(label));
+    let mut traces: BTreeMap<String, SchemeTrace> =
+        order.iter().map(|label| (label.clone(), SchemeTrace::default())).collect();
+    flows(dir, &mut traces)?;
+    queues(dir, &mut traces)?;
+    rates(dir, &mut traces)?;
+    pauses(dir, &mut traces)?;
+    for trace in traces.values_mut() {
+        let samples = trace.ports.iter().map(|port| port.queue_bytes.len());
+        let samples = samples.chain(trace.rates.iter().map(|flow| flow.rate.len())).max().unwrap_or(0);
+        let sampled = trace.interval * samples as u64;
+        let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
+        let pauses = trace.pauses.iter().map(|pause| pause.time);
+        let reached = ends.chain(pauses).fold(sampled, Time::max);
+        // Of a run that was broken off, or ended when all was done, these tell how far it came.
+        let whole = experiment.as_ref().filter(|it| !summary.partial && !it.spec.until_idle);
+        trace.end = whole.map_or(reached, |it| it.spec.duration.max(reached));
+    }
+    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let name =
+        whole.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+    let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
+    let results = Results { summary, traces, order };
+    Ok(Loaded { name, run, results, integrity, slowdown, divided_by: None })
+}
+
+/// Reads one of the tables, if it was written, row by row.
+fn rows<R: for<'de> Deserialize<'de>>(
+    dir: &Path,
+    name: &str,
+    mut take: impl FnMut(R) -> Result<(), String>,
+) -> Result<(), LoadError> {
+    let file = dir.join(name);
+    if !file.exists() {
+        return Ok(());
+    }
+    let broken = |why: String| LoadError::Broken { file: file.clone(), why };
+    let mut reader = csv::Reader::from_path(&file).map_err(|error| broken(error.to_string()))?;
+    for (line, row) in reader.deserialize().enumerate() {
+        let row = row.map_err(|error| broken(error.to_string()))?;
+        take(row).map_err(|why| broken(format!("line {}: {why}", line + 2)))?;
+    }
+    Ok(())
+}
+
+/// `12.48576` microseconds, exactly.
+fn time(text: &str) -> Result<Time, String> {
+    const DIGITS: usize = 6;
+    let wrong = || format!("\"{text}\" is no time in microseconds");
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    if rest.len() > DIGITS {
+        return Err(wrong());
+    }
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    let rest: u64 = format!("{rest:0<DIGITS$}").parse().map_err(|_| wrong())?;
+    whole.checked_mul(1_000_000).and_then(|ps| ps.checked_add(rest)).map(Time::from_ps).ok_or_else(wrong)
+}
+
+fn optional(text: &str) -> Result<Option<Time>, String> {
+    if text.is_empty() { Ok(None) } else { time(text).map(Some) }
+}
+
+#[derive(Deserialize)]
+struct FlowRow {
+    scheme: String,
+    flow: String,
+    from: String,
+    to: String,
+    size_bytes: Option<u64>,
+    start_us: String,
+    fct_us: String,
+    ideal_us: String,
+    acked_bytes: u64,
+    retransmits: u64,
+}
+
+fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, "flows.csv", |row: FlowRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        trace.flows.push(FlowRecord {
+            nth: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
+            from: row.from.into(),
+            to: row.to.into(),
+            port: 0,
+            incast: false,
+            size: row.size_bytes.map(Bytes::new),
+            start: time(&row.start_us)?,
+            fct: optional(&row.fct_us)?,
+            ideal: optional(&row.ideal_us)?,
+            acked: Bytes::new(row.acked_bytes),
+            retransmits: row.retransmits,
+        });
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
+struct QueueRow {
+    scheme: String,
+    time_us: String,
+    port: String,
+    towards: String,
+    queue_bytes: u64,
+    utilisation: f64,
+}
+
+fn queues(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, "queues.csv", |row: QueueRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        if trace.interval == Time::ZERO {
+            trace.interval = time(&row.time_us)?; // The first sample is taken after one interval.
+        }
+        if trace.ports.last().is_none_or(|last| last.port != row.port) {
+            let (port, towards) = (row.port, row.towards);
+            trace.ports.push(PortSeries { port, towards, queue_bytes: Vec::new(), utilisation: Vec::new() });
+        }
+        let series = trace.ports.last_mut().expect("it was just there");
+        series.queue_bytes.push(row.queue_bytes);
+        series.utilisation.push(row.utilisation);
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
+struct RateRow {
+    scheme: String,
+    time_us: String,
+    flow: String,
+    rate_bps: u64,
+    goodput_bps: u64,
+}
+
+fn rates(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, "rates.csv", |row: RateRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        if trace.interval == Time::ZERO {
+            trace.interval = time(&row.time_us)?;
+        }
+        if trace.rates.last().is_none_or(|last| last.flow != row.flow) {
+            trace.rates.push(RateSeries { flow: row.flow, rate: Vec::new(), goodput: Vec::new() });
+        }
+        let series = trace.rates.last_mut().expect("it was just there");
+        series.rate.push(Bandwidth::from_bps(row.rate_bps));
+        series.goodput.push(Bandwidth::from_bps(row.goodput_bps));
+        Ok(())
+    })
+}
+
+#[derive(Deserialize)]
+struct PauseRow {
+    scheme: String,
+    time_us: String,
+    switch: String,
+    port: u16,
+    priority: u8,
+    event: String,
+}
+
+fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
+    rows(dir, "pauses.csv", |row: PauseRow| {
+        let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
+        let (time, on) = (time(&row.time_us)?, row.event == "pause");
+        trace.pauses.push(PauseRecord {
+            time,
+            switch: row.switch,
+            port: row.port,
+            priority: row.priority,
+            on,
+        });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Tables, sample};
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        for results in [sample::dumbbell(), sample::workload()] {
+            let dir = tempfile::tempdir().unwrap();
+            let tables = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
+            crate::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
+            let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
+            assert_eq!(again.results.summary, results.summary);
+            for (label, trace) in &results.traces {
+                let read = &again.results.traces[label];
+                assert_eq!(read.interval, trace.interval, "{label}");
+                assert_eq!(read.flows.len(), trace.flows.len());
+                let fcts =
+                    |trace: &SchemeTrace| trace.flows.iter().map(|f| (f.start, f.fct)).collect::<Vec<_>>();
+                assert_eq!(fcts(read), fcts(trace));
+                let queues = |trace: &SchemeTrace| {
+                    trace.ports.iter().map(|p| p.queue_bytes.clone()).collect::<Vec<_>>()
+                };
+                assert_eq!(queues(read), queues(trace));
+                assert_eq!(read.rates.len(), trace.rates.len());
+                assert_eq!(read.pauses.len(), trace.pauses.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_ended_when_all_was_done_is_drawn_as_far_as_it_came() {
+        let planned = Time::from_ms(500);
+        let mut results = sample::workload();
+        results.summary.partial = false;
+        let ends = |more: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            let yaml = format!(
+                "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{more}"
+            );
+            crate::write(dir.path(), &Run { yaml, ..sample::run() }, &results).unwrap();
+            load(dir.path(), &Catalogue::builtin(), &[])
+                .unwrap()
+                .results
+                .traces
+                .into_values()
+                .map(|trace| trace.end)
+                .collect::<Vec<_>>()
+        };
+        assert!(ends("").iter().all(|&end| end == planned));
+        assert!(ends("until_idle: true\n").iter().all(|&end| end < planned));
+    }
+
+    #[test]
+    fn times_are_exact_and_wrong_files_are_named() {
+        assert_eq!(time("12.48576").unwrap(), Time::from_ps(12_485_760));
+        assert_eq!(time("300").unwrap(), Time::from_us(300));
+        for wrong in ["", "x", "1.2345678", "-1", "99999999999999999999"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let told = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
+        assert!(told(dir.path()).contains("summary.json") && told(dir.path()).contains("weir run"));
+        crate::write(dir.path(), &sample::run(), &sample::dumbbell()).unwrap();
+        fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();
+        assert!(told(dir.path()).contains("queues.csv"), "{}", told(dir.path()));
+    }
+}

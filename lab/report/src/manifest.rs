@@ -1,0 +1,183 @@
+//! `SHA256SUMS`: the SHA-256 of every file of a complete run, as `sha256sum` prints it and `sha256sum -c` checks it.
+
+use super::names::{MANIFEST, is_of_a_run};
+use crate::files::sync_dir;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is not what the run wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// The problem, such as "is missing".
+    pub why: String,
+}
+
+/// Result of comparing a directory with its manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Integrity {
+    /// All files are as they were written.
+    Verified,
+    /// There is no manifest: an earlier version wrote the run, or it was killed before it ended.
+    Unknown,
+}
+
+/// Writes every file in `dir` to the disk, then the manifest of them, then the directory's entries.
+pub fn write(dir: &Path) -> io::Result<()> {
+    let mut sums = BTreeMap::new();
+    for name in names(dir)? {
+        let file = File::open(dir.join(&name))?;
+        sums.insert(name, sha256(&file)?);
+        file.sync_all()?;
+    }
+    let mut text = String::new();
+    for (name, sum) in sums {
+        writeln!(text, "{sum}  {name}").map_err(io::Error::other)?;
+    }
+    let mut file = File::create(dir.join(MANIFEST))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    sync_dir(dir)
+}
+
+/// Compares the files in `dir` with its manifest.
+pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
+    let damage = |name: &str, why: String| Damage { file: dir.join(name), why };
+    let text = match fs::read(dir.join(MANIFEST)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Integrity::Unknown),
+        Err(error) => return Err(damage(MANIFEST, format!("cannot be read: {error}"))),
+    };
+    let mut listed = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let (sum, name) = entry(line).ok_or_else(|| {
+            damage(
+                MANIFEST,
+                format!("is damaged: line {} is not a SHA-256 and the name of a file", index + 1),
+            )
+        })?;
+        listed.insert(name, sum);
+    }
+    for (name, sum) in &listed {
+        let found = match File::open(dir.join(name)) {
+            Ok(file) => sha256(&file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(damage(name, format!("is missing, and {MANIFEST} lists it")));
+            }
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(found) if found == *sum => {}
+            Ok(_) => return Err(damage(name, format!("does not match its SHA-256 in {MANIFEST}"))),
+            Err(error) => return Err(damage(name, format!("cannot be read: {error}"))),
+        }
+    }
+    let names = names(dir).map_err(|error| damage("", format!("cannot be read: {error}")))?;
+    match names.into_iter().find(|name| is_of_a_run(name) && !listed.contains_key(name.as_str())) {
+        Some(name) => Err(damage(&name, format!("is not in {MANIFEST}"))),
+        None => Ok(Integrity::Verified),
+    }
+}
+
+/// Returns whether `dir` has a manifest with this file in it.
+pub fn lists(dir: &Path, name: &str) -> bool {
+    let text = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
+    text.lines().filter_map(entry).any(|(_, listed)| listed == name)
+}
+
+/// The files in a directory but for the manifest.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(dir)?.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
+    names.filter(|name| !name.as_ref().is_ok_and(|name| name == MANIFEST)).collect()
+}
+
+/// Reads a line: digits, a space, a space or an asterisk, and a name without a directory.
+fn entry(line: &str) -> Option<(&str, &str)> {
+    const DIGITS: usize = 64;
+    let (sum, rest) = line.split_at_checked(DIGITS)?;
+    let name = rest.strip_prefix("  ").or_else(|| rest.strip_prefix(" *"))?;
+    let hexadecimal = sum.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit));
+    let plain = Path::new(name).file_name().is_some_and(|file| file == name);
+    (hexadecimal && plain).then_some((sum, name))
+}
+
+fn sha256(mut file: &File) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signed() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in [("summary.json", "{}\n"), ("rates.csv", "scheme,time_us\n"), ("run.yaml", "")] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        write(dir.path()).unwrap();
+        dir
+    }
+
+    #[test]
+    fn lists_every_file_as_sha256sum_does() {
+        let dir = signed();
+        let text = fs::read_to_string(dir.path().join(MANIFEST)).unwrap();
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  run.yaml\n";
+        assert!(text.contains(empty) && text.lines().count() == 3, "{text}");
+        let mut check = std::process::Command::new("sha256sum");
+        let output = check.args(["--check", "--strict", MANIFEST]).current_dir(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(verify(dir.path()), Ok(Integrity::Verified));
+    }
+
+    #[test]
+    fn every_kind_of_damage_is_found_and_named() {
+        type Harm = fn(&Path) -> io::Result<()>;
+        let cases: [(&str, &str, Harm); 8] = [
+            ("rates.csv", "does not match", |dir| fs::write(dir.join("rates.csv"), "scheme")),
+            ("summary.json", "does not match", |dir| fs::write(dir.join("summary.json"), "{ }\n")),
+            ("run.yaml", "is missing", |dir| fs::remove_file(dir.join("run.yaml"))),
+            ("queues.csv", "is not in", |dir| fs::write(dir.join("queues.csv"), "")),
+            (MANIFEST, "line 1", |dir| fs::write(dir.join(MANIFEST), "not a manifest\n")),
+            (MANIFEST, "line 1", |dir| fs::write(dir.join(MANIFEST), format!("{}  ../x\n", "0".repeat(64)))),
+            ("run.yaml", "cannot be read", |dir| {
+                fs::remove_file(dir.join("run.yaml"))?;
+                fs::create_dir(dir.join("run.yaml"))
+            }),
+            (MANIFEST, "line 3", |dir| {
+                let whole = fs::read_to_string(dir.join(MANIFEST))?;
+                fs::write(dir.join(MANIFEST), &whole[..whole.len() - 20])
+            }),
+        ];
+        for (file, told, harm) in cases {
+            let dir = signed();
+            harm(dir.path()).unwrap();
+            let damage = verify(dir.path()).unwrap_err();
+            assert_eq!(damage.file, dir.path().join(file), "{damage:?}");
+            assert!(damage.why.contains(told), "{file}: {damage:?}");
+        }
+        let dir = signed();
+        fs::write(dir.path().join(MANIFEST), "").unwrap();
+        assert!(verify(dir.path()).is_err(), "an empty manifest lists nothing");
+    }
+
+    #[test]
+    fn notes_beside_a_run_are_no_damage_and_no_manifest_is_unknown() {
+        let dir = signed();
+        fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+        assert_eq!(verify(dir.path()), Ok(Integrity::Verified));
+        fs::remove_file(dir.path().join(MANIFEST)).unwrap();
+        assert_eq!(verify(dir.path()), Ok(Integrity::Unknown));
+    }
+}

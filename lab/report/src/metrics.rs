@@ -1,0 +1,202 @@
+//! The comparison of schemes: one list of metrics, from which the terminal's and the page's table
+//! are made.
+
+use super::format;
+use weir_experiment::results::{Results, SchemeSummary, Summary};
+
+/// Something that is measured for every scheme.
+pub struct Metric {
+    /// The metric's name.
+    pub name: &'static str,
+    /// In which unit; empty for plain numbers.
+    pub unit: &'static str,
+    /// In one sentence, for who wants to know exactly.
+    pub meaning: &'static str,
+    /// Direction in which values are better.
+    pub better: Better,
+    /// One value for each scheme, in the experiment's order; `None` where there is nothing to say.
+    pub values: Vec<Option<f64>>,
+    /// Number of decimals.
+    pub decimals: usize,
+}
+
+/// Direction in which values of a metric are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better.
+    Less,
+    /// More is better.
+    More,
+    /// It says what happened, not how well.
+    Neither,
+}
+
+impl Metric {
+    /// Value number `index` as text.
+    pub fn text(&self, index: usize) -> String {
+        match self.values.get(index).copied().flatten() {
+            Some(value) => format::decimal(value, self.decimals),
+            None => "-".to_owned(),
+        }
+    }
+
+    /// Returns whether value number `index` is the best of several that differ as they are written.
+    pub fn is_best(&self, index: usize) -> bool {
+        let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
+        let differ = texts.iter().any(|t| *t != texts[0]);
+        let known = self.values.iter().flatten().copied();
+        let best = match self.better {
+            Better::Less => known.reduce(f64::min),
+            Better::More => known.reduce(f64::max),
+            Better::Neither => None,
+        };
+        let value = self.values.get(index).copied().flatten();
+        differ
+            && best.is_some_and(|best| {
+                value.is_some_and(|_| format::decimal(best, self.decimals) == texts[index])
+            })
+    }
+}
+
+/// The port with the longest queue on average over all schemes: where the congestion is. Of equals
+/// the busiest. `None` if nothing was sent.
+pub fn bottleneck(summary: &Summary) -> Option<&str> {
+    ports_by_congestion(summary).into_iter().next()
+}
+
+/// A port and what is at its other end, if it was observed: `s1:3 towards s2`.
+pub fn port_name(results: &Results, port: &str) -> String {
+    let series = results.traces.values().flat_map(|trace| &trace.ports).find(|series| series.port == port);
+    series.map_or_else(|| port.to_owned(), |series| format!("{port} towards {}", series.towards))
+}
+
+/// All ports that sent something, the most congested first.
+pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
+    let mut ports: Vec<(&str, f64, f64)> = Vec::new();
+    for scheme in summary.schemes.values() {
+        for (port, queue) in &scheme.queues {
+            let utilisation = scheme.utilisation.get(port).copied().unwrap_or(0.0);
+            match ports.iter_mut().find(|(name, ..)| name == port) {
+                Some((_, q, u)) => {
+                    *q += queue.mean_bytes;
+                    *u += utilisation;
+                }
+                None => ports.push((port, queue.mean_bytes, utilisation)),
+            }
+        }
+    }
+    ports.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)).then(a.0.cmp(b.0)));
+    ports.into_iter().map(|(port, ..)| port).collect()
+}
+
+const KB: f64 = 1e3;
+
+/// The metrics of a run that say something about at least one scheme. Queue and utilisation are those of the [`bottleneck`].
+pub fn metrics(results: &Results) -> Vec<Metric> {
+    let port = bottleneck(&results.summary);
+    metrics_at(results, &vec![port; results.order.len()])
+}
+
+/// As [`metrics`], with the port of each scheme whose queue and utilisation are meant.
+pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
+    let (schemes, ports): (Vec<&SchemeSummary>, Vec<Option<&str>>) = results
+        .order
+        .iter()
+        .zip(ports)
+        .filter_map(|(label, port)| Some((results.summary.schemes.get(label)?, *port)))
+        .unzip();
+    let at_ports = |value: &dyn Fn(&SchemeSummary, &str) -> Option<f64>| {
+        schemes.iter().zip(&ports).map(|(s, port)| value(s, (*port)?)).collect::<Vec<_>>()
+    };
+    let of =
+        |value: &dyn Fn(&SchemeSummary) -> Option<f64>| schemes.iter().map(|s| value(s)).collect::<Vec<_>>();
+    let queue = |value: fn(&weir_experiment::results::QueueSummary) -> f64| {
+        at_ports(&|s, port| s.queues.get(port).map(value))
+    };
+    let metric = |better| {
+        move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
+    };
+    let (less, more, plain) = (metric(Better::Less), metric(Better::More), metric(Better::Neither));
+    let counted = |value: fn(&SchemeSummary) -> u64| of(&|s| Some(value(s) as f64));
+
+    let mut list = vec![
+        less(
+            "peak queue",
+            "KB",
+            1,
+            queue(|q| q.peak_bytes as f64 / KB),
+            "the most the bottleneck port ever held",
+        ),
+        less("mean queue", "KB", 1, queue(|q| q.mean_bytes / KB), "mean over the whole run, bottleneck port"),
+        less(
+            "p99 queue",
+            "KB",
+            1,
+            queue(|q| q.p99_bytes as f64 / KB),
+            "99th percentile of the samples, bottleneck port",
+        ),
+        more(
+            "utilisation",
+            "%",
+            1,
+            at_ports(&|s, port| s.utilisation.get(port).map(|u| 100.0 * u)),
+            "bytes sent over what the link could have sent in the whole run, bottleneck port",
+        ),
+        less(
+            "first slowdown",
+            "us",
+            1,
+            of(&|s| s.first_slowdown_us),
+            "when the first flow cut its rate after a later one had joined",
+        ),
+        more(
+            "Jain index",
+            "",
+            4,
+            of(&|s| s.jain),
+            "fairness of goodput over the fairness window; 1 is equal shares",
+        ),
+        less(
+            "drops",
+            "",
+            0,
+            counted(|s| s.drops.values().sum()),
+            "packets dropped in switches and hosts, for whatever reason",
+        ),
+        plain("ECN marks", "", 0, counted(|s| s.marks), "packets that switches marked CE"),
+        less("PFC pauses", "", 0, counted(|s| s.pauses), "pause frames sent, resumes not counted"),
+        less("retransmits", "", 0, counted(|s| s.retransmits), "data packets sent again"),
+    ];
+    if schemes.iter().any(|s| s.deflections > 0) {
+        list.push(plain(
+            "deflections",
+            "",
+            0,
+            counted(|s| s.deflections),
+            "packets sent round a crowded port",
+        ));
+    }
+    if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {
+        let slowdown = |value: fn(&weir_experiment::results::Percentiles) -> f64| {
+            of(&|s| s.fct.slowdown.as_ref().map(value))
+        };
+        list.push(less(
+            "FCT slowdown p50",
+            "",
+            2,
+            slowdown(|p| p.p50),
+            "completion time of flows over that on an idle fabric, median",
+        ));
+        list.push(less("FCT slowdown p95", "", 2, slowdown(|p| p.p95), "the same, 95th percentile"));
+        list.push(less("FCT slowdown p99", "", 2, slowdown(|p| p.p99), "the same, 99th percentile"));
+        list.push(less(
+            "unfinished",
+            "",
+            0,
+            counted(|s| s.fct.unfinished),
+            "flows with a size that had not finished at the end",
+        ));
+    }
+    list.retain(|metric| metric.values.iter().any(Option::is_some));
+    list
+}

@@ -1,0 +1,108 @@
+//! From the runs of an experiment to the lines of a table: what a paper says beside what came of them.
+
+use super::list::Planned;
+use crate::paper;
+use crate::sweep::measure::Measure;
+use crate::sweep::pool::Outcome;
+use crate::sweep::stats::Estimate;
+use crate::sweep::table::Findings;
+
+/// A paper's number beside ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The quantity that was measured, and its place if there are several.
+    pub what: String,
+    /// The paper's value and where it stands.
+    pub paper: String,
+    /// Ours; `None` if its runs are not all done.
+    pub ours: Option<String>,
+    /// The command that makes it.
+    pub command: String,
+    /// The reason why they differ, if it is known.
+    pub reason: String,
+}
+
+/// A table of means: head and rows.
+pub struct Means {
+    /// The command that produces it.
+    pub command: String,
+    /// One text a column.
+    pub head: Vec<String>,
+    /// In the order of the grid.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The lines for an experiment's numbers; `outcomes` are parallel to its tasks.
+pub fn claims(planned: &Planned, outcomes: &[Outcome]) -> Vec<Claim> {
+    let mut points: Vec<Vec<String>> = Vec::new();
+    for cell in planned.grid.cells() {
+        let point = planned.grid.point(&cell);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    let keys: Vec<&str> =
+        planned.grid.compared().map(|(_, a)| a.key.rsplit('.').next().unwrap_or(&a.key)).collect();
+    let mut lines = Vec::new();
+    for note in planned.notes.iter().filter(|note| note.ours.is_some()) {
+        let formula = note.ours.as_deref().unwrap_or_default();
+        for point in &points {
+            let place: Vec<String> =
+                keys.iter().zip(point).map(|(key, value)| format!("{key} {value}")).collect();
+            let what = [&[note.what.clone()][..], &place].concat().join(", ");
+            let paper = match note.source.as_str() {
+                "" => note.value.clone(),
+                source => format!("{} ({source})", note.value),
+            };
+            let of_point = planned.grid.cells().into_iter().zip(outcomes);
+            let of_point = of_point.filter(|(cell, _)| planned.grid.point(cell) == *point);
+            let runs: Vec<&Outcome> = of_point.map(|(_, outcome)| outcome).collect();
+            let (command, reason) = (planned.command(), note.reason.clone().unwrap_or_default());
+            lines.push(Claim { what, paper, ours: ours(formula, &runs), command, reason });
+        }
+    }
+    lines
+}
+
+fn ours(formula: &str, runs: &[&Outcome]) -> Option<String> {
+    let done: Vec<_> = runs.iter().map(|run| run.summary.as_ref()).collect::<Option<_>>()?;
+    if done.is_empty() {
+        return None;
+    }
+    let values: Vec<f64> = done.iter().filter_map(|summary| paper::value(formula, summary)).collect();
+    let Some(Estimate { mean, half, .. }) = Estimate::of(&values) else { return Some("none".to_owned()) };
+    let mean = paper::text(formula, mean);
+    Some(match half {
+        // `-12.3 % ± 1.0 %` needs no second sign.
+        Some(half) => format!("{mean} ± {}", paper::text(formula, half).trim_start_matches('+')),
+        None => mean,
+    })
+}
+
+/// The table that an entry's `columns` ask for; `None` if it asks for none or its runs are not all done.
+pub fn means(planned: &Planned, outcomes: &[Outcome]) -> Result<Option<Means>, String> {
+    let all = outcomes.iter().all(|outcome| outcome.summary.is_some());
+    let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));
+    let (true, false, Some((summary, order))) = (all, planned.entry.columns.is_empty(), first) else {
+        return Ok(None);
+    };
+    let measures = planned.entry.columns.iter().map(|column| Measure::parse(column, summary, order));
+    let measures = measures
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|why| format!("{}: {why}", planned.file.display()))?;
+    let findings = Findings::new(&planned.grid, outcomes, measures);
+    let mut head: Vec<String> =
+        findings.keys().into_iter().map(|key| key.rsplit('.').next().unwrap_or(key).to_owned()).collect();
+    head.push("scheme".to_owned());
+    head.extend(findings.measures.iter().map(|measure| match measure.unit() {
+        "" => measure.name.clone(),
+        unit => format!("{} ({unit})", measure.name),
+    }));
+    let rows = findings.rows.iter().map(|row| {
+        let values = findings.measures.iter().zip(&row.estimates);
+        let values =
+            values.map(|(measure, value)| value.as_ref().map_or("-".to_owned(), |value| measure.text(value)));
+        row.point.iter().cloned().chain([Findings::subject(&row.subject).to_owned()]).chain(values).collect()
+    });
+    Ok(Some(Means { command: planned.command(), head, rows: rows.collect() }))
+}

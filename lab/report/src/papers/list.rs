@@ -1,0 +1,261 @@
+//! `docs/results.yaml`: what `weir results` runs, and into which tables it goes.
+
+use crate::kit::Kit;
+use crate::paper::PaperValue;
+use crate::sweep::grid::Grid;
+use crate::sweep::pool::Task;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_experiment::Experiment;
+use weir_experiment::backend::Error;
+
+/// The section of experiments that print a paper's numbers and are in no other.
+pub const OTHERS: &str = "others";
+
+/// One place in the document.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Between `<!-- results:begin ID -->` and `<!-- results:end -->`.
+    pub id: String,
+    /// Its heading, if the document has no such place yet.
+    pub title: String,
+    /// Its experiments.
+    pub runs: Vec<Entry>,
+}
+
+/// An experiment of a section.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its file, in the folder of experiments.
+    pub file: String,
+    /// Keys to vary, as in `weir sweep --over`.
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// As `--set` takes it.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Only these schemes.
+    #[serde(default)]
+    pub schemes: Vec<String>,
+    /// Numbers for a table with a row for each scheme, as `--metric` takes them.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// Replacement in the quick form.
+    #[serde(default)]
+    pub quick: Quick,
+}
+
+/// The quick form of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Quick {
+    /// The same.
+    #[default]
+    Same,
+    /// Leaves it out.
+    No,
+    /// Runs less of it.
+    Less(Less),
+}
+
+/// Keys and values of the quick form; absent: the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Less {
+    /// Instead of `over`.
+    #[serde(default)]
+    pub over: Option<Vec<String>>,
+    /// Beside `set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Quick {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Quick, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Whether(bool),
+            Less(Less),
+        }
+        Ok(match Form::deserialize(from)? {
+            Form::Whether(true) => Quick::Same,
+            Form::Whether(false) => Quick::No,
+            Form::Less(less) => Quick::Less(less),
+        })
+    }
+}
+
+/// An entry that is ready to run.
+pub struct Planned {
+    /// Name of its runs' directory and of its table; unique in a list.
+    pub name: String,
+    /// Its file, as a command names it.
+    pub file: PathBuf,
+    /// Keys to vary.
+    pub grid: Grid,
+    /// As asked for.
+    pub entry: Entry,
+    /// The numbers that the papers print for it.
+    pub notes: Vec<PaperValue>,
+    /// Its runs, one for each cell of the grid; none if it is left out.
+    pub tasks: Vec<Task>,
+}
+
+impl Planned {
+    /// The command that makes its numbers.
+    pub fn command(&self) -> String {
+        let verb = if self.grid.axes.is_empty() { "run" } else { "sweep" };
+        let mut words = vec![format!("weir {verb} {}", self.file.display())];
+        let quoted =
+            |text: &String| if text.contains([' ', '{', '[']) { format!("'{text}'") } else { text.clone() };
+        words.extend(self.entry.set.iter().map(|set| format!("--set {}", quoted(set))));
+        words.extend(self.entry.over.iter().map(|over| format!("--over {}", quoted(over))));
+        if !self.entry.schemes.is_empty() {
+            words.push(format!("--schemes {}", self.entry.schemes.join(",")));
+        }
+        words.join(" ")
+    }
+}
+
+/// Reads the list, adds to it the experiments of `folder` that have numbers of a paper to compare with and are not in
+/// it, and plans every run. `quick` takes the quick forms.
+pub fn plan(
+    kit: &Kit,
+    list: &Path,
+    folder: &Path,
+    quick: bool,
+    out: &Path,
+) -> Result<Vec<(Section, Vec<Planned>)>, Error> {
+    let wrong = |why: String| Error::Input(format!("{}: {why}", list.display()));
+    let text = fs::read_to_string(list).map_err(|error| wrong(error.to_string()))?;
+    let mut sections: Vec<Section> = serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let mut ids = BTreeSet::new();
+    if let Some(twice) = sections.iter().find(|section| !ids.insert(section.id.clone())) {
+        return Err(wrong(format!("the id {} is there twice, give it another", twice.id)));
+    }
+    sections.extend(
+        others(&sections, folder, kit)
+            .map_err(|error| Error::Input(format!("{}: {error}", folder.display())))?,
+    );
+    let mut names = BTreeSet::new();
+    sections
+        .into_iter()
+        .map(|section| {
+            let planned = section.runs.iter().map(|entry| {
+                let mut name = entry.file.trim_end_matches(".yaml").to_owned();
+                while !names.insert(name.clone()) {
+                    name.push('+');
+                }
+                plan_entry(kit, entry, quick, folder, out, name)
+            });
+            let planned = planned.collect::<Result<Vec<_>, _>>()?;
+            Ok((section, planned))
+        })
+        .collect()
+}
+
+/// Experiments with numbers to compare that nobody listed.
+fn others(sections: &[Section], folder: &Path, kit: &Kit) -> std::io::Result<Option<Section>> {
+    let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
+    let mut files: Vec<String> = fs::read_dir(folder)?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".yaml") && !listed.contains(name.as_str()))
+        .collect();
+    files.sort();
+    // One that cannot be read is found out by `weir run --check experiments/*.yaml`.
+    let tells = |name: &String| {
+        let experiment = Experiment::load_with(&kit.catalogue, &folder.join(name), &[], None);
+        experiment.is_ok_and(|it| it.spec.paper.iter().any(|note| note.ours.is_some()))
+    };
+    let entry = |file: String| Entry { file, quick: Quick::No, ..Entry::default() };
+    let runs: Vec<Entry> = files.into_iter().filter(tells).map(entry).collect();
+    let section = Section { id: OTHERS.to_owned(), title: "Others".to_owned(), runs };
+    Ok((!section.runs.is_empty()).then_some(section))
+}
+
+fn plan_entry(
+    kit: &Kit,
+    entry: &Entry,
+    quick: bool,
+    folder: &Path,
+    out: &Path,
+    name: String,
+) -> Result<Planned, Error> {
+    let mut entry = entry.clone();
+    let mut left_out = false;
+    match (quick, entry.quick.clone()) {
+        (true, Quick::No) => left_out = true,
+        (true, Quick::Less(less)) => {
+            entry.over = less.over.unwrap_or(entry.over);
+            entry.set.extend(less.set);
+        }
+        _ => {}
+    }
+    let file = folder.join(&entry.file);
+    let experiment = Experiment::load_with(&kit.catalogue, &file, &entry.set, None).map_err(Error::input)?;
+    if entry.over.is_empty() {
+        entry.over = experiment.spec.sweep.clone().unwrap_or_default().over;
+    }
+    let grid = Grid::parse(&entry.over).map_err(|why| Error::Input(format!("{}: {why}", file.display())))?;
+    let cells = grid.cells();
+    let task = |cell| Task {
+        kit: kit.clone(),
+        file: file.clone(),
+        set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
+        seed: grid.seed(cell),
+        schemes: entry.schemes.clone(),
+        dir: out.join(&name).join(grid.dir_name(cell)),
+    };
+    let tasks = if left_out { Vec::new() } else { cells.iter().map(task).collect() };
+    let notes = crate::describe(&experiment, &[]).paper;
+    Ok(Planned { name, file, grid, entry, notes, tasks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The repository's own list.
+    const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.yaml");
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+
+    #[test]
+    fn the_list_is_sound_in_both_forms() {
+        for quick in [false, true] {
+            let plan = plan(&Kit::default(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
+                .unwrap_or_else(|why| panic!("{why:?}"));
+            let dirs: Vec<&PathBuf> =
+                plan.iter().flat_map(|(_, p)| p).flat_map(|p| &p.tasks).map(|t| &t.dir).collect();
+            let different: BTreeSet<&&PathBuf> = dirs.iter().collect();
+            assert!(dirs.len() > 10 && different.len() == dirs.len(), "{dirs:?}");
+        }
+    }
+
+    #[test]
+    fn an_experiment_with_a_papers_numbers_is_found_by_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let experiment =
+            "topology: {kind: star, hosts: 3}\nschemes: [fncc]\nflows: [{from: h1, to: h2}]\nduration: 1us\n";
+        let paper = "paper: [{what: w, value: '1', ours: fncc.marks}]\n";
+        for (name, text) in [("plain", ""), ("printed", paper)] {
+            fs::write(dir.path().join(format!("{name}.yaml")), format!("{experiment}{text}")).unwrap();
+        }
+        let list = dir.path().join("list");
+        fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, over: ['seed=1..2'], quick: {over: ['seed=1']}}]}\n").unwrap();
+        let files = |quick| -> Vec<(String, usize)> {
+            let plan = plan(&Kit::default(), &list, dir.path(), quick, Path::new("out")).unwrap();
+            plan.iter().flat_map(|(_, p)| p).map(|p| (p.entry.file.clone(), p.tasks.len())).collect()
+        };
+        assert_eq!(files(false), [("plain.yaml".to_owned(), 2), ("printed.yaml".to_owned(), 1)]);
+        assert_eq!(files(true), [("plain.yaml".to_owned(), 1), ("printed.yaml".to_owned(), 0)]);
+        fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, wobble: 1}]}\n").unwrap();
+        let Err(Error::Input(why)) = plan(&Kit::default(), &list, dir.path(), false, Path::new("out")) else {
+            panic!("a wrong key")
+        };
+        assert!(why.contains("wobble"), "{why}");
+    }
+}

@@ -1,0 +1,63 @@
+//! The directory of a sweep: its tables, and a run directory for each cell.
+
+use crate::dir::{self, DirError, PARTIAL, RunDir};
+use crate::lock::LOCK;
+use std::path::Path;
+
+/// The means of a sweep.
+pub const TABLE: &str = "sweep.csv";
+/// The values of every run.
+pub const RUNS_TABLE: &str = "runs.csv";
+/// The page.
+pub const PAGE: &str = "report.html";
+
+/// Refuses a directory with anything in it that no sweep wrote.
+pub fn check(dir: &Path) -> Result<(), DirError> {
+    for name in dir::names(dir)? {
+        let run = name.strip_suffix(PARTIAL).unwrap_or(&name);
+        let is_ours = is_file_of_a_sweep(&name) || RunDir::at(&dir.join(run)).is_ok();
+        if !is_ours {
+            return Err(DirError::Foreign { dir: dir.to_owned(), entry: name, what: "sweep" });
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a sweep writes files of this name: its tables and charts, drafts of them that a killed one left, its lock.
+fn is_file_of_a_sweep(name: &str) -> bool {
+    let is_final = |name: &str| {
+        [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))
+    };
+    let draft = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.'));
+    name == LOCK || is_final(name) || draft.is_some_and(|(name, _)| is_final(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_sweeps_write_is_taken_and_other_things_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("s");
+        check(&dir).unwrap();
+        for cell in ["load=0.2,seed=1", "load=0.2,seed=2.partial"] {
+            fs::create_dir_all(dir.join(cell)).unwrap();
+            fs::write(dir.join(cell).join("summary.json"), "{}").unwrap();
+        }
+        for file in [TABLE, RUNS_TABLE, PAGE, "sweep-peak-queue.svg", ".sweep.csv.1234", LOCK] {
+            fs::write(dir.join(file), "").unwrap();
+        }
+        check(&dir).unwrap();
+        for (file, folder) in [("thesis.tex", ""), (".bashrc", ""), ("main.c", "src")] {
+            let folder = dir.join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(file), "years of work").unwrap();
+            let told = check(&dir).unwrap_err().to_string();
+            assert!(told.contains("no sweep wrote"), "{told}");
+            fs::remove_file(folder.join(file)).unwrap();
+        }
+        assert!(matches!(check(&dir.join(TABLE)), Err(DirError::NotADirectory { .. })));
+    }
+}

@@ -1,0 +1,176 @@
+//! Selects the numbers of a run that a sweep shows.
+
+use super::stats::Estimate;
+use crate::metrics::{self, Metric};
+use crate::{format, paper};
+use std::collections::BTreeMap;
+use weir_experiment::results::{Results, Summary};
+
+/// A number that every run has once, or once for each scheme.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Its heading.
+    pub name: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A row of the report's summary.
+    Row { row: &'static str, decimals: usize, unit: &'static str },
+    /// A place in the summary of each scheme, or a formula with schemes in it.
+    Formula(String),
+}
+
+impl Place {
+    fn row(row: &Metric) -> Place {
+        Place::Row { row: row.name, decimals: row.decimals, unit: row.unit }
+    }
+}
+
+/// Owner of a number: a scheme, or the whole run.
+pub type Subject = Option<String>;
+
+impl Measure {
+    /// Reads `fct.slowdown.p95`, `fncc.marks vs hpcc.marks`, `peak queue`, or one of these with a heading of its
+    /// own before an `=`; `first` is a run of the sweep.
+    pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<Measure, String> {
+        let rows = metrics::metrics(&bare(first, order));
+        let read = |name: &str, place: &str| {
+            let row = rows.iter().find(|row| row.name == place);
+            let place = row.map_or_else(|| Place::Formula(place.to_owned()), Place::row);
+            let measure = Measure { name: name.to_owned(), place };
+            (!measure.values(first, order).is_empty()).then_some(measure)
+        };
+        // A label may have a = in it, so the whole is tried first.
+        let named = || text.split_once('=').and_then(|(name, place)| read(name.trim(), place.trim()));
+        read(text.trim(), text.trim()).or_else(named).ok_or_else(|| {
+            let rows: Vec<&str> = rows.iter().map(|row| row.name).collect();
+            let rows = rows.join(", ");
+            format!("{text}: no scheme's part of summary.json has this, name a place such as fct.slowdown.p95 or one of: {rows}")
+        })
+    }
+
+    /// Those of the report's summary that say something of these runs.
+    pub fn usual(runs: &[(&Summary, &[String])]) -> Vec<Measure> {
+        let mut list: Vec<Measure> = Vec::new();
+        for (summary, order) in runs {
+            for row in metrics::metrics(&bare(summary, order)) {
+                let says = row.values.iter().flatten().any(|value| *value != 0.0);
+                if says && !list.iter().any(|measure| measure.name == row.name) {
+                    list.push(Measure { name: row.name.to_owned(), place: Place::row(&row) });
+                }
+            }
+        }
+        list
+    }
+
+    /// Its unit, if the number alone does not say it.
+    pub fn unit(&self) -> &str {
+        match &self.place {
+            Place::Row { unit, .. } => unit,
+            Place::Formula(place) if place.contains(" vs ") => "%",
+            Place::Formula(place) if place.contains(" / ") => "",
+            Place::Formula(place) if place.ends_with("_us") => "us",
+            Place::Formula(place) if place.ends_with("_bytes") => "bytes",
+            Place::Formula(_) => "",
+        }
+    }
+
+    /// Its values in one run.
+    pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
+        match &self.place {
+            Place::Row { row, .. } => {
+                let rows = metrics::metrics(&bare(summary, order));
+                let row = rows.iter().find(|found| found.name == *row);
+                let values = row.into_iter().flat_map(|row| order.iter().zip(&row.values));
+                values.filter_map(|(label, value)| Some((Some(label.clone()), (*value)?))).collect()
+            }
+            Place::Formula(place) => {
+                let of = |label: &String| paper::value(&format!("{label}.{place}"), summary);
+                let by_scheme: BTreeMap<Subject, f64> =
+                    order.iter().filter_map(|label| Some((Some(label.clone()), of(label)?))).collect();
+                if by_scheme.is_empty() {
+                    return paper::value(place, summary).map(|value| (None, value)).into_iter().collect();
+                }
+                by_scheme
+            }
+        }
+    }
+
+    /// A value as people read it, under a heading that names the [`unit`](Self::unit).
+    pub fn number(&self, value: f64) -> String {
+        match self.place {
+            Place::Row { decimals, .. } => format::decimal(value, decimals),
+            Place::Formula(_) if self.unit() == "bytes" => format::decimal(value, 0),
+            Place::Formula(_) if self.unit() == "%" => format!("{value:+.1}"),
+            Place::Formula(_) => format::significant(value),
+        }
+    }
+
+    /// Half the width of a confidence interval with as many decimals as its mean has; `None` for a single run.
+    pub fn half(&self, estimate: &Estimate) -> Option<String> {
+        let mean = self.number(estimate.mean);
+        let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        estimate.half.map(|half| format::decimal(half, decimals))
+    }
+
+    /// `1.50 ± 0.02`.
+    pub fn text(&self, estimate: &Estimate) -> String {
+        let mean = self.number(estimate.mean);
+        match self.half(estimate) {
+            Some(half) => format!("{mean} ± {half}"),
+            None => mean,
+        }
+    }
+}
+
+/// Results with only their numbers.
+fn bare(summary: &Summary, order: &[String]) -> Results {
+    Results { summary: summary.clone(), traces: BTreeMap::new(), order: order.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn reads_places_formulas_and_rows() {
+        let results = sample::dumbbell();
+        let (summary, order) = (&results.summary, &results.order);
+        let read = |text: &str| Measure::parse(text, summary, order);
+        let values = |text: &str| read(text).unwrap().values(summary, order);
+        let hpcc = Some("hpcc eta=0.95".to_owned());
+        assert_eq!(values("queues.s1:3.peak_bytes")[&hpcc], 180_000.0);
+        assert_eq!(values("peak queue")[&hpcc], 180.0);
+        assert_eq!(values("peak queue").len(), 2);
+        let change = values("queue=fncc.queues.s1:3.peak_bytes vs hpcc eta=0.95.queues.s1:3.peak_bytes");
+        assert!((change[&None] + 33.333).abs() < 0.01 && change.len() == 1);
+        let named = read("most=peak queue").unwrap();
+        assert_eq!((named.name.as_str(), named.unit()), ("most", "KB"));
+        assert_eq!(named.values(summary, order), values("peak queue"));
+        assert_eq!(values("hpcc eta=0.95.first_slowdown_us")[&None], 331.0);
+        let why = read("fct.slowdwon.p95").unwrap_err();
+        assert!(why.contains("slowdwon") && why.contains("mean queue"), "{why}");
+    }
+
+    #[test]
+    fn an_interval_has_the_decimals_of_its_mean() {
+        let results = sample::dumbbell();
+        let measure = Measure::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
+        let slowdown = Measure::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
+        let estimate = |mean, half| Estimate { runs: 3, mean, half: Some(half) };
+        assert_eq!(slowdown.text(&estimate(3.36, 0.0)), "3.36 ± 0.00");
+        assert_eq!(slowdown.text(&estimate(11.36, 0.0004)), "11.4 ± 0.0");
+        assert_eq!(measure.text(&estimate(1500.0, 2.5)), "1,500 ± 2");
+    }
+
+    #[test]
+    fn the_usual_ones_say_something() {
+        let results = sample::dumbbell();
+        let usual = Measure::usual(&[(&results.summary, &results.order)]);
+        let names: Vec<&str> = usual.iter().map(|measure| measure.name.as_str()).collect();
+        assert!(names.contains(&"peak queue") && !names.contains(&"drops"), "{names:?}");
+    }
+}

@@ -1,0 +1,262 @@
+//! The page of a sweep: the table, a chart for each measure, and where each run is.
+
+use super::measure::Measure;
+use super::table::{Findings, Row};
+use crate::chart::{Axis, Chart, Line, Names, Size};
+use crate::figures::{Figure, Layout, Section};
+use crate::names::file_name;
+use crate::{VERSION, format, page};
+use maud::{Markup, html};
+
+/// More measures than this are in the table, not drawn.
+const MOST_CHARTS: usize = 12;
+/// More runs than this are in `runs.csv`, not listed.
+const MOST_LISTED: usize = 500;
+
+/// Description of a sweep.
+pub struct About<'a> {
+    /// The experiment's name.
+    pub name: &'a str,
+    /// Its title, or nothing.
+    pub title: &'a str,
+    /// The command that repeats it.
+    pub command: &'a str,
+}
+
+/// All charts.
+pub fn section(findings: &Findings<'_>) -> Section {
+    let figures = findings.measures.iter().enumerate().take(MOST_CHARTS);
+    let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
+        "Dots are means over the seeds or the keys marked with ~, bars their 95 % confidence intervals (Student's t).".to_owned()
+    });
+    let figures = figures.filter_map(|(column, measure)| figure(findings, column, measure)).collect();
+    Section { title: "Charts".into(), note, figures }
+}
+
+fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<Figure> {
+    let subjects = findings.subjects();
+    // The first axis that takes several values goes to the right, all others make lines of their own.
+    let across = findings.grid.compared().position(|(_, axis)| axis.values.len() > 1);
+    let axis = across.and_then(|place| findings.grid.compared().nth(place)).map(|(_, axis)| axis);
+    let numbers: Option<Vec<f64>> =
+        axis.filter(|axis| axis.values.len() > 1).and_then(|axis| in_one_unit(&axis.values));
+    let place_of = |row: &Row| -> f64 {
+        let by_subject = || subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
+        let Some((axis, place)) = axis.zip(across) else { return by_subject() as f64 };
+        let index = axis.values.iter().position(|value| *value == row.point[place]).unwrap_or(0);
+        numbers.as_ref().map_or(index as f64, |numbers| numbers[index])
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    for row in &findings.rows {
+        let Some(estimate) = row.estimates[column] else { continue };
+        let others = row.point.iter().enumerate().filter(|(place, _)| Some(*place) != across);
+        let several =
+            |place: usize| findings.grid.compared().nth(place).is_some_and(|(_, a)| a.values.len() > 1);
+        let mut name = row.subject.clone().unwrap_or_else(|| measure.name.clone());
+        for (_, value) in others.filter(|(place, _)| several(*place)) {
+            name = format!("{name}, {value}");
+        }
+        let index = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
+            let colour = subjects.iter().position(|subject| **subject == row.subject).unwrap_or(0);
+            lines.push(Line { name, colour, dash: lines.len(), ..Line::default() });
+            lines.len() - 1
+        });
+        lines[index].points.push((place_of(row), estimate.mean));
+        lines[index].spread.push(estimate.interval());
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    for line in &mut lines {
+        let mut both: Vec<_> = line.points.iter().copied().zip(line.spread.iter().copied()).collect();
+        both.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+        (line.points, line.spread) = both.into_iter().unzip();
+    }
+    let x = match (axis, &numbers) {
+        (Some(axis), Some(numbers)) => numeric(&title_of(&axis.key, &axis.values), numbers),
+        (Some(axis), None) => Axis::named(axis.key.clone(), axis.values.clone()),
+        (None, _) => Axis::named("", subjects.iter().map(|s| Findings::subject(s).to_owned()).collect()),
+    };
+    let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
+    let ends = || lines.iter().flat_map(|line| &line.spread);
+    // An interval may reach below zero where no value can be.
+    let means = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let low = if means().any(|mean| mean < 0.0) { ends().map(|s| s.0).fold(0.0, f64::min) } else { 0.0 };
+    let high = ends().map(|s| s.1).fold(0.0, f64::max);
+    let title = format!("{}{unit}", measure.name);
+    let y = if low < 0.0 {
+        Axis::exactly(title, 1.1 * low, (1.1 * high).max(-0.1 * low))
+    } else {
+        Axis::from_zero(title, high)
+    };
+    let alt = format!("{} over {}", measure.name, axis.map_or("schemes", |axis| axis.key.as_str()));
+    let names = if axis.is_none() { Names::None } else { Names::Legend };
+    let chart = Chart { alt, x, y, lines, marks: Vec::new(), names };
+    Some(Figure {
+        file: format!("sweep-{}", file_name(&measure.name)),
+        title: measure.name.clone(),
+        layout: Layout::Half,
+        picture: chart.into(),
+    })
+}
+
+/// A number and what is behind it.
+fn quantity(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c))).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+/// The values as numbers, if all have one unit.
+fn in_one_unit(values: &[String]) -> Option<Vec<f64>> {
+    let all: Vec<(f64, &str)> = values.iter().map(|value| quantity(value)).collect::<Option<_>>()?;
+    all.iter().all(|(_, unit)| *unit == all[0].1).then(|| all.iter().map(|(number, _)| *number).collect())
+}
+
+fn title_of(key: &str, values: &[String]) -> String {
+    let short = key.rsplit('.').next().unwrap_or(key);
+    match values.first().and_then(|value| quantity(value)) {
+        Some((_, unit)) if !unit.is_empty() => format!("{short} ({unit})"),
+        _ => short.to_owned(),
+    }
+}
+
+fn numeric(title: &str, numbers: &[f64]) -> Axis {
+    /// From such a ratio on equal ratios are equally far apart.
+    const WIDE: f64 = 20.0;
+    const MARGIN: f64 = 0.04;
+    let mut marked = numbers.to_vec();
+    marked.sort_by(f64::total_cmp);
+    let low = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if low > 0.0 && high / low >= WIDE {
+        let more = (high / low).powf(MARGIN);
+        let mut axis = Axis::log(format!("{title} (log)"), low / more, high * more);
+        axis.format = format::significant_short;
+        return Axis { marked, ..axis };
+    }
+    let margin = MARGIN * (high - low);
+    Axis { marked, ..Axis::exactly(title, low - margin, high + margin) }
+}
+
+/// The page.
+pub fn page(about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> String {
+    let (done, of) = (findings.done(), findings.runs.len());
+    let content = html! {
+        header {
+            h1 { (about.name) }
+            @if !about.title.is_empty() { p.about { (about.title) } }
+            @if done < of {
+                p.partial role="note" { strong { "Not complete. " } (done) " of " (of) " runs are done; the same command goes on." }
+            }
+            dl {
+                @for axis in &findings.grid.axes { div { dt { (axis.key) } dd { (axis.values.join(", ")) } } }
+                div { dt { "runs" } dd { (done) " of " (of) } }
+                div { dt { "made by" } dd { "weir " (VERSION) } }
+                div.digest { dt { "command" } dd { code { (about.command) } } }
+            }
+        }
+        section { h2 { "Means" } (means(findings)) }
+        (page::charts(&section(findings)))
+        (runs(findings, dirs))
+    };
+    page::shell(about.name, &content)
+}
+
+fn means(findings: &Findings<'_>) -> Markup {
+    html! {
+        div.scroll {
+            table.means {
+                thead { tr {
+                    @for key in findings.keys() { th.name scope="col" { (key) } }
+                    th.name scope="col" { "scheme" }
+                    @for measure in &findings.measures {
+                        th scope="col" { (measure.name) @if !measure.unit().is_empty() { " " span.unit { (measure.unit()) } } }
+                    }
+                } }
+                tbody {
+                    @for row in &findings.rows {
+                        tr {
+                            @for value in &row.point { th scope="row" { (value) } }
+                            th scope="row" { (Findings::subject(&row.subject)) }
+                            @for (measure, estimate) in findings.measures.iter().zip(&row.estimates) {
+                                td { @if let Some(estimate) = estimate {
+                                    (measure.number(estimate.mean))
+                                    @if let Some(half) = measure.half(estimate) {
+                                        " " span.unit { "± " (half) }
+                                    }
+                                } @else { "-" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
+    html! {
+        section.ports-section {
+            h2 { "Runs" }
+            details {
+                summary { (findings.runs.len()) " runs, each with a report of its own" }
+                div.scroll {
+                    table.ports {
+                        thead { tr { th scope="col" { "run" } th scope="col" { "digest" } } }
+                        tbody {
+                            @for ((_, outcome), dir) in findings.runs.iter().zip(dirs).take(MOST_LISTED) {
+                                tr {
+                                    th scope="row" {
+                                        @if outcome.summary.is_some() { a href=(format!("./{dir}/report.html")) { (dir) } } @else { (dir) }
+                                    }
+                                    td { @match (&outcome.summary, &outcome.failure) {
+                                        (Some(summary), _) => code { (summary.digest.get(..16).unwrap_or(&summary.digest)) },
+                                        (None, Some(_)) => "failed",
+                                        (None, None) => "not done",
+                                    } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The charts as files.
+pub fn svgs(findings: &Findings<'_>) -> impl Iterator<Item = (String, String)> {
+    let figures = section(findings).figures.into_iter();
+    figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::grid::Grid;
+    use crate::sweep::pool::Outcome;
+    use crate::{Run, sample};
+
+    #[test]
+    fn the_swept_values_are_marked_and_points_stand_at_them() {
+        let grid = Grid::parse(&["workload.senders=8,16,32"]).unwrap();
+        let results = sample::dumbbell();
+        let outcome = Outcome {
+            order: results.order.clone(),
+            summary: Some(results.summary.clone()),
+            failure: None,
+            kept: false,
+            run: Run::default(),
+        };
+        let outcomes = vec![outcome; 3];
+        let measure = Measure::parse("peak queue", &results.summary, &results.order).unwrap();
+        let section = section(&Findings::new(&grid, &outcomes, vec![measure]));
+        let chart = section.figures[0].picture.chart().unwrap();
+        assert_eq!(chart.x.ticks(4), [8.0, 16.0, 32.0]);
+        assert_eq!(chart.lines.len(), 2);
+        for line in &chart.lines {
+            assert_eq!(line.points.iter().map(|point| point.0).collect::<Vec<_>>(), [8.0, 16.0, 32.0]);
+        }
+        assert_ne!(chart.lines[0].dash, chart.lines[1].dash);
+    }
+}

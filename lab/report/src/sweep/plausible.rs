@@ -1,0 +1,219 @@
+//! Checks which numbers a sweep shall show before any of its runs.
+
+use super::measure::Measure;
+use super::pool::Task;
+use std::collections::BTreeMap;
+use weir_experiment::Experiment;
+use weir_experiment::backend::Error;
+use weir_experiment::results::{
+    DeadlockSummary, Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles,
+    PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary, Summary,
+};
+
+/// Entries of each list: more than a run has buckets, classes or policies that a metric names by their place.
+const ENTRIES: usize = 64;
+/// Below these a key is a reason, which is known once it has occurred.
+const OPEN: [&str; 2] = ["drops.", "refused."];
+
+/// Refuses a metric that no run of these tasks can have: a slip that would else be found when all are done.
+pub fn check(metrics: &[String], tasks: &[Task]) -> Result<(), Error> {
+    let mut unknown: Vec<&String> =
+        metrics.iter().filter(|text| !OPEN.iter().any(|open| text.contains(open))).collect();
+    let mut first = None;
+    for task in tasks {
+        if unknown.is_empty() {
+            break;
+        }
+        let experiment = task.load()?;
+        let (summary, order) = (summary(&experiment), order(&experiment));
+        let mut why = Vec::new();
+        unknown
+            .retain(|text| Measure::parse(text, &summary, &order).map_err(|error| why.push(error)).is_err());
+        first = first.or(why.into_iter().next());
+    }
+    match (unknown.first(), first) {
+        (Some(_), Some(why)) => Err(Error::Input(why)),
+        _ => Ok(()),
+    }
+}
+
+fn order(experiment: &Experiment) -> Vec<String> {
+    experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect()
+}
+
+/// A summary that has everything which a run of this experiment may have. Every number is 1, for quotients.
+fn summary(experiment: &Experiment) -> Summary {
+    let topology = &experiment.topology;
+    let ports = topology.switch_ixs().flat_map(|ix| {
+        let switch = topology.switch(ix);
+        switch.ports().map(|(port, _)| format!("{}:{port}", switch.name)).collect::<Vec<_>>()
+    });
+    let scheme = scheme(ports.collect());
+    Summary {
+        experiment: String::new(),
+        backend: String::new(),
+        seed: 1,
+        digest: String::new(),
+        virtual_s: 1.0,
+        wall_s: 1.0,
+        packet_hops: 1,
+        partial: false,
+        schemes: order(experiment).into_iter().map(|label| (label, scheme.clone())).collect(),
+    }
+}
+
+fn scheme(ports: Vec<String>) -> SchemeSummary {
+    let queue = QueueSummary { peak_bytes: 1, mean_bytes: 1.0, p99_bytes: 1 };
+    SchemeSummary {
+        queues: ports.iter().map(|port| (port.clone(), queue)).collect(),
+        utilisation: ports.into_iter().map(|port| (port, 1.0)).collect(),
+        first_slowdown_us: Some(1.0),
+        jain: Some(1.0),
+        drops: BTreeMap::new(),
+        marks: 1,
+        pauses: 1,
+        deadlock: Some(DeadlockSummary { at_us: 1.0, cycle: Vec::new(), queues: 1, packets: 1 }),
+        deflections: 1,
+        retransmits: 1,
+        timeouts: 1,
+        suppressions: 1,
+        fct: fct(),
+        policy: Some(policy()),
+        jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
+        packets: Some(packets()),
+    }
+}
+
+fn fct() -> Fct {
+    let percentiles = Percentiles { mean: 1.0, p50: 1.0, p95: 1.0, p99: 1.0 };
+    let bucket = FctBucket { upto_bytes: 1, count: 1, slowdown: percentiles };
+    let class = FctClass {
+        over_bytes: 1,
+        upto_bytes: Some(1),
+        count: 1,
+        slowdown: Some(percentiles),
+        fct_us: Some(percentiles),
+    };
+    Fct {
+        count: 1,
+        unfinished: 1,
+        slowdown: Some(percentiles),
+        by_size: vec![bucket; ENTRIES],
+        classes: vec![class; ENTRIES],
+    }
+}
+
+fn packets() -> PacketSummary {
+    let class = PacketClass {
+        over_bytes: 1,
+        upto_bytes: Some(1),
+        received: 1,
+        marked: 1,
+        echoed: 1,
+        marked_share: Some(1.0),
+        echoed_share: Some(1.0),
+        mean_links: Some(1.0),
+    };
+    PacketSummary { packet_hops: 1, link_bytes: 1, classes: vec![class; ENTRIES] }
+}
+
+fn policy() -> PolicySummary {
+    let set = PolicySetSummary {
+        at_us: 1.0,
+        via: String::new(),
+        id: String::new(),
+        change: String::new(),
+        error: None,
+        hosts: 1,
+        all_after_us: Some(1.0),
+        all_after_imin: Some(1.0),
+    };
+    let interval = PolicyInterval { from_us: 1.0, to_us: 1.0, messages: 1, per_host: 1.0 };
+    PolicySummary {
+        imin_us: 1.0,
+        imax: 1,
+        k: 1,
+        sets: vec![set; ENTRIES],
+        sent: 1,
+        suppressed: 1,
+        resets: 1,
+        consistent: 1,
+        newer: 1,
+        older: 1,
+        refused: BTreeMap::new(),
+        lost: 1,
+        expired: 1,
+        fabric_share: 1.0,
+        fabric_share_late: 1.0,
+        intervals: vec![interval; ENTRIES],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::Kit;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn task(dir: &std::path::Path) -> Task {
+        let file = dir.join("x.yaml");
+        let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
+        fs::write(&file, yaml).unwrap();
+        Task {
+            kit: Kit::default(),
+            file,
+            set: Vec::new(),
+            seed: None,
+            schemes: Vec::new(),
+            dir: PathBuf::from("x"),
+        }
+    }
+
+    #[test]
+    fn slips_are_told_from_what_a_run_may_have() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = [task(dir.path())];
+        for right in [
+            "peak queue",
+            "FCT slowdown p95",
+            "deflections",
+            "fct.slowdown.p95",
+            "fct.by_size.19.p50",
+            "fct.classes.2.fct_us.mean",
+            "queues.s1:3.peak_bytes",
+            "packets.classes.0.marked_share",
+            "policy.sets.0.all_after_us",
+            "drops",
+            "drops.buffer_full",
+            "less queue=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes",
+            "fncc.marks / hpcc.marks",
+            "jobs.p90_us",
+            "deadlock.packets",
+        ] {
+            check(&[right.to_owned()], &tasks).unwrap_or_else(|why| panic!("{right}: {why:?}"));
+        }
+        for wrong in [
+            "peak queu",
+            "fct.slowdown.p96",
+            "queues.s9:1.peak_bytes",
+            "dcqcn.marks",
+            "fncc.marks vs hpc.marks",
+            "",
+        ] {
+            let asked = ["marks".to_owned(), wrong.to_owned()];
+            let Err(Error::Input(why)) = check(&asked, &tasks) else { panic!("{wrong} was taken") };
+            assert!(why.starts_with(wrong) && why.contains("peak queue"), "{why}");
+        }
+    }
+
+    #[test]
+    fn one_run_that_has_it_is_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = task(dir.path());
+        let only = Task { schemes: vec!["hpcc".to_owned()], ..all.clone() };
+        let asked = ["fncc.marks".to_owned()];
+        assert!(check(&asked, std::slice::from_ref(&only)).is_err());
+        assert!(check(&asked, &[only, all]).is_ok());
+    }
+}

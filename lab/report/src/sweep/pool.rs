@@ -1,0 +1,301 @@
+//! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
+
+use crate::describe;
+use crate::kit::Kit;
+use crate::manifest::{self, Damage, Integrity};
+use crate::names::{MANIFEST, SUMMARY};
+use crate::{Keeper, Run, RunDir};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_yaml::Mapping;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use weir_experiment::Experiment;
+use weir_experiment::backend::{Backend, Error, Observer, Progress};
+use weir_experiment::results::{Part, Summary};
+
+/// Steps of the bar for one run.
+const STEPS: u64 = 1000;
+/// As the main thread has: routes of large fabrics recurse.
+const STACK_BYTES: usize = 8 << 20;
+
+/// One run to do.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The schemes that the file can name.
+    pub kit: Kit,
+    /// The experiment's file.
+    pub file: PathBuf,
+    /// As `--set` takes them.
+    pub set: Vec<String>,
+    /// Instead of the file's.
+    pub seed: Option<u64>,
+    /// Only these schemes; all if empty.
+    pub schemes: Vec<String>,
+    /// Directory of its results.
+    pub dir: PathBuf,
+}
+
+impl Task {
+    /// Reads and checks the experiment.
+    pub fn load(&self) -> Result<Experiment, Error> {
+        // A run of a sweep is no sweep.
+        let mut set = self.set.clone();
+        set.push("sweep=null".to_owned());
+        let mut experiment =
+            Experiment::load_with(&self.kit.catalogue, &self.file, &set, self.seed).map_err(Error::input)?;
+        if !self.schemes.is_empty() {
+            experiment.retain_schemes(&self.schemes).map_err(Error::input)?;
+        }
+        Ok(experiment)
+    }
+
+    /// The results of exactly this run, if they are there, complete and as they were written.
+    fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
+        let integrity = manifest::verify(&self.dir)?;
+        let summary = self.written(run);
+        match integrity {
+            Integrity::Unknown if summary.is_some() => {
+                Err(Damage { file: self.dir.join(MANIFEST), why: "is missing".to_owned() })
+            }
+            Integrity::Unknown | Integrity::Verified => Ok(summary),
+        }
+    }
+
+    /// The results of exactly this run, if they are there and complete.
+    fn written(&self, run: &Run) -> Option<Summary> {
+        let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
+        let same = decisive(&there)? == decisive(&run.file())?;
+        let summary: Summary =
+            serde_json::from_str(&fs::read_to_string(self.dir.join(SUMMARY)).ok()?).ok()?;
+        (same && !summary.partial).then_some(summary)
+    }
+}
+
+/// Returns what decides a run's numbers: its whole file, the version included, but for what papers say of them.
+fn decisive(file: &str) -> Option<(&str, Mapping)> {
+    let (version, yaml) = file.split_once('\n')?;
+    let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
+    keys.remove("paper");
+    Some((version, keys))
+}
+
+/// Outcome of a task.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its scheme labels, in the experiment's order.
+    pub order: Vec<String>,
+    /// Its numbers; `None` if it was not reached or broken off.
+    pub summary: Option<Summary>,
+    /// The reason of a failure.
+    pub failure: Option<Error>,
+    /// True if it had been done before.
+    pub kept: bool,
+    /// Description for the report.
+    pub run: Run,
+}
+
+/// Returns the number of schemes of a run that, run at a time, keep these cores busy to the end: where the last of them
+/// would leave cores idle, as three schemes do on two, more share them from the start.
+pub fn at_a_time(schemes: usize, cores: usize) -> usize {
+    if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
+}
+
+/// Returns how many cores there are to use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Reads and checks all tasks: wrong input is told before anything runs. Gives an outcome for each in which nothing
+/// has been done.
+pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
+    let outcome = |task: &Task| {
+        let experiment = task.load()?;
+        RunDir::at(&task.dir).map_err(Error::input)?;
+        let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
+        let run = describe(&experiment, &task.kit.charts);
+        Ok(Outcome { order, summary: None, failure: None, kept: false, run })
+    };
+    tasks.iter().map(outcome).collect()
+}
+
+/// How to do tasks.
+pub struct Pool<'a> {
+    /// Makes the backend of a run, for this number of schemes at a time.
+    pub backend: fn(usize) -> Box<dyn Backend>,
+    /// Returns whether to begin nothing more, and to leave what is under way.
+    pub is_cancelled: fn() -> bool,
+    /// Runs at a time.
+    pub jobs: usize,
+    /// True if what was done before is done again.
+    pub fresh: bool,
+    /// True if somebody watches standard error, so that it shows progress.
+    pub watched: bool,
+    /// True to say on standard error how each run ended.
+    pub verbose: bool,
+    /// Takes warnings.
+    pub warn: &'a dyn Fn(&str),
+}
+
+impl Pool<'_> {
+    /// Does all tasks that are not done, and returns the outcome of each, in their order. `outcomes` are those of [`check`].
+    pub fn run(&self, tasks: &[Task], mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+        for (task, outcome) in tasks.iter().zip(&mut outcomes).filter(|_| !self.fresh) {
+            outcome.summary = task.done(&outcome.run).unwrap_or_else(|Damage { file, why }| {
+                (self.warn)(&format!("{} {why}; this run is done again", file.display()));
+                None
+            });
+            outcome.kept = outcome.summary.is_some();
+        }
+        let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
+        let bar = Bar::new(open.len(), self.watched);
+        // Fewer runs than cores: each has several for its schemes.
+        let workers = self.jobs.clamp(1, open.len().max(1));
+        let threads = (self.jobs / workers).max(1);
+        let &Pool { backend, is_cancelled, verbose, .. } = self;
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                let worker = || {
+                    while let (false, Some(&task)) =
+                        (is_cancelled(), open.get(next.fetch_add(1, Ordering::SeqCst)))
+                    {
+                        let came = one(&tasks[task], (backend, threads), is_cancelled, &bar, task);
+                        if verbose {
+                            bar.bar.suspend(|| tell(&tasks[task], &came));
+                        }
+                        done.lock().expect("no worker panics here").push((task, came));
+                    }
+                };
+                thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).expect("a thread");
+            }
+        });
+        bar.bar.finish_and_clear();
+        for (task, came) in done.into_inner().expect("no worker panics here") {
+            match came {
+                Ok(summary) => outcomes[task].summary = summary,
+                Err(failure) => outcomes[task].failure = Some(failure),
+            }
+        }
+        outcomes
+    }
+}
+
+/// Says on standard error how a run ended.
+fn tell(task: &Task, came: &Result<Option<Summary>, Error>) {
+    let came = match came {
+        Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
+        Ok(None) => "broken off".to_owned(),
+        Err(failure) => format!("failed: {failure}"),
+    };
+    // If standard error is gone there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}: {came}", task.dir.display());
+}
+
+/// One run; no summary if it was broken off.
+fn one(
+    task: &Task,
+    (backend, threads): (fn(usize) -> Box<dyn Backend>, usize),
+    is_cancelled: fn() -> bool,
+    bar: &Bar,
+    index: usize,
+) -> Result<Option<Summary>, Error> {
+    let experiment = task.load()?;
+    let run = describe(&experiment, &task.kit.charts);
+    let place = RunDir::at(&task.dir).map_err(Error::input)?;
+    let keeper = Keeper::new(place, &run, &experiment)?;
+    let mut eye = Eye { keeper, bar, index, is_cancelled, shares: Vec::new() };
+    let threads = at_a_time(experiment.schemes.len(), threads);
+    let outcome = backend(threads).run(&experiment, &mut eye);
+    let Eye { keeper, .. } = eye;
+    let results = match outcome {
+        Ok(outcome) => outcome.results,
+        Err(error) => {
+            keeper.discard();
+            let dir = task.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(error.at(dir));
+        }
+    };
+    if results.summary.partial {
+        keeper.leave(&results).map_err(Error::work)?;
+        return Ok(None);
+    }
+    keeper.finish(&results, &run, |_: &Path| Ok(())).map_err(Error::work)?;
+    bar.see(index, STEPS);
+    Ok(Some(results.summary))
+}
+
+/// One bar for all.
+struct Bar {
+    bar: ProgressBar,
+    /// Steps that each task has come to.
+    steps: Mutex<BTreeMap<usize, u64>>,
+    of: usize,
+}
+
+impl Bar {
+    fn new(of: usize, shown: bool) -> Bar {
+        let target =
+            if shown && of > 0 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("{wide_msg} {bar:20} {percent:>3} %  {eta} left")
+            .expect("the template is valid")
+            .progress_chars("━━─");
+        let bar = ProgressBar::with_draw_target(Some(of as u64 * STEPS), target).with_style(style);
+        Bar { bar, steps: Mutex::new(BTreeMap::new()), of }
+    }
+
+    fn see(&self, task: usize, steps: u64) {
+        let mut all = self.steps.lock().expect("no worker panics here");
+        all.insert(task, steps);
+        self.bar.set_position(all.values().sum());
+        let done = all.values().filter(|&&steps| steps == STEPS).count();
+        self.bar.set_message(format!("{done} of {} runs done, {} on their way", self.of, all.len() - done));
+    }
+}
+
+/// Watches one run.
+struct Eye<'a> {
+    keeper: Keeper<'a>,
+    bar: &'a Bar,
+    index: usize,
+    is_cancelled: fn() -> bool,
+    /// Progress of each scheme: several may run at a time.
+    shares: Vec<f64>,
+}
+
+impl Observer for Eye<'_> {
+    fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
+        self.shares.resize(p.of, 0.0);
+        self.shares[p.index] = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done = self.shares.iter().sum::<f64>() / p.of as f64;
+        // The last step is for who has written its results.
+        self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
+        if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+    fn keeps(&mut self, index: usize) -> bool {
+        self.keeper.is_due(index)
+    }
+    fn keep(&mut self, part: Part) {
+        self.keeper.keep(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_core_waits_for_the_last_scheme() {
+        for (schemes, cores, at_once) in
+            [(1, 1, 1), (3, 1, 1), (2, 2, 2), (3, 2, 3), (4, 2, 2), (5, 2, 3), (3, 8, 8)]
+        {
+            assert_eq!(at_a_time(schemes, cores), at_once, "{schemes} on {cores}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The results of a sweep: means and confidence intervals over seeds, as a table, CSV files and a page.
+
+use super::grid::{Cell, Grid};
+use super::measure::{Measure, Subject};
+use super::pool::Outcome;
+use super::stats::Estimate;
+use comfy_table::CellAlignment;
+use std::collections::BTreeMap;
+use std::io;
+
+/// All numbers of a sweep.
+pub struct Findings<'a> {
+    /// Keys that were varied.
+    pub grid: &'a Grid,
+    /// Every run, with its numbers: parallel to the grid's cells.
+    pub runs: Vec<(Cell, &'a Outcome)>,
+    /// Numbers to show of each run.
+    pub measures: Vec<Measure>,
+    /// A row for each point and subject, in the order of the grid and of the experiment.
+    pub rows: Vec<Row>,
+}
+
+/// One line of the table.
+pub struct Row {
+    /// The values of the compared axes.
+    pub point: Vec<String>,
+    /// A scheme, or the whole run.
+    pub subject: Subject,
+    /// Parallel to the measures.
+    pub estimates: Vec<Option<Estimate>>,
+}
+
+impl<'a> Findings<'a> {
+    /// Takes the means over the runs that are done.
+    pub fn new(grid: &'a Grid, outcomes: &'a [Outcome], measures: Vec<Measure>) -> Findings<'a> {
+        let runs: Vec<(Cell, &Outcome)> = grid.cells().into_iter().zip(outcomes).collect();
+        let mut rows: Vec<Row> = Vec::new();
+        let mut samples: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for (cell, outcome) in &runs {
+            let Some(summary) = &outcome.summary else { continue };
+            let point = grid.point(cell);
+            for (column, measure) in measures.iter().enumerate() {
+                let mut values = measure.values(summary, &outcome.order);
+                let order = outcome.order.iter().cloned().map(Some).chain([None]);
+                for (subject, value) in order.filter_map(|s| values.remove(&s).map(|value| (s, value))) {
+                    let found = rows.iter().position(|row| row.point == point && row.subject == subject);
+                    let row = found.unwrap_or_else(|| {
+                        rows.push(Row { point: point.clone(), subject, estimates: Vec::new() });
+                        rows.len() - 1
+                    });
+                    samples.entry((row, column)).or_default().push(value);
+                }
+            }
+        }
+        for (index, row) in rows.iter_mut().enumerate() {
+            let of = |column| Estimate::of(samples.get(&(index, column)).map_or(&[], Vec::as_slice));
+            row.estimates = (0..measures.len()).map(of).collect();
+        }
+        // A formula over the whole run stands after the schemes of its point.
+        let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
+        rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
+        Findings { grid, runs, measures, rows }
+    }
+
+    /// Runs that are done.
+    pub fn done(&self) -> usize {
+        self.runs.iter().filter(|(_, outcome)| outcome.summary.is_some()).count()
+    }
+
+    /// Schemes in the order of the experiment.
+    pub fn subjects(&self) -> Vec<&Subject> {
+        let mut all = Vec::new();
+        for row in &self.rows {
+            if !all.contains(&&row.subject) {
+                all.push(&row.subject);
+            }
+        }
+        all
+    }
+
+    /// Keys of the compared axes that take more than one value.
+    pub fn keys(&self) -> Vec<&str> {
+        self.grid.compared().map(|(_, axis)| axis.key.as_str()).collect()
+    }
+
+    /// The name of a subject in a table.
+    pub fn subject(subject: &Subject) -> &str {
+        subject.as_deref().unwrap_or("-")
+    }
+
+    /// The table on the terminal.
+    pub fn text(&self, styled: bool, width: Option<usize>) -> String {
+        let mut head: Vec<(String, CellAlignment)> =
+            self.keys().into_iter().map(|key| (key.to_owned(), CellAlignment::Left)).collect();
+        head.push(("scheme".to_owned(), CellAlignment::Left));
+        head.extend(self.measures.iter().map(|measure| {
+            let unit =
+                if measure.unit().is_empty() { String::new() } else { format!("\n({})", measure.unit()) };
+            (measure.name.replace(' ', "\n") + &unit, CellAlignment::Right)
+        }));
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = row.point.clone();
+            cells.push(Self::subject(&row.subject).to_owned());
+            cells.extend(self.measures.iter().zip(&row.estimates).map(|(measure, estimate)| {
+                estimate.as_ref().map_or_else(|| "-".to_owned(), |estimate| measure.text(estimate))
+            }));
+            cells
+        });
+        crate::table::columns(&head, rows, styled, width)
+    }
+
+    /// `sweep.csv`: a line for each row and measure.
+    pub fn csv(&self) -> io::Result<Vec<u8>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let fixed = ["scheme", "metric", "unit", "runs", "mean", "ci95_low", "ci95_high"];
+        writer.write_record(self.keys().into_iter().chain(fixed))?;
+        for row in &self.rows {
+            for (measure, estimate) in self.measures.iter().zip(&row.estimates) {
+                let Some(estimate) = estimate else { continue };
+                let interval = estimate.half.map(|_| estimate.interval());
+                let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+                let mut cells = row.point.clone();
+                cells.extend([
+                    row.subject.clone().unwrap_or_default(),
+                    measure.name.clone(),
+                    measure.unit().to_owned(),
+                    estimate.runs.to_string(),
+                    estimate.mean.to_string(),
+                    text(interval.map(|it| it.0)),
+                    text(interval.map(|it| it.1)),
+                ]);
+                writer.write_record(cells)?;
+            }
+        }
+        writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    /// `runs.csv`: a line for each run and scheme, with its digest and its values.
+    pub fn runs_csv(&self) -> io::Result<Vec<u8>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let axes = self.grid.axes.iter().map(|axis| axis.key.as_str());
+        let names = self.measures.iter().map(|measure| measure.name.as_str());
+        writer.write_record(axes.chain(["scheme", "digest"]).chain(names))?;
+        for (cell, outcome) in &self.runs {
+            let Some(summary) = &outcome.summary else { continue };
+            let values: Vec<_> = self.measures.iter().map(|m| m.values(summary, &outcome.order)).collect();
+            for subject in outcome.order.iter().cloned().map(Some).chain([None]) {
+                if values.iter().all(|values| !values.contains_key(&subject)) {
+                    continue;
+                }
+                let of =
+                    values.iter().map(|values| values.get(&subject).map(f64::to_string).unwrap_or_default());
+                let mut cells = cell.values.clone();
+                cells.extend([subject.clone().unwrap_or_default(), summary.digest.clone()]);
+                writer.write_record(cells.into_iter().chain(of))?;
+            }
+        }
+        writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+    }
+}

@@ -1,0 +1,154 @@
+//! Tables on the terminal.
+
+use super::metrics::{Metric, metrics};
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use weir_experiment::results::Results;
+
+/// Three rules and no walls.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::new('─', '─', '─', '─'))
+    .header_separator(LineStyle::new('─', '─', '─', '─'))
+    .bottom_border(LineStyle::new('─', '─', '─', '─'));
+
+/// Draws the comparison of schemes. `styled` adds bold letters, for terminals. A row for each scheme if that fits `width`
+/// columns, else a row for each metric, and below each other as many schemes as fit.
+pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
+    let metrics = metrics(results);
+    let all: Vec<usize> = (0..results.order.len()).collect();
+    let wide = by_scheme(results, &metrics, styled);
+    let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
+    let mut parts: Vec<String> = Vec::new();
+    let mut rest = &all[..];
+    while !rest.is_empty() {
+        let fitting = (1..=rest.len()).rev().map(|n| (n, by_metric(results, &metrics, &rest[..n], styled)));
+        let (number, part) = fitting
+            .into_iter()
+            .find(|(n, part)| *n == 1 || columns_of(part) <= width)
+            .unwrap_or((rest.len(), String::new()));
+        parts.push(part);
+        rest = &rest[number..];
+    }
+    parts.join("\n")
+}
+
+/// Columns that a text takes, without escape sequences.
+fn columns_of(text: &str) -> usize {
+    let plain = |line: &str| {
+        let mut parts = line.split('\u{1b}');
+        let first = parts.next().map_or(0, |part| part.chars().count());
+        first
+            + parts
+                .map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.chars().count()))
+                .sum::<usize>()
+    };
+    text.lines().map(plain).max().unwrap_or(0)
+}
+
+fn empty(styled: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
+    if styled {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn bold(cell: Cell, yes: bool) -> Cell {
+    if yes { cell.add_attribute(Attribute::Bold) } else { cell }
+}
+
+fn by_scheme(results: &Results, metrics: &[Metric], styled: bool) -> String {
+    let mut table = empty(styled);
+    let heads = metrics.iter().map(|m| {
+        // Two words in two lines, the unit below: the table stays narrow.
+        let words = m.name.replace(' ', "\n");
+        let unit = if m.unit.is_empty() { String::new() } else { format!("\n({})", m.unit) };
+        bold(right(words + &unit), styled)
+    });
+    table.set_header(std::iter::once(bold(Cell::new("scheme"), styled)).chain(heads));
+    for (index, scheme) in results.order.iter().enumerate() {
+        let values = metrics.iter().map(|m| bold(right(m.text(index)), styled && m.is_best(index)));
+        table.add_row(std::iter::once(Cell::new(scheme)).chain(values));
+    }
+    padded(table, 1)
+}
+
+fn by_metric(results: &Results, metrics: &[Metric], schemes: &[usize], styled: bool) -> String {
+    let mut table = empty(styled);
+    let heads = schemes.iter().map(|&index| bold(right(results.order[index].clone()), styled));
+    table.set_header(std::iter::once(Cell::new("")).chain(heads));
+    for metric in metrics {
+        let unit = if metric.unit.is_empty() { String::new() } else { format!(" ({})", metric.unit) };
+        let values =
+            schemes.iter().map(|&index| bold(right(metric.text(index)), styled && metric.is_best(index)));
+        table.add_row(std::iter::once(Cell::new(format!("{}{unit}", metric.name))).chain(values));
+    }
+    padded(table, 1)
+}
+
+fn padded(mut table: Table, right: u16) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, right));
+    }
+    table.trim_fmt()
+}
+
+/// Makes a table break its cells into lines where it is wider than `width` columns.
+pub fn fit(table: &mut Table, width: Option<usize>) {
+    if let Some(width) = width.filter(|&width| columns_of(&table.trim_fmt()) > width) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    }
+}
+
+/// A table of texts: heads with the side that their columns are set to.
+pub fn columns(
+    head: &[(String, CellAlignment)],
+    rows: impl Iterator<Item = Vec<String>>,
+    styled: bool,
+    width: Option<usize>,
+) -> String {
+    let mut table = empty(styled);
+    table.set_header(head.iter().map(|(text, side)| bold(Cell::new(text).set_alignment(*side), styled)));
+    for row in rows {
+        let cells = row.into_iter().zip(head).map(|(text, (_, side))| Cell::new(text).set_alignment(*side));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    fit(&mut table, width);
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn tables_fit_narrow_terminals() {
+        let results = sample::workload();
+        for (width, tables) in [(60, 1), (40, 2), (30, 3)] {
+            for styled in [false, true] {
+                let text = table(&results, styled, Some(width));
+                assert!(columns_of(&text) <= width, "{width}:\n{text}");
+                assert_eq!(text.matches("peak queue (KB)").count(), tables, "{width}:\n{text}");
+                let missing = results.order.iter().find(|scheme| !text.contains(&***scheme));
+                assert_eq!(missing, None, "{text}");
+            }
+        }
+        assert_eq!(table(&results, false, Some(200)), table(&results, false, None));
+        let head = ["claim", "paper"].map(|text| (text.to_owned(), CellAlignment::Left));
+        let row =
+            vec!["a claim of many words that is longer than the terminal".to_owned(), "12 us".to_owned()];
+        let text = columns(&head, [row].into_iter(), false, Some(40));
+        assert!(columns_of(&text) <= 40 && text.contains("12 us"), "{text}");
+    }
+}

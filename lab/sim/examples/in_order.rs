@@ -1,0 +1,75 @@
+//! Are deflected messages ever reordered? Over a number of packets, two fabrics, several seeds:
+//!
+//! ```text
+//! cargo run --release -p weir-sim --example in_order -- 1000000
+//! ```
+//!
+//! Messages of 8 KB under Dart and under IOFD alone, uplinks oversubscribed; and with incasts, where receivers' ports are
+//! deflected from too. Each run must have no packet out of order,
+//! sent again or dropped (a wrong host drops, and so does a TTL that ends), no entry of a deflection table overwritten
+//! and none in use at the end. Exit status 1 if one has.
+
+#![allow(clippy::print_stdout)] // A command.
+
+#[path = "../tests/it/in_order/watch.rs"]
+mod watch;
+
+use watch::{EVEN_FABRICS, FABRICS, experiment, watch, with_incasts};
+use weir_experiment::Experiment;
+use weir_units::Time;
+
+const SEEDS: u64 = 3;
+/// A row of the table.
+struct Case {
+    deflected: &'static str,
+    scheme: &'static str,
+    fabrics: [(&'static str, &'static str); 2],
+    /// Of topology, scheme, seed and how long messages come.
+    load: fn(&str, &str, u64, Time) -> Experiment,
+}
+const CASES: [Case; 3] = [
+    Case { deflected: "dart", scheme: "dart", fabrics: FABRICS, load: experiment },
+    Case { deflected: "iofd", scheme: "iofd", fabrics: FABRICS, load: experiment },
+    // From receivers' ports too, with a tenth of the usual queue.
+    Case {
+        deflected: "at hosts",
+        scheme: "{scheme: dart, set: {deflect_at_hosts: on, deflect_above: 1500B/10Gbps}}",
+        fabrics: EVEN_FABRICS,
+        load: with_incasts,
+    },
+];
+/// Packets that the fabrics here carry in a millisecond, about: the example runs until it has enough.
+const STEP: Time = Time::from_ms(1);
+
+fn main() {
+    let wanted: u64 =
+        std::env::args().nth(1).map_or(1_000_000, |text| text.parse().expect("a number of packets"));
+    let runs = FABRICS.len() as u64 * CASES.len() as u64 * SEEDS;
+    let (mut total, mut faults) = (0, 0);
+    println!("deflected  fabric      seed   packets  deflections  entries at most");
+    for Case { deflected, scheme, fabrics, load } in CASES {
+        for (name, topology) in fabrics {
+            for seed in 1..=SEEDS {
+                let mut stop = STEP;
+                let seen = loop {
+                    let seen = watch(&load(topology, scheme, seed, stop));
+                    if seen.packets >= wanted / runs || !seen.faults().is_empty() {
+                        break seen;
+                    }
+                    stop = stop * (1 + wanted / runs / seen.packets.max(1));
+                };
+                println!(
+                    "{deflected:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
+                    seen.packets, seen.deflections, seen.most
+                );
+                for fault in seen.faults() {
+                    println!("  {fault}");
+                    faults += 1;
+                }
+                total += seen.packets;
+            }
+        }
+    }
+    println!("{total} packets, {faults} faults");
+    std::process::exit(i32::from(faults > 0));
+}

@@ -1,0 +1,199 @@
+//! From an experiment and one of its schemes to a fabric at rest: switches loaded with the program
+//! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
+//! the scheme in them.
+
+use crate::link::Direction;
+use crate::network::{Chassis, NO_DIRECTION, Network};
+use p4runtime::p4::v1::Update;
+use p4runtime::p4info::Index;
+use std::sync::Arc;
+use weir_controller::Routes;
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY};
+use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
+use weir_experiment::backend::Error;
+use weir_experiment::plan::{base_rtt, updates};
+use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, Scheme};
+use weir_host::{Host, HostConfig};
+use weir_switch::control::{Control, ControlError};
+use weir_switch::engine::{Clock, Switch, SwitchConfig};
+use weir_switch::program::Program;
+use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
+use weir_units::Time;
+
+/// The fabric of one scheme, and what only assembling it knows.
+pub struct Assembly {
+    /// At rest.
+    pub network: Network,
+    /// `T` of every sender.
+    pub base_rtt: Time,
+}
+
+/// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
+pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, Error> {
+    let topology = &experiment.topology;
+    let artifact = experiment.artifact_of(scheme);
+    let (program, p4info) = artifact.load().map_err(Error::Work)?;
+    let directions = lay_links(topology);
+    let base_rtt = base_rtt(experiment, routes);
+    let switches = rack_switches(experiment, scheme, routes, &program, &p4info, base_rtt)?;
+
+    let mut hosts = Vec::with_capacity(topology.hosts.len());
+    for ix in topology.host_ixs() {
+        hosts.push((build_host(experiment, scheme, ix, base_rtt)?, host_direction(topology, ix)));
+    }
+    let mut network = Network::new(directions, switches, hosts);
+    network.policy_hops = experiment.spec.policy.is_some().then_some(0);
+    Ok(Assembly { network, base_rtt })
+}
+
+/// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
+/// and a flow at a tenth of its share still has to be told its gaps apart.
+const LONGEST_IN_NS: Time = Time::from_us(500);
+
+/// The unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
+fn clock(base_rtt: Time) -> Clock {
+    if base_rtt <= LONGEST_IN_NS { Clock::Ns } else { Clock::Us }
+}
+
+/// Two directions per link: `2i` from `a` to `b`, `2i + 1` back.
+fn lay_links(topology: &Topology) -> Vec<Direction> {
+    let mut directions = Vec::with_capacity(topology.links.len() * 2);
+    for (i, link) in topology.links.iter().enumerate() {
+        let end = |e: Endpoint| (e.node, e.port);
+        let (there, back) = (2 * i as u32, 2 * i as u32 + 1);
+        directions.push(Direction::new(end(link.a), end(link.b), back, link.rate, link.delay));
+        directions.push(Direction::new(end(link.b), end(link.a), there, link.rate, link.delay));
+    }
+    directions
+}
+
+/// The direction that leaves `node` on its link `link`.
+fn leaving(topology: &Topology, node: Node, link: usize) -> u32 {
+    let from_a = topology.links[link].a.node == node;
+    2 * link as u32 + u32::from(!from_a)
+}
+
+fn host_direction(topology: &Topology, host: HostIx) -> u32 {
+    leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
+}
+
+/// A switch with the program and empty tables.
+fn bare_switch(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    base_rtt: Time,
+    program: &Arc<Program>,
+    ix: SwitchIx,
+) -> Result<Switch, Error> {
+    let name = &experiment.topology.switch(ix).name;
+    let config = SwitchConfig { clock: clock(base_rtt), ..switch_config(experiment, scheme, ix) };
+    Switch::new(Arc::clone(program), config, stream_seed(experiment.spec.seed, name))
+        .map_err(|e| Error::Work(format!("switch {name}: {e}")))
+}
+
+fn fill(switch: &mut Switch, name: &str, p4info: &Arc<Index>, updates: &[Update]) -> Result<(), Error> {
+    let refused = |e: ControlError| Error::Work(format!("switch {name}: {e}"));
+    let mut control = Control::new(Arc::clone(p4info), switch).map_err(refused)?;
+    updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
+}
+
+/// A switch that has lost everything.
+pub fn restarted(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    base_rtt: Time,
+    ix: SwitchIx,
+) -> Result<Switch, Error> {
+    let (program, _) = experiment.artifact_of(scheme).load().map_err(Error::Work)?;
+    bare_switch(experiment, scheme, base_rtt, &program, ix)
+}
+
+/// The controller fills it again.
+pub fn refill(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    routes: &Routes,
+    base_rtt: Time,
+    ix: SwitchIx,
+    switch: &mut Switch,
+) -> Result<(), Error> {
+    let (_, p4info) = experiment.artifact_of(scheme).load().map_err(Error::Work)?;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), &p4info)?;
+    let name = &experiment.topology.switch(ix).name;
+    fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
+}
+
+fn rack_switches(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    routes: &Routes,
+    program: &Arc<Program>,
+    p4info: &Arc<Index>,
+    base_rtt: Time,
+) -> Result<Vec<Chassis>, Error> {
+    let topology = &experiment.topology;
+    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), p4info)?;
+    let mut racked = Vec::with_capacity(topology.switches.len());
+    for ix in topology.switch_ixs() {
+        let name = &topology.switch(ix).name;
+        let mut switch = bare_switch(experiment, scheme, base_rtt, program, ix)?;
+        fill(&mut switch, name, p4info, &updates.remove(name).unwrap_or_default())?;
+        let mut directions = Vec::new();
+        for (port, link) in topology.switch(ix).ports() {
+            let port = usize::from(port);
+            directions.resize(directions.len().max(port + 1), NO_DIRECTION);
+            directions[port] = leaving(topology, Node::Switch(ix), link.0 as usize);
+        }
+        racked.push(Chassis { switch, directions });
+    }
+    Ok(racked)
+}
+
+fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> SwitchConfig {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let slowest = topology.hosts.iter().map(|h| topology.link(h.link).rate).min().unwrap_or_default();
+    let pfc = spec.pfc.on().map(|pfc| {
+        let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
+        config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
+        if spec.ack_priority {
+            config.exempt = 1 << experiment.feedback_class(scheme); // docs/algorithms/pfc.md#classes: queue 0 is exempt
+        }
+        config
+    });
+    let ports = topology.switch(ix).ports().map(|(port, link)| {
+        let link = topology.link(link);
+        let pfc = pfc.map(|_| PfcPort::for_link(link.rate, link.delay, slowest));
+        let packets = spec.queue_packets.unwrap_or(QueueLimits::NONE.packets);
+        PortConfig { pfc, limits: QueueLimits { packets, ..QueueLimits::NONE }, ..PortConfig::new(port) }
+    });
+    SwitchConfig {
+        ports: ports.collect(),
+        priorities: experiment.priorities(scheme),
+        buffer: spec.buffer,
+        pfc,
+        ..SwitchConfig::new([])
+    }
+}
+
+fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Time) -> Result<Host, Error> {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let host = topology.host(ix);
+    let nic_rate = topology.link(host.link).rate;
+    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.registry = experiment.catalogue.schemes.clone();
+    config.switches = experiment.offer();
+    config.policy = experiment.policy_of(ix, base_rtt);
+    config.mac = host.mac;
+    config.mtu = spec.mtu;
+    config.tick = clock(base_rtt).time(1);
+    config.ack_every = spec.transport.ack_every;
+    config.transport.recovery = Some(experiment.recovery(scheme));
+    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
+    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
+    config.transport.active_window = spec.transport.active_window;
+    config.data_class = DATA_PRIORITY;
+    config.express_class = EXPRESS_PRIORITY;
+    config.control_class = experiment.feedback_class(scheme);
+    Host::new(config).map_err(|e| Error::Input(format!("host {}: {e}", host.name)))
+}

@@ -1,0 +1,198 @@
+//! Finds PFC deadlocks: ports that wait for each other in a cycle, so that none of their packets ever moves again.
+//!
+//! A queue is stuck if its neighbour has paused it and will never let it go on: what the neighbour holds of that link and class
+//! waits in queues that are stuck themselves, and is too much for a resume even when all else has drained. [`find`] takes
+//! all queues that are paused now and removes those that could go on, until none is left or nothing changes. So what it
+//! finds is no congestion, however long: only a fault or a restart could end it. With dynamic thresholds it may miss one.
+
+use crate::network::{NO_DIRECTION, Network};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use weir_controller::topology::{Node, SwitchIx, Topology};
+use weir_experiment::results::{DeadlockSummary, StuckQueue};
+use weir_host::wire::FrameView;
+use weir_units::Time;
+
+/// A queue of a switch: an egress port and a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Queue {
+    /// The switch of the port.
+    pub switch: SwitchIx,
+    /// The egress port.
+    pub port: u16,
+    /// The priority class.
+    pub class: u8,
+}
+
+/// A stuck queue of a deadlock's cycle. It waits for the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The queue.
+    pub queue: Queue,
+    /// Packets in it.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Source and message of its first packet.
+    pub first: Option<(Ipv4Addr, u32)>,
+}
+
+/// Queues that wait in a cycle, each for the next and the last for the first, and the packets behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// The queues, in order.
+    pub cycle: Vec<Stuck>,
+    /// All queues that are stuck, those behind the cycle too.
+    pub queues: usize,
+    /// Packets in them.
+    pub packets: u64,
+}
+
+impl Deadlock {
+    /// As the summary has it, with names.
+    pub fn summarise(&self, topology: &Topology, now: Time) -> DeadlockSummary {
+        let named = |ip| topology.hosts.iter().find(|host| host.ip == ip).map(|host| host.name.clone());
+        let name = |ip: Ipv4Addr| named(ip).unwrap_or_else(|| ip.to_string());
+        let stuck = |it: &Stuck| StuckQueue {
+            port: format!("{}:{}", topology.switch(it.queue.switch).name, it.queue.port),
+            class: it.queue.class,
+            packets: it.packets,
+            bytes: it.bytes,
+            first: it.first.map(|(source, message)| format!("{} message {message}", name(source))),
+        };
+        DeadlockSummary {
+            at_us: now.as_us_f64(),
+            cycle: self.cycle.iter().map(stuck).collect(),
+            queues: self.queues,
+            packets: self.packets,
+        }
+    }
+}
+
+/// The deadlock that there is now, if there is one.
+pub fn find(network: &Network) -> Option<Deadlock> {
+    let mut stuck: BTreeSet<Queue> = paused(network).collect();
+    loop {
+        let lasting = |switch: SwitchIx| {
+            let tm = network.switches[switch.0 as usize].switch.queues();
+            tm.stays_paused(|port, class| stuck.contains(&Queue { switch, port, class }))
+        };
+        let lasting: Vec<Vec<(u16, u8)>> =
+            (0..network.switches.len() as u32).map(|ix| lasting(SwitchIx(ix))).collect();
+        let before = stuck.len();
+        stuck.retain(|&queue| {
+            let end = far_end(network, queue);
+            end.is_some_and(|(next, port)| lasting[next.0 as usize].contains(&(port, queue.class)))
+        });
+        if stuck.is_empty() {
+            return None;
+        }
+        if stuck.len() == before {
+            return Some(describe(network, &stuck));
+        }
+    }
+}
+
+/// The queues with packets that a neighbouring switch has paused, and no resume is on its way.
+fn paused(network: &Network) -> impl Iterator<Item = Queue> {
+    let switches = (0..).map(SwitchIx).zip(&network.switches);
+    let queues = switches.flat_map(|(switch, chassis)| {
+        let tm = chassis.switch.queues();
+        let queues = tm.ports().flat_map(move |port| (0..tm.priorities()).map(move |class| (port, class)));
+        queues.filter(move |&(port, class)| tm.is_held(port, class)).map(move |(port, class)| Queue {
+            switch,
+            port,
+            class,
+        })
+    });
+    queues.filter(|&queue| {
+        far_end(network, queue).is_some_and(|(next, port)| {
+            let tm = network.switches[next.0 as usize].switch.queues();
+            tm.pauses(port, queue.class) && !pfc_is_under_way(network, next, port)
+        })
+    })
+}
+
+/// The switch that a queue sends to, and its ingress port.
+fn far_end(network: &Network, queue: Queue) -> Option<(SwitchIx, u16)> {
+    let direction = &network.directions[direction(network, queue.switch, queue.port)?];
+    match direction.to {
+        Node::Switch(next) => Some((next, direction.to_port)),
+        Node::Host(_) => None,
+    }
+}
+
+fn direction(network: &Network, switch: SwitchIx, port: u16) -> Option<usize> {
+    let directions = &network.switches[switch.0 as usize].directions;
+    directions.get(usize::from(port)).filter(|&&index| index != NO_DIRECTION).map(|&index| index as usize)
+}
+
+fn pfc_is_under_way(network: &Network, from: SwitchIx, port: u16) -> bool {
+    direction(network, from, port).is_some_and(|index| network.directions[index].has_pfc())
+}
+
+/// A cycle among the stuck queues, and how much is stuck.
+fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
+    let level = |queue: &Queue| {
+        let tm = network.switches[queue.switch.0 as usize].switch.queues();
+        tm.queue_level(queue.port, queue.class)
+    };
+    let describe = |queue: Queue| {
+        let level = level(&queue);
+        Stuck { queue, packets: level.packets, bytes: level.bytes, first: first_packet(network, queue) }
+    };
+    Deadlock {
+        cycle: cycle(network, stuck).into_iter().map(describe).collect(),
+        queues: stuck.len(),
+        packets: stuck.iter().map(|queue| u64::from(level(queue).packets)).sum(),
+    }
+}
+
+/// The shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
+/// cycle.
+fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
+    let mut followed = BTreeSet::new();
+    let mut from = stuck.first().copied();
+    while let Some(queue) = from.filter(|&queue| followed.insert(queue)) {
+        from = waits_for(network, stuck, queue).first().copied();
+    }
+    let Some(from) = from else { return Vec::new() };
+    // Breadth first, each queue with the place of the one before it.
+    let mut reached = vec![(from, None)];
+    let mut seen = BTreeSet::new();
+    let mut at = 0;
+    while let Some(&(queue, _)) = reached.get(at) {
+        for next in waits_for(network, stuck, queue) {
+            if next == from {
+                let before = |&place: &usize| reached[place].1;
+                let mut path: Vec<_> =
+                    std::iter::successors(Some(at), before).map(|place| reached[place].0).collect();
+                path.reverse();
+                return path;
+            }
+            if seen.insert(next) {
+                reached.push((next, Some(at)));
+            }
+        }
+        at += 1;
+    }
+    Vec::new()
+}
+
+/// The stuck queues of the next switch in which packets of this link and class wait.
+fn waits_for(network: &Network, stuck: &BTreeSet<Queue>, queue: Queue) -> Vec<Queue> {
+    let Some((next, ingress)) = far_end(network, queue) else { return Vec::new() };
+    let tm = network.switches[next.0 as usize].switch.queues();
+    let charge = Some((ingress, queue.class));
+    let place = |port, class| Queue { switch: next, port, class };
+    let there = stuck.range(place(0, 0)..=place(u16::MAX, u8::MAX)).copied();
+    there.filter(|it| tm.waiting(it.port, it.class).any(|(_, charged)| charged == charge)).collect()
+}
+
+fn first_packet(network: &Network, queue: Queue) -> Option<(Ipv4Addr, u32)> {
+    let tm = network.switches[queue.switch.0 as usize].switch.queues();
+    let (queued, _) = tm.waiting(queue.port, queue.class).next()?;
+    let packet = queued.packet();
+    let frame = FrameView::new(packet.bytes(), packet.virtual_len()).ok()?;
+    Some((frame.ip.source(), frame.weir.message()))
+}

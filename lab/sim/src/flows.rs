@@ -1,0 +1,160 @@
+//! The flows of a run: what is known of those under way, and a record of each that has started.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use weir_controller::topology::{HostIx, Topology};
+use weir_experiment::Flow;
+use weir_experiment::results::FlowRecord;
+use weir_host::FlowId;
+use weir_units::{Bytes, Time};
+
+/// A flow under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Active {
+    /// The host's id of the flow.
+    pub id: FlowId,
+    pub from: HostIx,
+    pub to: HostIx,
+    /// The source that made it, and its tag there.
+    pub source: Option<(usize, u32)>,
+    /// Bytes acknowledged before the fairness window began, if the flow had started by then.
+    pub acked_before_window: Option<Bytes>,
+    sized: bool,
+}
+
+/// All flows that have started.
+pub(crate) struct FlowTable {
+    /// In order of start.
+    records: Vec<FlowRecord>,
+    /// By the place of their records.
+    active: BTreeMap<u32, Active>,
+    /// Those of `active` that have a size.
+    sized: usize,
+    /// Of each host, the message ids of flows under way and where their records are.
+    messages: Vec<HashMap<u32, u32>>,
+    /// Message ids are dense per host.
+    next_message: Vec<u32>,
+    /// Indices of the records of the experiment's own flows.
+    listed: Vec<Option<u32>>,
+    names: Vec<Arc<str>>,
+}
+
+impl FlowTable {
+    /// Creates it for this number of flows listed in the experiment.
+    pub fn new(topology: &Topology, listed: usize) -> FlowTable {
+        let hosts = topology.hosts.len();
+        FlowTable {
+            records: Vec::new(),
+            active: BTreeMap::new(),
+            sized: 0,
+            messages: vec![HashMap::new(); hosts],
+            next_message: vec![0; hosts],
+            listed: vec![None; listed],
+            names: topology.hosts.iter().map(|host| Arc::from(host.name.as_str())).collect(),
+        }
+    }
+
+    /// A message id for the next flow of a host.
+    pub fn message(&mut self, host: HostIx) -> u32 {
+        let next = &mut self.next_message[host.0 as usize];
+        let message = *next;
+        *next = next.wrapping_add(1);
+        message
+    }
+
+    /// A flow has been opened.
+    pub fn start(
+        &mut self,
+        flow: &Flow,
+        (id, message): (FlowId, u32),
+        ideal: Option<Time>,
+        source: Option<(usize, u32)>,
+    ) -> u32 {
+        let record = self.records.len() as u32;
+        let name = |host: HostIx| Arc::clone(&self.names[host.0 as usize]);
+        self.records.push(FlowRecord {
+            from: name(flow.from),
+            to: name(flow.to),
+            nth: flow.nth,
+            port: flow.entropy_port,
+            incast: flow.incast,
+            size: flow.size,
+            start: flow.start,
+            fct: None,
+            ideal,
+            acked: Bytes::ZERO,
+            retransmits: 0,
+        });
+        let (from, to, sized) = (flow.from, flow.to, flow.size.is_some());
+        self.active.insert(record, Active { id, from, to, source, acked_before_window: None, sized });
+        self.messages[from.0 as usize].insert(message, record);
+        self.sized += usize::from(sized);
+        record
+    }
+
+    /// The experiment's flow number `listed` has this record.
+    pub fn list(&mut self, listed: usize, record: u32) {
+        self.listed[listed] = Some(record);
+    }
+
+    /// Returns the index of the record of the experiment's flow number `listed`, once it has started.
+    pub fn listed(&self, listed: usize) -> Option<u32> {
+        self.listed[listed]
+    }
+
+    /// The last byte of a host's message was acknowledged.
+    pub fn finish(
+        &mut self,
+        host: HostIx,
+        message: u32,
+        (end, bytes, retransmits): (Time, Bytes, u64),
+    ) -> Option<Active> {
+        let index = self.messages[host.0 as usize].remove(&message)?;
+        let active = self.active.remove(&index)?;
+        self.sized -= usize::from(active.sized);
+        let record = &mut self.records[index as usize];
+        record.fct = Some(end.saturating_sub(record.start));
+        (record.acked, record.retransmits) = (bytes, retransmits);
+        Some(active)
+    }
+
+    /// The flow that is a host's message, while it is under way.
+    pub fn of_message(&self, host: HostIx, message: u32) -> Option<&Active> {
+        self.active.get(self.messages[host.0 as usize].get(&message)?)
+    }
+
+    /// A flow by its record, while it is under way.
+    pub fn active(&self, record: u32) -> Option<&Active> {
+        self.active.get(&record)
+    }
+
+    /// All under way, in order of start.
+    pub fn all_active(&self) -> impl Iterator<Item = (u32, &Active)> {
+        self.active.iter().map(|(&record, active)| (record, active))
+    }
+
+    /// The same, to be changed.
+    pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut Active> {
+        self.active.values_mut()
+    }
+
+    /// Returns whether a flow with a size is under way.
+    pub fn busy(&self) -> bool {
+        self.sized > 0
+    }
+
+    /// The record of a flow.
+    pub fn record(&self, record: u32) -> &FlowRecord {
+        &self.records[record as usize]
+    }
+
+    /// All records, with what `progress` says of the flows under way: bytes acknowledged, packets sent again.
+    pub fn records(&self, progress: impl Fn(&Active) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
+        let mut records = self.records.clone();
+        for (index, active) in self.all_active() {
+            let record = &mut records[index as usize];
+            (record.acked, record.retransmits) = progress(active).unwrap_or_default();
+        }
+        records
+    }
+}

@@ -1,0 +1,335 @@
+//! Faults and policies as they happen in a run: what they do to the fabric, and what came of them.
+
+use crate::assemble::{self, Assembly};
+use crate::doubling::{Doubling, Interval};
+use crate::events::Event;
+use crate::link::Fault;
+use crate::network::Network;
+use crate::tally;
+use std::collections::BTreeMap;
+use weir_controller::Routes;
+use weir_controller::topology::{HostIx, SwitchIx};
+use weir_experiment::backend::Error;
+use weir_experiment::counts::Counts;
+use weir_experiment::file::{Attack, What};
+use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
+use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, Scheme};
+use weir_host::PolicyEvent;
+use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, default_trickle};
+use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
+use weir_units::Time;
+
+/// The faults and policies of one scheme's run: those that are due, and their outcome so far.
+pub struct Happenings<'e> {
+    experiment: &'e Experiment,
+    scheme: &'e Scheme,
+    routes: &'e Routes,
+    base_rtt: Time,
+    /// The next one.
+    next: usize,
+    /// Counters of switches before they restarted.
+    pub before: Counts,
+    sets: Vec<Set>,
+    refused: BTreeMap<String, u64>,
+    lost: u64,
+    expired: u64,
+    /// Packets and POLICY packets that switches had taken at half time.
+    half: Option<(u64, u64)>,
+}
+
+struct Set {
+    id: Option<PolicyId>,
+    at: Time,
+    summary: PolicySetSummary,
+}
+
+impl<'e> Happenings<'e> {
+    /// All that the experiment has in store for a fabric at rest.
+    pub fn new(
+        experiment: &'e Experiment,
+        scheme: &'e Scheme,
+        routes: &'e Routes,
+        assembly: &mut Assembly,
+    ) -> Happenings<'e> {
+        let network = &mut assembly.network;
+        if let Some(first) = experiment.happenings.first() {
+            network.events.push(first.at, Event::Happening);
+        }
+        for happening in &experiment.happenings {
+            match &happening.what {
+                What::Loss(links, _) | What::Down(links) | What::Up(links) => {
+                    for index in links.iter().flat_map(|&link| both(link)) {
+                        let stream = stream_seed(experiment.spec.seed, &format!("wire {index}"));
+                        network.directions[index as usize].fault = Some(Box::new(Fault::none(stream)));
+                    }
+                }
+                What::Attack(host, _) => network.nics[host.0 as usize].heard = Some(Default::default()),
+                What::Restart(_) | What::Refill(_) | What::Set(_) => {}
+            }
+        }
+        Happenings {
+            experiment,
+            scheme,
+            routes,
+            base_rtt: assembly.base_rtt,
+            next: 0,
+            before: Counts::default(),
+            sets: Vec::new(),
+            refused: BTreeMap::new(),
+            lost: 0,
+            expired: 0,
+            half: None,
+        }
+    }
+
+    /// Hosts with policies want to be woken from the beginning.
+    pub fn begin(&self, network: &mut Network) {
+        if let Some(imin) = self.imin() {
+            network.policy_sent = Doubling::new(Time::ZERO, imin);
+            (0..network.nics.len() as u32).for_each(|nic| network.kick(Time::ZERO, nic));
+        }
+    }
+
+    /// Does what is due.
+    pub fn happen(&mut self, now: Time, network: &mut Network) -> Result<(), Error> {
+        while let Some(happening) = self.experiment.happenings.get(self.next) {
+            if happening.at > now {
+                network.events.push(happening.at, Event::Happening);
+                break;
+            }
+            self.next += 1;
+            match &happening.what {
+                What::Loss(links, probability) => {
+                    faults(network, links, |fault| fault.lose(*probability));
+                }
+                What::Down(links) => {
+                    faults(network, links, |fault| fault.down += 1);
+                }
+                What::Up(links) => {
+                    let up = faults(network, links, |fault| fault.mend(now));
+                    up.into_iter().for_each(|index| network.unpause(now, index));
+                }
+                What::Restart(ix) => self.restart(now, network, *ix)?,
+                What::Refill(ix) => {
+                    let switch = &mut network.switches[ix.0 as usize].switch;
+                    assemble::refill(self.experiment, self.scheme, self.routes, self.base_rtt, *ix, switch)?;
+                }
+                What::Set(index) => self.set(now, network, *index),
+                What::Attack(host, with) => self.attack(now, network, *host, *with),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    pub fn is_over(&self) -> bool {
+        self.next == self.experiment.happenings.len()
+    }
+
+    fn restart(&mut self, now: Time, network: &mut Network, ix: SwitchIx) -> Result<(), Error> {
+        let fresh = assemble::restarted(self.experiment, self.scheme, self.base_rtt, ix)?;
+        let chassis = &mut network.switches[ix.0 as usize];
+        tally::count_switch(&mut self.before, &chassis.switch);
+        let held: u64 = (0..chassis.directions.len() as u16)
+            .map(|port| u64::from(chassis.switch.queue_packets(port)))
+            .sum();
+        chassis.switch = fresh;
+        *network.lost.entry("switch_restart").or_default() += held;
+        // Its neighbours forget that it had paused them.
+        let towards: Vec<u32> =
+            chassis.directions.iter().copied().filter(|&d| d != crate::network::NO_DIRECTION).collect();
+        for index in towards {
+            let back = network.directions[index as usize].reverse;
+            network.unpause(now, back);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, now: Time, network: &mut Network, index: usize) {
+        let Some(set) = self.experiment.spec.policy.as_ref().and_then(|policy| policy.set.get(index)) else {
+            return;
+        };
+        let topology = &self.experiment.topology;
+        let Some(host) = topology.host_ixs().find(|&ix| topology.host(ix).name == set.via) else { return };
+        let edits = set.edits();
+        let change: Vec<_> = edits.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let result = network.nics[host.0 as usize].host.set_policy(now, &edits);
+        self.sets.push(Set {
+            id: result.as_ref().ok().copied(),
+            at: now,
+            summary: PolicySetSummary {
+                at_us: now.as_us_f64(),
+                via: set.via.clone(),
+                id: result.as_ref().map_or_else(|_| String::new(), ToString::to_string),
+                change: change.join(" "),
+                error: result.err().map(|error| error.to_string()),
+                ..PolicySetSummary::default()
+            },
+        });
+        network.policy_sent.restart(now);
+        network.kick(now, host.0);
+    }
+
+    fn attack(&mut self, now: Time, network: &mut Network, at: HostIx, with: Attack) {
+        let topology = &self.experiment.topology;
+        let heard = |oldest: bool| {
+            let heard = network.nics[at.0 as usize].heard.as_ref()?;
+            if oldest { heard.back() } else { heard.front() }.cloned()
+        };
+        let frame = match with {
+            Attack::Replayed => heard(true),
+            Attack::Malformed => heard(false).and_then(|frame| cut(&frame)),
+            Attack::Unicast => heard(false).and_then(|frame| {
+                let victim = topology.hosts.iter().find(|host| host.ip != topology.host(at).ip)?;
+                readdress(&frame, victim.ip, victim.mac)
+            }),
+            Attack::Forged => heard(false).and_then(|frame| self.forge(now, &frame, at)),
+        };
+        if let Some(frame) = frame {
+            network.inject(now, at.0, frame);
+        }
+    }
+
+    /// A packet of the highest version that there is, but for its signature right.
+    fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
+        let key = PolicyKey::new(b"the attacker's own key").ok()?;
+        let config = PolicyConfig {
+            trickle: default_trickle(self.base_rtt),
+            start: now,
+            ..PolicyConfig::new(key, 1, self.base_rtt)
+        };
+        let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
+        for _ in 0..1_000 {
+            node.set(now, Policy::of(&*self.scheme.config)).ok()?;
+        }
+        let moment = node.next_wakeup();
+        node.wakeup(moment);
+        let mut payload = Vec::new();
+        node.transmit(moment, &mut payload);
+        let mut repr = FrameRepr::parse(&FrameView::new(template, 0).ok()?);
+        repr.source = self.experiment.topology.host(at).ip;
+        rebuild(repr, &payload)
+    }
+
+    /// A host reports something about policies.
+    pub fn report(&mut self, now: Time, event: &PolicyEvent) {
+        match *event {
+            PolicyEvent::Runs { id } => {
+                let hosts = self.experiment.topology.hosts.len() as u64;
+                for set in self.sets.iter_mut().filter(|set| set.id == Some(id)) {
+                    set.summary.hosts += 1;
+                    if set.summary.hosts == hosts {
+                        set.summary.all_after_us = Some((now - set.at).as_us_f64());
+                    }
+                }
+            }
+            PolicyEvent::Refused { why, .. } => *self.refused.entry(why.name().to_owned()).or_default() += 1,
+            PolicyEvent::Lost { .. } => self.lost += 1,
+            PolicyEvent::Expired { .. } => self.expired += 1,
+            PolicyEvent::Heard { .. } => {}
+        }
+    }
+
+    /// At every sample.
+    pub fn sample(&mut self, now: Time, network: &Network) {
+        let Some(hops) = network.policy_hops else { return };
+        if now * 2 >= self.experiment.spec.duration {
+            self.half.get_or_insert((network.packet_hops, hops));
+        }
+    }
+
+    /// Returns what came of policies by `now`.
+    pub fn summarise(&self, now: Time, network: &Network) -> Option<PolicySummary> {
+        let hops = network.policy_hops?;
+        let spec = self.experiment.spec.policy.as_ref()?;
+        let default = default_trickle(self.base_rtt);
+        let imin = self.imin()?;
+        let (all, policies) = self.half.unwrap_or_default();
+        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+        let in_imin = |set: &Set| PolicySetSummary {
+            all_after_imin: set.summary.all_after_us.map(|us| us / imin.as_us_f64()),
+            ..set.summary.clone()
+        };
+        Some(PolicySummary {
+            imin_us: imin.as_us_f64(),
+            imax: spec.imax.unwrap_or(default.doublings),
+            k: spec.k.unwrap_or(default.redundancy()),
+            sets: self.sets.iter().map(in_imin).collect(),
+            sent: sum(network, |stats| stats.sent),
+            suppressed: sum(network, |stats| stats.suppressed),
+            resets: sum(network, |stats| stats.resets),
+            consistent: sum(network, |stats| stats.consistent),
+            newer: sum(network, |stats| stats.newer),
+            older: sum(network, |stats| stats.older),
+            refused: self.refused.clone(),
+            lost: self.lost,
+            expired: self.expired,
+            fabric_share: share(hops, network.packet_hops),
+            fabric_share_late: share(hops - policies, network.packet_hops - all),
+            intervals: self.intervals(now, network),
+        })
+    }
+
+    fn intervals(&self, now: Time, network: &Network) -> Vec<PolicyInterval> {
+        let hosts = network.nics.len().max(1) as f64;
+        let interval = |it: Interval| PolicyInterval {
+            from_us: it.from.as_us_f64(),
+            to_us: it.to.as_us_f64(),
+            messages: it.count,
+            per_host: it.count as f64 / hosts,
+        };
+        network.policy_sent.until(now).into_iter().map(interval).collect()
+    }
+
+    /// The shortest interval of Trickle.
+    fn imin(&self) -> Option<Time> {
+        let spec = self.experiment.spec.policy.as_ref()?;
+        Some(spec.imin.unwrap_or_else(|| default_trickle(self.base_rtt).imin))
+    }
+}
+
+/// Both directions of a link.
+fn both(link: usize) -> [u32; 2] {
+    [2 * link as u32, 2 * link as u32 + 1]
+}
+
+/// Changes what is wrong with links, and returns the directions that are up.
+fn faults(network: &mut Network, links: &[usize], change: impl Fn(&mut Fault)) -> Vec<u32> {
+    let mut up = Vec::new();
+    for index in links.iter().flat_map(|&link| both(link)) {
+        if let Some(fault) = &mut network.directions[index as usize].fault {
+            change(fault);
+            if fault.down == 0 {
+                up.push(index);
+            }
+        }
+    }
+    up
+}
+
+fn sum(network: &Network, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
+    network.nics.iter().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
+}
+
+/// A frame with another payload.
+fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
+    repr.payload_len = payload.len() as u32;
+    let mut frame = vec![0; HEADERS_LEN];
+    repr.emit(&[], &mut frame)?;
+    frame.extend(payload);
+    Some(frame)
+}
+
+/// A POLICY frame with half of its payload.
+fn cut(frame: &[u8]) -> Option<Vec<u8>> {
+    let view = FrameView::new(frame, 0).ok()?;
+    rebuild(FrameRepr::parse(&view), &view.payload()[..view.payload().len() / 2])
+}
+
+/// A POLICY frame to one host alone.
+fn readdress(frame: &[u8], ip: std::net::Ipv4Addr, mac: weir_host::wire::MacAddr) -> Option<Vec<u8>> {
+    let view = FrameView::new(frame, 0).ok()?;
+    let repr = FrameRepr { destination: ip, destination_mac: mac, ..FrameRepr::parse(&view) };
+    rebuild(repr, view.payload())
+}

@@ -1,0 +1,202 @@
+//! Policy nodes joined by a lossy broadcast medium, without hosts, frames or switches: Trickle by itself, at a
+//! thousand nodes, in seconds.
+//!
+//! What one says all others of its side hear after a delay, each with the same probability, or do not. Through a fabric
+//! with real switches run an experiment with `policy:`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use weir_experiment::rng::{mix, stream_seed};
+use weir_host::DropReason;
+use weir_host::policy::{Heard, Policy, PolicyConfig, PolicyError, PolicyId, PolicyNode};
+use weir_units::Time;
+
+/// The address of a node.
+pub fn address(node: usize) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + node as u32)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Wake(usize),
+    /// The message of this number arrives.
+    Arrive(usize),
+}
+
+/// A message: sender, claimed sender, side of the partition, and bytes.
+struct Message {
+    from: Option<usize>,
+    source: Ipv4Addr,
+    side: u8,
+    bytes: Rc<[u8]>,
+}
+
+/// The medium and who is on it.
+pub struct Medium {
+    /// Now.
+    pub now: Time,
+    /// By number.
+    pub nodes: Vec<PolicyNode>,
+    /// Side of the partition of each node. Nodes hear those of their own side; on side 0 nobody hears anybody.
+    pub sides: Vec<u8>,
+    /// Probability that a node does not hear a message.
+    pub loss: f64,
+    /// Time and sender of each message.
+    pub sent: Vec<(Time, usize)>,
+    /// Packets that nodes did not take, and why.
+    pub refused: Vec<(usize, DropReason)>,
+    delay: Time,
+    wakes: Vec<Option<Time>>,
+    messages: Vec<Option<Message>>,
+    agenda: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    order: u64,
+    stream: u64,
+    drawn: u64,
+}
+
+impl Medium {
+    /// Nodes with these configurations, whose seeds are drawn from `seed`.
+    pub fn new(configs: Vec<PolicyConfig>, delay: Time, loss: f64, seed: u64) -> Medium {
+        let count = configs.len();
+        let node = |(i, config): (usize, PolicyConfig)| {
+            let seed = stream_seed(seed, &format!("node {i}"));
+            PolicyNode::new(&PolicyConfig { seed, ..config }, address(i), usize::MAX)
+        };
+        let mut medium = Medium {
+            now: Time::ZERO,
+            nodes: configs.into_iter().enumerate().map(node).collect(),
+            sides: vec![1; count],
+            loss,
+            sent: Vec::new(),
+            refused: Vec::new(),
+            delay,
+            wakes: vec![None; count],
+            messages: Vec::new(),
+            agenda: BinaryHeap::new(),
+            order: 0,
+            stream: stream_seed(seed, "medium"),
+            drawn: 0,
+        };
+        (0..count).for_each(|node| medium.schedule(node));
+        medium
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.order += 1;
+        self.agenda.push(Reverse((time, self.order, event)));
+    }
+
+    fn schedule(&mut self, node: usize) {
+        let due = self.nodes[node].next_wakeup().max(self.now);
+        if self.wakes[node].is_none_or(|pending| due < pending) {
+            self.wakes[node] = Some(due);
+            self.at(due, Event::Wake(node));
+        }
+    }
+
+    /// Returns whether a message is lost.
+    fn is_lost(&mut self) -> bool {
+        self.drawn += 1;
+        ((mix(self.stream ^ self.drawn) >> 11) as f64) < self.loss * (1u64 << 53) as f64
+    }
+
+    /// Lets everything happen up to `until`.
+    pub fn run_until(&mut self, until: Time) {
+        while let Some(&Reverse((time, _, event))) = self.agenda.peek()
+            && time <= until
+        {
+            self.agenda.pop();
+            self.now = time;
+            match event {
+                Event::Wake(node) if self.wakes[node] == Some(time) => {
+                    self.wakes[node] = None;
+                    self.nodes[node].wakeup(time);
+                    self.speak(node);
+                    self.schedule(node);
+                }
+                Event::Wake(_) => {}
+                Event::Arrive(message) => self.arrive(message),
+            }
+        }
+        self.now = until;
+    }
+
+    /// Lets everything happen until all nodes of a side hold `id`; `None` if they do not before `deadline`.
+    pub fn run_until_all_hold(&mut self, id: PolicyId, deadline: Time) -> Option<Time> {
+        while self.holding(id) < self.nodes.len() {
+            let &Reverse((next, ..)) = self.agenda.peek()?;
+            if next > deadline {
+                return None;
+            }
+            self.run_until(next);
+        }
+        Some(self.now)
+    }
+
+    /// Returns how many nodes hold this policy.
+    pub fn holding(&self, id: PolicyId) -> usize {
+        self.nodes.iter().filter(|node| node.held().id == id).count()
+    }
+
+    /// Messages that were sent from `from` on and before `to`.
+    pub fn sent_within(&self, from: Time, to: Time) -> usize {
+        self.sent.iter().filter(|(at, _)| (from..to).contains(at)).count()
+    }
+
+    /// Sets a policy at a node.
+    pub fn set(&mut self, node: usize, policy: Policy) -> Result<PolicyId, PolicyError> {
+        let id = self.nodes[node].set(self.now, policy)?;
+        self.schedule(node);
+        Ok(id)
+    }
+
+    fn speak(&mut self, node: usize) {
+        if !self.nodes[node].is_due(self.now) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        self.nodes[node].transmit(self.now, &mut bytes);
+        self.sent.push((self.now, node));
+        self.say(Some(node), address(node), self.sides[node], bytes.into());
+    }
+
+    fn say(&mut self, from: Option<usize>, source: Ipv4Addr, side: u8, bytes: Rc<[u8]>) {
+        self.messages.push(Some(Message { from, source, side, bytes }));
+        self.at(self.now + self.delay, Event::Arrive(self.messages.len() - 1));
+    }
+
+    /// Somebody who is no node says something, as from `source`; all of a side hear it.
+    pub fn inject(&mut self, source: Ipv4Addr, side: u8, bytes: &[u8]) {
+        self.say(None, source, side, bytes.into());
+    }
+
+    /// Returns what the last message of a node was, for somebody who listens.
+    pub fn overhear(&mut self, node: usize) -> Option<Vec<u8>> {
+        let of = |message: &&Message| message.from == Some(node);
+        self.messages.iter().rev().flatten().find(of).map(|message| message.bytes.to_vec())
+    }
+
+    fn arrive(&mut self, number: usize) {
+        let Some(message) = &self.messages[number] else { return };
+        let (from, source, side, bytes) =
+            (message.from, message.source, message.side, Rc::clone(&message.bytes));
+        for node in 0..self.nodes.len() {
+            let hears = Some(node) != from && side != 0 && self.sides[node] == side;
+            if !hears || self.is_lost() {
+                continue;
+            }
+            match self.nodes[node].on_packet(self.now, source, &bytes) {
+                Ok(Heard::Consistent) => {}
+                Ok(_) => self.schedule(node),
+                Err(reason) => self.refused.push((node, reason)),
+            }
+        }
+        // Those before are remembered for who listens, but not all of them.
+        const KEPT: usize = 64;
+        if let Some(old) = number.checked_sub(KEPT) {
+            self.messages[old] = None;
+        }
+    }
+}

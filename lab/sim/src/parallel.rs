@@ -1,0 +1,109 @@
+//! Several schemes of a run at a time, each on a thread of its own. What comes out does not depend on it: a scheme's
+//! fabric, flows and random streams are its own.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use weir_experiment::backend::{Error, Observer, Progress};
+use weir_experiment::results::Part;
+use weir_units::Time;
+
+/// A message from a worker thread to the caller's thread.
+enum Word {
+    Look { index: usize, now: Time, end: Time, packet_hops: u64 },
+    Keep(Box<Part>),
+    Done(Box<Result<Part, Error>>, ControlFlow<()>),
+}
+
+/// The observer of one thread: passes everything on to the caller's.
+struct Relay<'a> {
+    words: Sender<Word>,
+    stop: &'a AtomicBool,
+    wanted: &'a [AtomicBool],
+}
+
+impl Observer for Relay<'_> {
+    fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
+        let look = Word::Look { index: p.index, now: p.now, end: p.end, packet_hops: p.packet_hops };
+        let heard = self.words.send(look).is_ok();
+        if heard && !self.stop.load(Ordering::Relaxed) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    }
+    fn keeps(&mut self, index: usize) -> bool {
+        self.wanted[index].swap(false, Ordering::Relaxed)
+    }
+    fn keep(&mut self, part: Part) {
+        // Nobody hears it only when the caller is gone.
+        let _ = self.words.send(Word::Keep(Box::new(part)));
+    }
+}
+
+/// Has `one` run each scheme by its index, `jobs` at a time, and gives what they came to and whether all did.
+pub(crate) fn run_all(
+    labels: &[&str],
+    jobs: usize,
+    observer: &mut dyn Observer,
+    one: impl Fn(usize, &mut dyn Observer) -> Result<(Part, ControlFlow<()>), Error> + Sync,
+) -> Result<(Vec<Part>, bool), Error> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let wanted: Vec<AtomicBool> = labels.iter().map(|_| AtomicBool::new(false)).collect();
+    let (mut parts, mut whole, mut error) = (Vec::new(), true, None);
+    thread::scope(|scope| {
+        let (words, heard) = channel();
+        for _ in 0..jobs.min(labels.len()) {
+            let mut relay = Relay { words: words.clone(), stop: &stop, wanted: &wanted };
+            let (next, stop, one) = (&next, &stop, &one);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= labels.len() {
+                        return;
+                    }
+                    let (part, flow) = match one(index, &mut relay) {
+                        Ok((part, flow)) => (Ok(part), flow),
+                        Err(error) => (Err(error), ControlFlow::Break(())),
+                    };
+                    if relay.words.send(Word::Done(Box::new(part), flow)).is_err() || flow.is_break() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(words);
+        for word in heard {
+            match word {
+                Word::Look { index, now, end, packet_hops } => {
+                    let (scheme, of) = (labels[index], labels.len());
+                    if observer.progress(&Progress { scheme, index, of, now, end, packet_hops }).is_break() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    if observer.keeps(index) {
+                        wanted[index].store(true, Ordering::Relaxed);
+                    }
+                }
+                Word::Keep(part) => observer.keep(*part),
+                Word::Done(result, flow) => {
+                    whole &= flow.is_continue();
+                    match *result {
+                        Ok(part) => {
+                            if observer.keeps(part.index) {
+                                observer.keep(part.clone());
+                            }
+                            parts.push(part);
+                        }
+                        Err(why) => {
+                            stop.store(true, Ordering::Relaxed);
+                            error.get_or_insert(why);
+                        }
+                    }
+                }
+            }
+        }
+    });
+    whole &= parts.len() == labels.len();
+    error.map_or(Ok((parts, whole)), Err)
+}

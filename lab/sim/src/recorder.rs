@@ -1,0 +1,149 @@
+//! Samples queues and rates while a run goes on, and turns them into series and summaries.
+
+use crate::network::{NO_DIRECTION, Network};
+use std::collections::BTreeMap;
+use weir_controller::topology::{SwitchIx, Topology};
+use weir_experiment::histogram::QueueHistogram;
+use weir_experiment::results::{PortSeries, QueueSummary, RateSeries};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// One switch port under watch.
+struct PortProbe {
+    switch: SwitchIx,
+    port: u16,
+    direction: u32,
+    histogram: QueueHistogram,
+    sent_before: Bytes,
+    /// Index of its series, if its series is kept.
+    series: Option<usize>,
+}
+
+/// One flow's progress, as the caller knows it at a sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowSample {
+    /// Pacing rate; zero before the start and after the end.
+    pub rate: Bandwidth,
+    /// Payload acknowledged so far.
+    pub acked: Bytes,
+}
+
+/// Watches every switch port and the chosen flows.
+pub struct Recorder {
+    interval: Time,
+    ports: Vec<PortProbe>,
+    port_series: Vec<PortSeries>,
+    rate_series: Vec<RateSeries>,
+    acked_before: Vec<Bytes>,
+}
+
+impl Recorder {
+    /// Watches all ports of `network`; keeps the series of those in `keep` and of the flows named.
+    pub fn new(
+        topology: &Topology,
+        network: &Network,
+        interval: Time,
+        keep: &[(SwitchIx, u16)],
+        flows: Vec<String>,
+    ) -> Recorder {
+        let mut port_series = Vec::new();
+        let mut ports = Vec::new();
+        for (i, chassis) in network.switches.iter().enumerate() {
+            let switch = SwitchIx(i as u32);
+            for (port, &direction) in chassis.directions.iter().enumerate() {
+                if direction == NO_DIRECTION {
+                    continue;
+                }
+                let port = port as u16;
+                let series = keep.contains(&(switch, port)).then(|| {
+                    port_series.push(PortSeries {
+                        port: port_name(topology, switch, port),
+                        towards: topology.node_name(network.directions[direction as usize].to).to_owned(),
+                        queue_bytes: Vec::new(),
+                        utilisation: Vec::new(),
+                    });
+                    port_series.len() - 1
+                });
+                ports.push(PortProbe {
+                    switch,
+                    port,
+                    direction,
+                    histogram: QueueHistogram::default(),
+                    sent_before: Bytes::ZERO,
+                    series,
+                });
+            }
+        }
+        let acked_before = vec![Bytes::ZERO; flows.len()];
+        let rate_series = flows
+            .into_iter()
+            .map(|flow| RateSeries { flow, rate: Vec::new(), goodput: Vec::new() })
+            .collect();
+        Recorder { interval, ports, port_series, rate_series, acked_before }
+    }
+
+    /// Returns how many flows are watched.
+    pub fn watched_flows(&self) -> usize {
+        self.rate_series.len()
+    }
+
+    /// Takes one sample; `flows` are the watched ones.
+    pub fn sample(&mut self, network: &Network, flows: &[FlowSample]) {
+        for probe in &mut self.ports {
+            let queued = network.switches[probe.switch.0 as usize].switch.queue_bytes(probe.port);
+            probe.histogram.add(queued);
+            if let Some(series) = probe.series {
+                let direction = &network.directions[probe.direction as usize];
+                let possible = direction.rate.bytes_in(self.interval).as_f64();
+                let series = &mut self.port_series[series];
+                series.queue_bytes.push(queued);
+                series.utilisation.push((direction.sent - probe.sent_before).as_f64() / possible);
+                probe.sent_before = direction.sent;
+            }
+        }
+        for (i, (series, now)) in self.rate_series.iter_mut().zip(flows).enumerate() {
+            let delta = now.acked.saturating_sub(self.acked_before[i]);
+            series.rate.push(now.rate);
+            series.goodput.push(Bandwidth::from_bps_f64(delta.as_f64() * 8.0 / self.interval.as_secs_f64()));
+            self.acked_before[i] = now.acked.max(self.acked_before[i]);
+        }
+    }
+
+    /// The series kept.
+    pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
+        (self.port_series.clone(), self.rate_series.clone())
+    }
+
+    /// Queue and utilisation of every port that sent something, over a run that ended at `end`.
+    pub fn summarise(
+        &self,
+        topology: &Topology,
+        network: &Network,
+        end: Time,
+    ) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
+        let mut queues = BTreeMap::new();
+        let mut utilisation = BTreeMap::new();
+        for probe in &self.ports {
+            let direction = &network.directions[probe.direction as usize];
+            if direction.sent == Bytes::ZERO {
+                continue;
+            }
+            let name = port_name(topology, probe.switch, probe.port);
+            let peak =
+                network.switches[probe.switch.0 as usize].switch.queues().port_level(probe.port).peak_bytes;
+            let summary = QueueSummary {
+                peak_bytes: peak,
+                mean_bytes: probe.histogram.mean(),
+                p99_bytes: probe.histogram.p99().min(peak),
+            };
+            queues.insert(name.clone(), summary);
+            let possible = direction.rate.as_bytes_per_sec_f64() * end.as_secs_f64();
+            utilisation.insert(name, (direction.sent.as_f64() / possible).min(1.0));
+        }
+        (queues, utilisation)
+    }
+}
+
+/// `<switch>:<port>`.
+pub fn port_name(topology: &Topology, switch: SwitchIx, port: u16) -> String {
+    format!("{}:{port}", topology.switches[switch.0 as usize].name)
+}

@@ -1,0 +1,109 @@
+//! Faults in virtual time: what is lost is counted, what was down comes back, and all of it is the same again.
+
+use weir_experiment::Experiment;
+use weir_experiment::results::SchemeSummary;
+use weir_sim::run;
+
+/// Two flows over three switches, and `more` keys.
+fn outcome(more: &str, duration: &str) -> (SchemeSummary, String) {
+    let text = format!(
+        "topology: {{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}}\nschemes: [hpcc]\npfc: off\nduration: {duration}\n\
+         flows: [{{from: h1, to: h3, size: 2MB}}, {{from: h2, to: h3, size: 2MB}}]\n{more}\n"
+    );
+    let experiment = Experiment::parse(&text, "test", "test", &[], None).unwrap_or_else(|e| panic!("{e}"));
+    let results = run(&experiment, &mut ()).unwrap();
+    let digest = results.summary.digest.clone();
+    (results.summary.schemes["hpcc"].clone(), digest)
+}
+
+#[test]
+fn lost_frames_are_counted_and_sent_again() {
+    let (calm, _) = outcome("", "20ms");
+    assert_eq!((calm.fct.count, calm.retransmits, calm.drops.len()), (2, 0, 0));
+    let lossy = "faults: [{kind: loss, rate: 0.01}]";
+    let (loss, digest) = outcome(lossy, "200ms");
+    assert_eq!(loss.fct.count, 2);
+    let lost = loss.drops["link_loss"];
+    // 2,800 packets over three or four links, and their ACKs; what is repeated is more.
+    assert!((100..2_000).contains(&lost), "{lost}");
+    assert!(loss.retransmits > lost / 8);
+    assert_eq!(outcome(lossy, "200ms").1, digest, "the same losses again");
+    // On one link, and for a while only.
+    let (some, _) = outcome("faults: [{kind: loss, rate: 1%, links: [s1-s2], to: 50us}]", "200ms");
+    assert!((1..60).contains(&some.drops["link_loss"]), "{:?}", some.drops);
+}
+
+#[test]
+fn a_link_that_was_down_carries_on() {
+    let (down, _) = outcome("faults: [{kind: down, links: [s2-s3], from: 50us, to: 300us}]", "50ms");
+    assert_eq!(down.fct.count, 2);
+    assert!(down.drops["link_down"] > 10);
+    assert!(down.timeouts > 0, "nothing came through, not even a NACK");
+    let (down, _) = outcome("faults: [{kind: down, links: [s2-s3], from: 50us}]", "20ms");
+    assert_eq!((down.fct.count, down.fct.unfinished), (0, 2));
+    // A host that is away loses its own flow only.
+    let (away, _) = outcome("faults: [{kind: away, hosts: [h2], from: 10us}]", "20ms");
+    assert_eq!((away.fct.count, away.fct.unfinished), (1, 1));
+}
+
+/// Tables empty, nothing is forwarded; then the controller has filled them.
+#[test]
+fn a_switch_that_restarts_is_filled_again() {
+    let (restart, _) =
+        outcome("faults: [{kind: restart, switch: s2, at: 60us, refill_after: 200us}]", "50ms");
+    assert_eq!(restart.fct.count, 2);
+    assert!(restart.drops["no_route"] > 10, "{:?}", restart.drops);
+    assert!(restart.timeouts > 0);
+    let never = "faults: [{kind: restart, switch: s2, at: 60us, refill_after: 1s}]";
+    assert_eq!(outcome(never, "20ms").0.fct.count, 0);
+}
+
+/// With PFC on, a node that was paused when a link or a switch disappeared is not paused forever.
+#[test]
+fn nobody_stays_paused() {
+    let text = "topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}\nschemes: [timely]\nduration: 60ms\n\
+                pfc: {threshold: 20KB}\n\
+                flows: [{from: h1, to: h3, size: 2MB}, {from: h2, to: h3, size: 2MB}]\n";
+    for fault in [
+        "{kind: restart, switch: s2, at: 60us, refill_after: 1us}",
+        "{kind: down, links: [s1-s2], from: 60us, to: 61us}",
+    ] {
+        let text = format!("{text}faults: [{fault}]\n");
+        let experiment = Experiment::parse(&text, "test", "test", &[], None).unwrap();
+        let summary = &run(&experiment, &mut ()).unwrap().summary.schemes["timely"];
+        assert!(summary.pauses > 0);
+        assert_eq!(summary.fct.count, 2, "{fault}");
+    }
+}
+
+#[test]
+fn says_what_is_wrong() {
+    let wrong = |faults: &str| {
+        let text = format!(
+            "topology: {{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}}\nschemes: [hpcc]\nduration: 1ms\n\
+             flows: [{{from: h1, to: h3}}]\n{faults}\n"
+        );
+        Experiment::parse(&text, "test", "test", &[], None).err().expect("it is wrong").to_string()
+    };
+    let says = |faults: &str, what: &str| assert!(wrong(faults).contains(what), "{}", wrong(faults));
+    says(
+        "faults: [{kind: down, links: [s1-s9], from: 0}]",
+        "faults[0].links: \"s1-s9\" is neither a node nor a link",
+    );
+    says("faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]", "faults[0].to: 5us is not after 5us");
+    says("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
+    says("faults: [{kind: away, hosts: [h9]}]", "host \"h9\" is not declared");
+    says("faults: [{kind: restart, switch: s9, at: 0, refill_after: 0}]", "switch \"s9\" is not declared");
+    says(
+        "faults: [{kind: attack, host: h1, with: forged, at: 0, every: 1us, times: 1}]",
+        "there are no policies to attack",
+    );
+    says("faults: [{kind: flood}]", "unknown variant");
+    says("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: nothing is changed");
+    says("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
+    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "hpcc has no parameter \"etta\"");
+    says("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
+    says("policy: {key: short}", "policy.key");
+    says("policy: {imin: 0}", "imin");
+    says("policy: {tune: [{hosts: [h9], k: 1}]}", "host \"h9\" is not declared");
+}

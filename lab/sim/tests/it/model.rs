@@ -1,0 +1,86 @@
+//! A scale model behaves like what it is a model of.
+
+use weir_controller::topology::HostIx;
+use weir_experiment::Experiment;
+use weir_experiment::results::SchemeSummary;
+use weir_units::{Bandwidth, Time};
+
+const QUICKSTART: &str = include_str!("../../../../experiments/quickstart.yaml");
+
+fn parse(overrides: &[&str]) -> Experiment {
+    let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+    Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &overrides, None).unwrap()
+}
+
+fn run(experiment: &Experiment, scheme: &str) -> SchemeSummary {
+    weir_sim::run(experiment, &mut ()).unwrap().summary.schemes.remove(scheme).unwrap()
+}
+
+#[test]
+fn rates_shrink_times_grow_and_bytes_stay() {
+    let file = parse(&["schemes=[{scheme: hpcc, set: {base_rtt: 13us, min_rate: 100Mbps, w_ai: 80B}}]"]);
+    let model = file.at_rate(Bandwidth::from_mbps(10)).unwrap();
+    assert_eq!(model.scale.to_string(), "100Gbps runs at 10Mbps, 10000 times slower");
+    assert_eq!(model.spec.duration, Time::from_secs(10));
+    assert_eq!((model.flows[1].start, model.spec.observe.interval), (Time::from_secs(3), Time::from_ms(10)));
+    assert!(model.topology.links.iter().all(|l| l.rate == Bandwidth::from_mbps(10)));
+    assert!(model.topology.links.iter().all(|l| l.delay == Time::from_ms(15)));
+    let parameter = |name| model.schemes[0].config.get(name).unwrap();
+    assert_eq!(
+        (parameter("base_rtt"), parameter("min_rate"), parameter("w_ai")),
+        ("130ms".into(), "10Kbps".into(), "80B".into())
+    );
+    assert_eq!((model.spec.mtu, &model.flows[0].name), (file.spec.mtu, &file.flows[0].name));
+    // What is written down is the file, and the rate to run it at.
+    let again = Experiment::parse(&model.resolved_yaml(), "run.yaml", "x", &[], None).unwrap();
+    assert_eq!(again.resolved_yaml(), model.resolved_yaml());
+    assert_eq!((again.scale, &again.flows), (model.scale, &model.flows));
+    assert!(again.at_rate(Bandwidth::from_gbps(100)).unwrap().scale.is_none(), "and back");
+}
+
+/// The same flows, later, under timers that are as much longer.
+#[test]
+fn a_workload_is_slowed_with_its_own_scheme() {
+    let own = "{scheme: hpcc, set: {base_rtt: 13us}}";
+    let poisson = format!("workloads=[{{kind: poisson, sizes: 10KB, every: 10us, scheme: {own}}}]");
+    let file = parse(&["flows=[]", "schemes=[hpcc]", &poisson]);
+    let model = file.at_rate(Bandwidth::from_gbps(10)).unwrap();
+    let (flows, slowed) = (file.all_flows().unwrap(), model.all_flows().unwrap());
+    assert!(flows.len() > 100 && flows.len() == slowed.len(), "{} {}", flows.len(), slowed.len());
+    for (flow, slow) in flows.iter().zip(&slowed) {
+        assert_eq!((flow.from, flow.to, flow.size), (slow.from, slow.to, slow.size));
+        assert!((slow.start.as_secs_f64() / flow.start.as_secs_f64() - 10.0).abs() < 0.01);
+    }
+    let base_rtt = |it: &Experiment| it.scheme_of(HostIx(0), &it.schemes[0]).get("base_rtt").unwrap();
+    assert_eq!((base_rtt(&file), base_rtt(&model)), ("13us".into(), "130us".into()));
+}
+
+#[test]
+fn a_rate_that_cannot_be_is_refused() {
+    let refused = |file: &Experiment, rate: Bandwidth| file.at_rate(rate).err().unwrap().to_string();
+    let file = parse(&["topology.fabric_rate=400Gbps"]);
+    assert!(refused(&file, Bandwidth::from_mbps(10)).contains("40Mbps has no code"));
+    assert!(refused(&file, Bandwidth::from_gbps(200)).starts_with("--rate 200Gbps: a model is slower"));
+    assert!(refused(&file, Bandwidth::ZERO).contains("not stopped"));
+    assert!(file.at_rate(Bandwidth::from_mbps(5)).is_ok(), "20Mbps has one");
+}
+
+#[test]
+fn a_model_has_the_queues_of_the_original() {
+    let file = parse(&[]);
+    let model = file.at_rate(Bandwidth::from_mbps(10)).unwrap();
+    for scheme in ["fncc", "hpcc"] {
+        let (full, slow) = (run(&file, scheme), run(&model, scheme));
+        let peak = |s: &SchemeSummary| s.queues["s1:3"].peak_bytes as f64;
+        assert!((peak(&slow) / peak(&full) - 1.0).abs() < 0.15, "{scheme}: {} {}", peak(&slow), peak(&full));
+        let used = |s: &SchemeSummary| s.utilisation["s1:3"];
+        assert!((used(&slow) - used(&full)).abs() < 0.03, "{scheme}: {} {}", used(&slow), used(&full));
+        let slows = |s: &SchemeSummary| s.first_slowdown_us.unwrap();
+        assert!(
+            (slows(&slow) / 1e4 - slows(&full)).abs() < 3.0,
+            "{scheme}: {} {}",
+            slows(&slow),
+            slows(&full)
+        );
+    }
+}

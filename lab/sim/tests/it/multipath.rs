@@ -1,0 +1,147 @@
+//! What AMP's paper shows, on the experiment files as they are shipped, shorter.
+
+use std::path::Path;
+use weir_experiment::Experiment;
+use weir_experiment::results::{Results, SchemeSummary, SchemeTrace};
+use weir_sim::run;
+
+fn results(name: &str, overrides: &[&str]) -> Results {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").join(name);
+    let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
+    let experiment = Experiment::load(&file, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
+    run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn scheme<'a>(results: &'a Results, label: &str) -> (&'a SchemeSummary, &'a SchemeTrace) {
+    (&results.summary.schemes[label], &results.traces[label])
+}
+
+/// Mean completion time in ms; all flows finished.
+fn mean_fct(trace: &SchemeTrace) -> f64 {
+    let all: Vec<f64> = trace.flows.iter().map(|f| f.fct.expect("finished").as_us_f64() / 1_000.0).collect();
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+/// Figures 2 and 8: AMP is within a factor of two of DCTCP, XMP and DCM wait for timeouts.
+#[test]
+fn amp_survives_an_incast() {
+    for senders in [20, 40] {
+        let results = results("amp-incast.yaml", &[&format!("workload.senders={senders}")]);
+        let (dctcp, amp) = (scheme(&results, "dctcp"), scheme(&results, "amp"));
+        assert!(mean_fct(amp.1) < 2.0 * mean_fct(dctcp.1), "{senders}: {} ms", mean_fct(amp.1));
+        assert_eq!((amp.0.timeouts, amp.0.drops.len()), (0, 0), "{senders}");
+        assert!(amp.0.suppressions >= senders / 2);
+        for label in ["xmp", "dcm"] {
+            let (summary, trace) = scheme(&results, label);
+            assert!(summary.timeouts > 0 && summary.drops["tail_drop"] > 0, "{label} {senders}");
+            assert!(mean_fct(trace) > 10.0 * mean_fct(dctcp.1), "{label} {senders}: {} ms", mean_fct(trace));
+        }
+    }
+}
+
+/// Figures 4 and 9: subflows that are never below two packets take the shares of DCTCP flows; AMP's do not, for its
+/// suppression.
+#[test]
+fn amp_is_fair_to_single_paths() {
+    for multipath in [1, 2, 4] {
+        let file = format!("amp-fair-{multipath}.yaml");
+        let results = results(&file, &["duration=40ms", "observe.fairness_window=30ms"]);
+        let jain = |label: &str| scheme(&results, label).0.jain.expect("many flows");
+        assert!(jain("amp") > 0.9, "{multipath}: {}", jain("amp"));
+        for label in ["amp-no-ssr", "xmp", "dcm"] {
+            assert!(jain(label) < 0.75, "{label} {multipath}: {}", jain(label));
+        }
+    }
+}
+
+/// Figure 4: from three subflows on XMP and DCM take more than a share, AMP never does.
+#[test]
+fn the_syndrome_begins_with_three_subflows() {
+    let results = results("amp-fig4.yaml", &["duration=40ms", "observe.fairness_window=30ms"]);
+    let shares = |label: &str| {
+        let (first, others) = scheme(&results, label).1.flows.split_first().expect("nine flows");
+        let mean = others.iter().map(|flow| flow.acked.as_f64()).sum::<f64>() / others.len() as f64;
+        first.acked.as_f64() / mean
+    };
+    for rival in ["xmp", "dcm"] {
+        let by_subflows = [2, 3, 4, 6, 8].map(|subflows| shares(&format!("{rival}-{subflows}")));
+        assert!(
+            by_subflows[0] < 1.5 && by_subflows[1] > 1.6 && by_subflows[2] > 2.3,
+            "{rival}: {by_subflows:?}"
+        );
+        assert!(by_subflows.is_sorted(), "{rival}: {by_subflows:?}");
+    }
+    for subflows in [2, 3, 4, 6, 8] {
+        let amp = shares(&format!("amp-{subflows}"));
+        assert!((0.7..1.5).contains(&amp), "{subflows}: {amp}");
+    }
+}
+
+/// Figures 6 and 11: AMP leaves a congested path sooner than DCM, by its other subflow on the other path.
+#[test]
+fn amp_shifts_sooner_than_dcm() {
+    let results = results("amp-shift.yaml", &[]);
+    let shifted = |label: &str| {
+        let trace = scheme(&results, label).1;
+        let joined = trace.rates.iter().find(|series| series.flow == "h3->h6").expect("it is watched");
+        let from = 400; // 40 ms, in samples of 100 us
+        let windows: Vec<f64> = joined.goodput[from..]
+            .windows(5)
+            .map(|five| five.iter().map(|rate| rate.as_bps_f64()).sum::<f64>() / 5.0)
+            .collect();
+        windows.iter().position(|&bps| bps > 8e9).expect("it gets the path")
+    };
+    let (amp, dcm) = (shifted("amp"), shifted("dcm"));
+    assert!(amp < 20 && dcm > amp * 3 / 2, "AMP {amp}, DCM {dcm} tenths of a millisecond");
+    // Both paths are used, each by one subflow: with one path the connection could not keep its rate.
+    let (_, trace) = scheme(&results, "amp");
+    let connection = trace.flows.iter().find(|flow| flow.name() == "h1->h4").expect("it ran");
+    let rate = connection.acked.as_f64() * 8.0 / trace.end.as_secs_f64();
+    assert!(rate > 9e9, "{rate}");
+}
+
+/// Six connections of two subflows, one over each spine; the path over one of them ends at 2 ms.
+fn half_the_paths_end(more: &str) -> SchemeSummary {
+    let yaml = format!(
+        "{{topology: {{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 6, rate: 10Gbps, delay: 2us}},
+          mtu: 1466B, pfc: off, queue_packets: 100, ecn: {{kmin: 14660B, kmax: 14660B, pmax: 1, per: 10Gbps}},
+          schemes: [{{scheme: amp, set: {{subflows: 2}}}}], duration: 400ms, until_idle: true,
+          transport: {{initial_rto: 1ms, min_rto: 1ms}}, observe: {{interval: 1ms, rates: false}},
+          faults: [{{kind: down, links: [s1-s4], from: 2ms{more}}}],
+          flows: [{}]}}",
+        [50_000, 50_001, 50_002, 50_003, 50_004, 50_005]
+            .map(|port| format!("{{from: h{}, to: h7, size: 2MB, port: {port}}}", port - 49_999))
+            .join(", ")
+    );
+    let experiment = Experiment::parse(&yaml, "paths.yaml", "paths", &[], None)
+        .unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}")).summary.schemes["amp"].clone()
+}
+
+/// What the first subflow holds when its path ends is sent by the other one, also where that was suppressed.
+#[test]
+fn a_dead_first_subflow_does_not_hold_up_its_message() {
+    let dead = half_the_paths_end("");
+    assert!(dead.suppressions > 0 && dead.timeouts > 0, "{dead:?}");
+    assert_eq!((dead.fct.count, dead.fct.unfinished), (6, 0));
+    // A path that comes back is used again, and nothing is delivered twice.
+    let back = half_the_paths_end(", to: 8ms");
+    assert_eq!((back.fct.count, back.fct.unfinished), (6, 0));
+    assert!(
+        back.drops.keys().all(|reason| reason == "link_down" || reason == "tail_drop"),
+        "{:?}",
+        back.drops
+    );
+}
+
+/// The same seed, the same run; and the schemes of one path run over the lossy transport when told so.
+#[test]
+fn the_lossy_transport_repeats_and_carries_any_scheme() {
+    let run = || results("amp-incast.yaml", &["workload.senders=20", "duration=1s"]).summary.digest;
+    assert_eq!(run(), run());
+    let rates = ["workload.senders=8", "transport.recovery=selective", "schemes=[dctcp, dcqcn, timely]"];
+    let results = results("amp-incast.yaml", &rates);
+    for (label, summary) in &results.summary.schemes {
+        assert_eq!((summary.fct.count, summary.fct.unfinished), (8, 0), "{label}");
+    }
+}

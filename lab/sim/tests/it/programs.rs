@@ -1,0 +1,139 @@
+//! `weir.p4` does for every scheme that it serves what the scheme's own program does: packet by packet, to the digest.
+
+use std::path::Path;
+use weir_experiment::Experiment;
+use weir_experiment::results::SchemeSummary;
+use weir_host::scheme::SwitchProgram;
+use weir_host::schemes::Registry;
+
+/// Senders that collide in the fabric and at a receiver, and short messages beside them.
+fn experiment(scheme: &str, more: &str) -> Result<Experiment, String> {
+    let text = format!(
+        "topology: {{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 3, rate: 100Gbps, delay: 1us}}
+schemes: [{scheme}]
+ack_priority: true
+flows:
+  - {{from: h1, to: h4}}
+  - {{from: h2, to: h5}}
+  - {{from: h3, to: h4, start: 20us, announces: [h7]}}
+  - {{from: h7, to: h4, start: 30us, size: 200KB}}
+workload: {{kind: messages, size: 8KB, load: 0.3, start: 20us, stop: 150us}}
+duration: 200us
+{more}"
+    );
+    Experiment::parse(&text, "x.yaml", "x", &[], None).map_err(|e| e.to_string())
+}
+
+fn run(scheme: &str, more: &str) -> (String, SchemeSummary) {
+    let experiment = experiment(scheme, more).unwrap_or_else(|e| panic!("{e}"));
+    let mut results = weir_sim::run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{scheme}: {e}"));
+    (results.summary.digest, results.summary.schemes.remove(scheme).expect("it ran"))
+}
+
+#[test]
+fn weir_p4_does_what_each_schemes_own_program_does() {
+    let (mut served, mut deflections, mut marks) = (Vec::new(), 0, 0);
+    for scheme in Registry::builtin().schemes() {
+        let (name, needed) = (scheme.name(), scheme.needs().program);
+        let serves = SwitchProgram::Weir.abilities().contains(scheme.needs().abilities());
+        if needed == SwitchProgram::Weir || !serves {
+            continue;
+        }
+        let ((own, summary), (weirs, _)) = (run(name, ""), run(name, "program: weir"));
+        assert_eq!(own, weirs, "{name}");
+        served.push(needed);
+        deflections += summary.deflections;
+        marks += summary.marks;
+    }
+    for program in [SwitchProgram::Ecn, SwitchProgram::Hpcc, SwitchProgram::Fncc, SwitchProgram::Dart] {
+        assert!(served.contains(&program), "{program}");
+    }
+    assert!(deflections > 100 && marks > 100, "{deflections} deflections, {marks} marks");
+}
+
+#[test]
+fn what_a_program_lacks_is_named() {
+    let lacks = [
+        ("rocc", "weir", "RoCC's fair rates (table \"rocc_port\")"),
+        ("rcp", "weir", "RCP's fair rates (table \"rcp_port\")"),
+        (
+            "hpcc++",
+            "weir",
+            "INT records with switch and port ids (annotation @weir_telemetry(\"links\") of main)",
+        ),
+        ("expresspass", "weir", "a limit on the rate of credits (table \"credit_port\")"),
+        ("weir", "fncc", "deflection (table \"deflection\")"),
+        ("hpcc", "dart", "INT records on DATA packets (annotation @weir_telemetry(\"data\") of main)"),
+    ];
+    for (scheme, program, what) in lacks {
+        let why = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
+        assert_eq!(why, format!("x.yaml:2:11: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks"));
+    }
+    let why = experiment("fncc", "program: weird").err().expect("it is refused");
+    assert!(why.contains("there is no program \"weird\", there are ecn, hpcc,"), "{why}");
+}
+
+/// Parameters do not change what a scheme needs of the switches beyond what its own program offers.
+#[test]
+fn schemes_run_on_their_own_programs() {
+    for scheme in Registry::builtin().schemes() {
+        let needs = scheme.needs();
+        assert!(needs.program.abilities().contains(needs.abilities()), "{}", scheme.name());
+    }
+}
+
+/// The example's program marks by sojourn time, with a limit that only `entries` sets.
+#[test]
+fn a_users_program_runs_with_entries_of_its_own() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
+    let run = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|&it| it.to_owned()).collect();
+        let experiment = Experiment::load(&example, &overrides, None).unwrap_or_else(|e| panic!("{e}"));
+        let mut results = weir_sim::run(&experiment, &mut ()).unwrap();
+        results.summary.schemes.remove("dctcp").expect("it ran")
+    };
+    let (marked, unmarked) = (run(&[]), run(&["entries=[]"]));
+    assert!(marked.marks > 100, "{}", marked.marks);
+    assert_eq!(unmarked.marks, 0);
+    // Entries of one switch alone: only its port marks.
+    let one = run(&["entries.0.switches=[s2]"]);
+    assert!(one.marks < marked.marks, "{} {}", one.marks, marked.marks);
+}
+
+#[test]
+fn what_is_wrong_with_a_users_program_is_said_before_anything_runs() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
+    let cases = [
+        ("program=missing.json", "missing.json: No such file"),
+        ("program=own_p4.p4", "own_p4.p4 is P4 source: compile it with p4c-bm2-ss and name the .json"),
+        ("program={json: build/own_p4.json, p4info: entries.json}", "not a P4Info in text format"),
+        ("program=entries.json", "there is no "),
+        (
+            "schemes.0=fncc",
+            "fncc needs INT records on ACKs (annotation @weir_telemetry(\"acks\") of main), which ",
+        ),
+        ("entries.0.switches=[s9]", "entries[0].switches: switch \"s9\" is not declared"),
+        ("entries.0.file=none.json", "none.json: No such file"),
+        ("entries.0.file=marks.yaml", "not a WriteRequest in text format"),
+        ("program=ecn", "the program has no table \"sojourn_mark\" (ecn.p4)"),
+    ];
+    for (wrong, expected) in cases {
+        let why = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();
+        assert!(why.contains(expected), "{wrong}: {why}");
+    }
+}
+
+/// On it a fabric changes its congestion control while it runs, and neither loses nor stops.
+#[test]
+fn a_fabric_of_weir_p4_changes_its_scheme_while_it_runs() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/policy-live.yaml");
+    let experiment = Experiment::load(&file, &[], None).unwrap_or_else(|e| panic!("{e}"));
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    let scheme = &results.summary.schemes["hpcc"];
+    let policy = scheme.policy.as_ref().expect("its hosts take part");
+    let ran: Vec<_> = policy.sets.iter().map(|set| (set.change.as_str(), set.hosts)).collect();
+    assert_eq!(ran, [("scheme=fncc", 3), ("scheme=timely", 3), ("scheme=hpcc", 3)]);
+    assert!(scheme.drops.is_empty() && scheme.retransmits == 0, "{:?}", scheme.drops);
+    let busiest = scheme.utilisation.values().copied().fold(0.0, f64::max);
+    assert!(busiest > 0.9, "{busiest}");
+}

@@ -1,0 +1,267 @@
+//! Workloads whose flows are made as time goes on, run on small fabrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use weir_experiment::Experiment;
+use weir_experiment::results::{FlowRecord, Results};
+use weir_units::{Bytes, Time};
+
+fn experiment(topology: &str, workloads: &str, rest: &str) -> Experiment {
+    let text = format!(
+        "topology: {{{topology}}}\nschemes: [dctcp, hpcc]\nworkloads: {workloads}\nobserve: {{interval: 10us}}\n{rest}"
+    );
+    Experiment::parse(&text, "x.yaml", "x", &[], None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn flows(results: &Results) -> &[FlowRecord] {
+    &results.traces["hpcc"].flows
+}
+
+/// What a flow is, whatever became of it.
+fn identity(flow: &FlowRecord) -> (String, Option<Bytes>, Time, u16) {
+    (flow.name(), flow.size, flow.start, flow.port)
+}
+
+#[test]
+fn poisson_has_its_load_and_is_the_same_under_every_scheme_on_any_number_of_cores() {
+    let experiment = experiment(
+        "kind: star, hosts: 8",
+        "[{kind: poisson, sizes: {uniform: {least: 1KB, most: 19KB}}, load: 30%, stop: 2ms}]",
+        "duration: 4ms\nuntil_idle: true",
+    );
+    let one = weir_sim::run(&experiment, &mut ()).unwrap();
+    let two = weir_sim::run_on(&experiment, 2, &mut ()).unwrap();
+    assert_eq!(one.summary.digest, two.summary.digest);
+    assert_eq!(one.order, two.order);
+    let under = |scheme: &str| one.traces[scheme].flows.iter().map(identity).collect::<Vec<_>>();
+    assert_eq!(under("hpcc"), under("dctcp"));
+    // 8 hosts at 30 % of 12.5 GB/s for 2 ms with flows of 10 KB on average are 6,000; 60 MB, give or take 1 %.
+    let sent: u64 = flows(&one).iter().filter_map(|flow| flow.size).map(Bytes::get).sum();
+    assert!((5_700..6_300).contains(&flows(&one).len()), "{}", flows(&one).len());
+    assert!((sent as f64 / 60e6 - 1.0).abs() < 0.05, "{sent}");
+    assert!(flows(&one).iter().all(|flow| flow.from != flow.to && flow.start < Time::from_ms(2)));
+    let receivers: BTreeSet<_> = flows(&one).iter().map(|flow| flow.to.clone()).collect();
+    assert_eq!(receivers.len(), 8);
+    // All have finished, and nothing was simulated after that.
+    assert_eq!(one.summary.schemes["hpcc"].fct.unfinished, 0);
+    let end = one.traces["hpcc"].end;
+    let last = flows(&one).iter().filter_map(|flow| Some(flow.start + flow.fct?)).max().unwrap();
+    assert!(end >= last && end < last + Time::from_us(1), "{end} after {last}");
+}
+
+#[test]
+fn another_seed_gives_other_flows_and_a_count_ends_them() {
+    let flows = |seed| {
+        let text = "topology: {kind: star, hosts: 4}\nschemes: [hpcc]\nduration: 50ms\n\
+                    workload: {kind: poisson, sizes: websearch, load: 50%, count: 100}\n";
+        let experiment = Experiment::parse(text, "x", "x", &[], Some(seed)).unwrap();
+        experiment.all_flows().unwrap()
+    };
+    assert_eq!(flows(1), flows(1));
+    assert_eq!(flows(1).len(), 100);
+    assert_ne!(flows(1), flows(2));
+}
+
+/// Ten times what its link carries, if need be.
+#[test]
+fn poisson_by_time_has_its_number_whatever_the_sizes() {
+    let experiment = experiment(
+        "kind: star, hosts: 4",
+        "[{kind: poisson, sizes: {choice: [1KB, 1MB]}, every: 4us, from: h1}]",
+        "duration: 4ms",
+    );
+    let made = experiment.all_flows().unwrap();
+    assert!((900..1_100).contains(&made.len()), "{}", made.len());
+    assert!(made.windows(2).any(|pair| pair[1].start - pair[0].start > Time::from_us(12)), "at random times");
+}
+
+#[test]
+fn incasts_come_again_from_others_to_another() {
+    let experiment = experiment(
+        "kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4",
+        "[{kind: incast, senders: 8, size: 4KB, every: 50us, jitter: 10us, stop: 500us, announce: true}]",
+        "duration: 1ms",
+    );
+    let made = experiment.all_flows().unwrap();
+    assert_eq!(made.len(), 10 * 8);
+    let mut receivers = BTreeSet::new();
+    for (n, incast) in (0..).zip(made.chunks(8)) {
+        let begin = Time::from_us(50) * n;
+        assert!(incast.iter().all(|f| f.incast && f.to == incast[0].to && f.from != f.to));
+        assert!(incast.iter().all(|f| f.start >= begin && f.start < begin + Time::from_us(10)));
+        assert_eq!(incast.iter().map(|f| f.from).collect::<BTreeSet<_>>().len(), 8);
+        assert_eq!(incast.iter().filter(|f| f.announces.len() == 8).count(), 1);
+        receivers.insert(incast[0].to);
+    }
+    assert!(receivers.len() > 3, "{receivers:?}");
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    assert_eq!(results.summary.schemes["hpcc"].fct.count, 80);
+}
+
+#[test]
+fn all_to_all_has_every_pair_once_and_few_at_a_time() {
+    let experiment = experiment(
+        "kind: star, hosts: 6",
+        "[{kind: all-to-all, size: 20KB, parallel: 2, hosts: h1-h5}]",
+        "duration: 2ms\nuntil_idle: true",
+    );
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    let pairs: BTreeSet<_> = flows(&results).iter().map(|f| (f.from.clone(), f.to.clone())).collect();
+    assert_eq!((flows(&results).len(), pairs.len()), (20, 20));
+    assert!(at_a_time(flows(&results)).values().all(|&most| most == 2));
+    assert!(experiment.all_flows().is_err(), "they start when others end");
+}
+
+/// The most flows that each host had under way.
+fn at_a_time(flows: &[FlowRecord]) -> BTreeMap<String, usize> {
+    let end = |flow: &FlowRecord| flow.fct.map_or(Time::MAX, |fct| flow.start + fct);
+    let mut most = BTreeMap::new();
+    for flow in flows {
+        let beside = flows
+            .iter()
+            .filter(|other| other.from == flow.from && other.start <= flow.start && end(other) > flow.start);
+        let seen = most.entry(flow.from.to_string()).or_insert(0);
+        *seen = beside.count().max(*seen);
+    }
+    most
+}
+
+#[test]
+fn back_to_back_never_rests() {
+    let experiment = experiment(
+        "kind: star, hosts: 4",
+        "[{kind: back-to-back, sizes: 50KB, from: 'h1,h2', to: h3-h4}]",
+        "duration: 500us",
+    );
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    assert_eq!(at_a_time(flows(&results)), [("h1".to_owned(), 1), ("h2".to_owned(), 1)].into());
+    for host in ["h1", "h2"] {
+        let own: Vec<_> = flows(&results).iter().filter(|flow| &*flow.from == host).collect();
+        assert!(own.len() > 10, "{}", own.len());
+        for pair in own.windows(2) {
+            assert_eq!(pair[0].start + pair[0].fct.unwrap(), pair[1].start);
+        }
+    }
+}
+
+#[test]
+fn jobs_are_barriers() {
+    let experiment = experiment(
+        "kind: star, hosts: 12",
+        "[{kind: jobs, jobs: 2, servers: 5, request: 2KB, response: 64KB, count: 6}]",
+        "duration: 5ms\nuntil_idle: true",
+    );
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    let all = flows(&results);
+    let of_size = |kb| all.iter().filter(move |flow| flow.size == Some(Bytes::from_kb(kb)));
+    assert_eq!((of_size(2).count(), of_size(64).count()), (30, 30));
+    let jobs = results.summary.schemes["hpcc"].jobs.unwrap();
+    assert_eq!(jobs.count, 6);
+    // Five answers of 64 KB through one link of 100 Gbit/s take 25.6 us.
+    assert!(jobs.p50_us > 25.6 && jobs.p99_us < 200.0, "{jobs:?}");
+    // A request goes out together with the other requests of its job, and an answer goes back to its client.
+    for answer in of_size(64) {
+        let request =
+            of_size(2).find(|f| f.from == answer.to && f.to == answer.from && f.start < answer.start);
+        assert!(request.is_some(), "{}", answer.name());
+    }
+    let begun: BTreeSet<_> = of_size(2).map(|flow| (flow.start, flow.from.clone())).collect();
+    assert_eq!(begun.len(), 6, "{begun:?}");
+}
+
+#[test]
+fn two_workloads_run_beside_listed_flows_and_bring_their_scheme() {
+    let text = "topology: {kind: star, hosts: 6}\nschemes: [{scheme: dctcp, set: {form: window}}]\nduration: 300us\n\
+                flows: [{from: h1, to: h6}]\nworkloads:\n\
+                - {kind: poisson, sizes: 10KB, load: 10%, from: 'h2,h3', scheme: amp}\n\
+                - {kind: incast, senders: 2, size: 8KB, every: 100us, from: 'h4,h5', to: h6}\n";
+    let experiment = Experiment::parse(text, "x", "x", &[], None).unwrap();
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    let senders: BTreeSet<_> = results.traces["dctcp"].flows.iter().map(|f| f.from.to_string()).collect();
+    assert_eq!(senders, ["h1", "h2", "h3", "h4", "h5"].map(String::from).into());
+    assert_eq!(results.traces["dctcp"].rates.len(), 1, "listed flows are watched");
+    let clash = text.replace("from: 'h4,h5'", "from: 'h3,h4'");
+    let error = Experiment::parse(&clash, "x", "x", &[], None).err().unwrap().to_string();
+    assert!(error.contains("workloads[1].scheme") && error.contains("h3"), "{error}");
+}
+
+#[test]
+fn flow_files_are_written_as_they_are_read() {
+    let dir = std::env::temp_dir().join(format!("weir-flow-file-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let text = "5\n0 2 3 100 1000000 2.000000\n1 2 3 200 64000 2.000100000001\n3 2 3 200 64000 2.000100\n\
+                1 0 3 100 1 2.0001\n4 0 3 100 2000 2.000150\n";
+    std::fs::write(dir.join("flow.txt"), text).unwrap();
+    std::fs::write(
+        dir.join("topology.txt"),
+        "6 1 5\n5\n0 5 100Gbps 0.001ms 0\n1 5 100Gbps 0.001ms 0\n\
+        2 5 100Gbps 0.001ms 0\n3 5 100Gbps 0.001ms 0\n4 5 100Gbps 0.001ms 0\n",
+    )
+    .unwrap();
+    let yaml = "topology: {kind: file, path: topology.txt}\nschemes: [hpcc]\nduration: 1ms\nuntil_idle: true\n\
+                workload: {kind: file, path: flow.txt}\n";
+    let file = dir.join("x.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let experiment = Experiment::load(&file, &[], None).unwrap();
+    let made = experiment.all_flows().unwrap();
+    let seen: Vec<_> =
+        made.iter().map(|flow| (flow.name.as_str(), flow.start.as_ps(), flow.incast)).collect();
+    let us = 1_000_000;
+    assert_eq!(
+        seen,
+        [
+            ("h0->h2", 0, false),
+            ("h3->h2", 100 * us, true),
+            ("h1->h0", 100 * us, false),
+            ("h1->h2", 100 * us + 1, true),
+            ("h4->h0", 150 * us, false)
+        ]
+    );
+    let results = weir_sim::run(&experiment, &mut ()).unwrap();
+    assert_eq!(results.summary.schemes["hpcc"].fct.count, 5);
+    // The resolved file finds everything from anywhere.
+    let again =
+        Experiment::parse(&experiment.resolved_yaml(), "/elsewhere/run.yaml", "x", &[], None).unwrap();
+    assert_eq!(again.all_flows().unwrap(), made);
+    std::fs::write(dir.join("flow.txt"), "2\n0 2 3 100 1000 2\n0 9 3 100 1000 2\n").unwrap();
+    let error = Experiment::load(&file, &[], None).err().unwrap().to_string();
+    assert!(
+        error.contains("workload.path") && error.contains("line 3: \"9\" is not the id of a host"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn what_cannot_be_is_named_with_its_place() {
+    let refusal = |workload: &str| {
+        let text = format!(
+            "topology: {{kind: star, hosts: 4}}\nschemes: [hpcc]\nduration: 1ms\nworkload: {workload}\n"
+        );
+        Experiment::parse(&text, "x.yaml", "x", &[], None).err().expect("an error").to_string()
+    };
+    for (workload, parts) in [
+        ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "take websearch"]),
+        ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "more than a link"]),
+        ("{kind: poisson, sizes: 1KB}", ["workload.load", "or say how often"]),
+        ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "already"]),
+        ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "zero"]),
+        ("{kind: poisson, sizes: 1KB, load: 50%, from: h1-h9}", ["workload.from", "\"h9\""]),
+        ("{kind: poisson, sizes: 1KB, load: 50%, from: h1, to: h1}", ["workload.to", "among the senders"]),
+        ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "not before"]),
+        ("{kind: incast, senders: 4, size: 1KB, every: 1us}", ["workload.senders", "1 to 3"]),
+        ("{kind: incast, senders: 2, size: 1KB, every: 1us, load: 5%}", ["workload.load", "every"]),
+        ("{kind: jobs, jobs: 1, servers: 4, request: 1KB, response: 1KB}", ["workload.servers", "4 hosts"]),
+        ("{kind: all-to-all, size: 0B}", ["workload.size", "empty"]),
+        ("{kind: file, path: nowhere.txt}", ["workload.path", "nowhere.txt"]),
+        ("{kind: storm}", ["x.yaml:4:18: workload.kind", "no kind \"storm\" of workloads, only all-to-all"]),
+    ] {
+        let text = refusal(workload);
+        assert!(parts.iter().all(|part| text.contains(part)), "{workload}: {text}");
+    }
+}
+
+/// A run's memory grows with its flows by this alone.
+#[test]
+fn a_finished_flow_is_a_small_record() {
+    assert!(size_of::<FlowRecord>() <= 128, "{}", size_of::<FlowRecord>());
+}

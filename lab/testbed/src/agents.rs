@@ -1,0 +1,125 @@
+//! Runs the hosts: one `weir host run` each, from lists of flows, into JSON.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_agent::results::AgentResults;
+use weir_experiment::backend::Error;
+use weir_experiment::{Experiment, Scheme};
+use weir_units::Time;
+
+/// A flow, as `weir host run` reads it.
+#[derive(Serialize)]
+struct Entry {
+    peer: String,
+    port: u16,
+    start: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+}
+
+/// The agents of one scheme.
+pub struct Agents {
+    /// Host to its command.
+    pub commands: BTreeMap<String, Vec<String>>,
+    results: BTreeMap<String, PathBuf>,
+}
+
+impl Agents {
+    /// Writes the lists of flows into `work` and says how to start the agents, which listen under their hosts' names if
+    /// they have a key for policies.
+    pub fn prepare(
+        experiment: &Experiment,
+        scheme: &Scheme,
+        (base_rtt, sample): (Time, Time),
+        work: &Path,
+        policy_key: Option<&Path>,
+    ) -> Result<Agents, Error> {
+        let program = std::env::current_exe()?.display().to_string();
+        let (topology, spec) = (&experiment.topology, &experiment.spec);
+        let mut agents = Agents { commands: BTreeMap::new(), results: BTreeMap::new() };
+        for ix in topology.host_ixs() {
+            let host = topology.host(ix);
+            let config = experiment.scheme_of(ix, scheme);
+            let list = work.join(format!("{}-flows.yaml", host.name));
+            fs::write(&list, serde_yaml::to_string(&entries(experiment, &host.name)).expect("plain data"))?;
+            let results = work.join(format!("{}-results.json", host.name));
+            // What an earlier scheme left there must not be taken for this one's.
+            let _ = fs::remove_file(&results);
+            let mut command = vec![program.clone(), "host".into(), "run".into()];
+            let mut option = |name: &str, value: String| command.extend([name.to_owned(), value]);
+            option("--iface", "eth0".into());
+            option("--flows-from", list.display().to_string());
+            option("--out", results.display().to_string());
+            option("--scheme", config.name().into());
+            for (parameter, value) in config.values() {
+                option("--set", format!("{parameter}={value}"));
+            }
+            if let Some(program) = &spec.program {
+                option("--program", program.agent_argument().map_err(Error::Input)?);
+            }
+            option("--rate", topology.link(host.link).rate.to_string());
+            option("--mtu", spec.mtu.to_string());
+            option("--base-rtt", base_rtt.to_string());
+            option("--telemetry-clock", "us".into());
+            option("--ack-every", spec.transport.ack_every.to_string());
+            option("--recovery", experiment.recovery(scheme).to_string());
+            if let Some(min_rto) = spec.transport.min_rto {
+                option("--min-rto", min_rto.to_string());
+            }
+            if let Some(initial_rto) = spec.transport.initial_rto {
+                option("--initial-rto", initial_rto.to_string());
+            }
+            if let Some(active_window) = spec.transport.active_window {
+                option("--active-window", active_window.to_string());
+            }
+            option("--for", spec.duration.to_string());
+            option("--sample", sample.to_string());
+            if let Some(key) = policy_key {
+                option("--policy-key", key.display().to_string());
+                option("--control", host.name.clone());
+                let own = spec.policy.as_ref();
+                let tuned = [
+                    ("--policy-imin", own.and_then(|it| it.imin).map(|it| it.to_string())),
+                    ("--policy-imax", own.and_then(|it| it.imax).map(|it| it.to_string())),
+                    ("--policy-k", own.and_then(|it| it.k).map(|it| it.to_string())),
+                ];
+                tuned.into_iter().for_each(|(name, value)| value.into_iter().for_each(|it| option(name, it)));
+            }
+            // Dozens of agents share few cores.
+            option("--spin", "0us".into());
+            agents.commands.insert(host.name.clone(), command);
+            agents.results.insert(host.name.clone(), results);
+        }
+        Ok(agents)
+    }
+
+    /// Returns what every agent saw. An agent that died left nothing.
+    pub fn results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
+        let mut all = BTreeMap::new();
+        for (host, path) in &self.results {
+            let Ok(text) = fs::read_to_string(path) else { continue };
+            let results = serde_json::from_str(&text)
+                .map_err(|error| Error::Work(format!("results of {host}: {error}")))?;
+            all.insert(host.clone(), results);
+        }
+        Ok(all)
+    }
+}
+
+/// The flows of one host, in the experiment's order.
+fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
+    let topology = &experiment.topology;
+    let own = experiment.flows.iter().filter(|flow| topology.host(flow.from).name == host);
+    own.map(|flow| Entry {
+        peer: topology.host(flow.to).ip.to_string(),
+        port: flow.entropy_port,
+        start: flow.start.to_string(),
+        stop: flow.stop.map(|stop| stop.to_string()),
+        size: flow.size.map(|size| size.to_string()),
+    })
+    .collect()
+}

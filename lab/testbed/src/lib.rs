@@ -1,0 +1,36 @@
+//! An experiment in real time: Mininet's hosts and links, a P4 switch program in its own processes, agents on raw
+//! sockets. The same file, topology, routes, table entries, schemes and report as in virtual time.
+//! [`Mininet`] is the backend.
+//!
+//! - `bridge`: the Python side (`mininet/weir_mininet`), which owns everything that must be cleaned up.
+//! - `plan`: what it is told to build.
+//! - `p4runtime`: the switches' server.
+//! - `agents`: what runs in the hosts, and what they saw.
+//! - `probe`: queues and links, sampled while traffic flows.
+//! - `merge`: all of it as the results of a run.
+//! - `run`: one experiment, all schemes.
+//! - `tutorial`: networks of the p4 tutorials.
+
+mod agents;
+mod bridge;
+mod facts;
+mod merge;
+mod p4runtime;
+mod plan;
+mod probe;
+mod run;
+mod tutorial;
+
+pub use bridge::clean;
+pub use plan::SwitchKind;
+pub use run::Mininet;
+pub use tutorial::Tutorial;
+
+/// How a run learns that it is to end, and who gets Ctrl-C.
+#[derive(Clone, Copy, Debug)]
+pub struct Signals {
+    /// Returns whether the run is to end at its next step.
+    pub is_cancelled: fn() -> bool,
+    /// Called with `true` before a child gets the terminal and Ctrl-C with it, with `false` after that.
+    pub lend: fn(bool),
+}

@@ -1,0 +1,208 @@
+//! The plan that the Python side builds, made from an experiment's topology.
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use weir_controller::topology::{CPU_PORT, Endpoint, SwitchIx};
+use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, Scheme};
+use weir_units::{Bytes, Time};
+
+/// Ethernet's header, which an interface's MTU leaves out.
+const ETHERNET: u64 = weir_host::wire::ETHERNET_LEN as u64;
+/// The first ports of the tutorials.
+const GRPC_PORT: u16 = 50_051;
+const THRIFT_PORT: u16 = 9_090;
+/// Name of BMv2's switch with a P4Runtime server.
+const BMV2: &str = "simple_switch_grpc";
+
+/// The kinds of switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SwitchKind {
+    /// simple_switch_grpc
+    Bmv2,
+    /// The embedded switch
+    Weir,
+}
+
+impl SwitchKind {
+    /// BMv2 where it is installed.
+    pub fn installed() -> SwitchKind {
+        if find_in_path(BMV2).is_some() { SwitchKind::Bmv2 } else { SwitchKind::Weir }
+    }
+
+    /// The program to start.
+    pub fn program(self) -> Result<PathBuf, String> {
+        match self {
+            SwitchKind::Weir => {
+                std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))
+            }
+            SwitchKind::Bmv2 => find_in_path(BMV2).ok_or_else(|| {
+                format!("--switch bmv2: there is no {BMV2} in PATH; --switch weir needs none")
+            }),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            SwitchKind::Bmv2 => BMV2,
+            SwitchKind::Weir => "weir switch",
+        }
+    }
+}
+
+fn find_in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// As `mininet/weir_mininet/plan.py` reads it.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    pub(super) work: PathBuf,
+    pub(super) switch: SwitchKind,
+    pub(super) exe: PathBuf,
+    pub(super) mtu: u64,
+    pub(super) hosts: Vec<Host>,
+    pub(super) switches: Vec<Switch>,
+    pub(super) links: Vec<Link>,
+    pub(super) static_arp: bool,
+    pub(super) pcaps: Option<PathBuf>,
+    pub(super) logs: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Host {
+    pub(super) name: String,
+    pub(super) ip: String,
+    pub(super) mac: String,
+    pub(super) commands: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Switch {
+    pub(super) name: String,
+    pub(super) device_id: u64,
+    pub(super) grpc_port: u16,
+    pub(super) thrift_port: u16,
+    pub(super) cpu_port: Option<u16>,
+    pub(super) priorities: u8,
+    pub(super) program: Option<PathBuf>,
+    pub(super) options: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Link {
+    pub(super) a: (String, u16),
+    pub(super) b: (String, u16),
+    pub(super) delay_us: u64,
+    pub(super) rate_kbit: u64,
+}
+
+/// Returns the port of the P4Runtime server of the n-th switch (from 0).
+pub fn grpc_port(switch: SwitchIx) -> u16 {
+    GRPC_PORT + switch.0 as u16
+}
+
+/// Returns the port of its Thrift server.
+pub fn thrift_port(switch: SwitchIx) -> u16 {
+    THRIFT_PORT + switch.0 as u16
+}
+
+/// The same with the machine: this one.
+pub fn thrift_address(switch: SwitchIx) -> String {
+    format!("127.0.0.1:{}", thrift_port(switch))
+}
+
+/// Its device id, from 0 as in the tutorials.
+pub fn device_id(switch: SwitchIx) -> u64 {
+    u64::from(switch.0)
+}
+
+/// Packets that a queue holds: the whole buffer of a switch, since there is no PFC to keep it short.
+pub fn queue_depth(experiment: &Experiment) -> u32 {
+    let packets = experiment.spec.buffer.get() / experiment.spec.mtu.get().max(1);
+    u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
+}
+
+/// Locations of the files and programs that a plan names.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The kind of switch.
+    pub switch: SwitchKind,
+    /// Its program.
+    pub exe: PathBuf,
+    /// Captures go here, if any are wanted.
+    pub pcaps: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The fabric of an experiment for one of its schemes. `tc_delays`: whether the links' delays are left to `tc`.
+    pub fn new(
+        experiment: &Experiment,
+        scheme: &Scheme,
+        places: &Places,
+        work: &Path,
+        tc_delays: bool,
+    ) -> Plan {
+        let (topology, spec) = (&experiment.topology, &experiment.spec);
+        let hosts = topology.hosts.iter().map(|host| Host {
+            name: host.name.clone(),
+            ip: format!("{}/{}", host.ip, topology.fabric.len),
+            mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
+            commands: Vec::new(),
+        });
+        let switches = topology.switch_ixs().map(|ix| Switch {
+            name: topology.switch(ix).name.clone(),
+            device_id: device_id(ix),
+            grpc_port: grpc_port(ix),
+            thrift_port: thrift_port(ix),
+            cpu_port: Some(CPU_PORT),
+            priorities: experiment.priorities(scheme),
+            program: None,
+            options: switch_options(experiment, ix),
+        });
+        let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
+        let links = topology.links.iter().map(|link| Link {
+            a: end(link.a),
+            b: end(link.b),
+            delay_us: if tc_delays { link.delay.as_us() } else { 0 },
+            rate_kbit: 0, // the agents keep to it themselves
+        });
+        Plan {
+            work: work.to_owned(),
+            switch: places.switch,
+            exe: places.exe.clone(),
+            mtu: spec.mtu.saturating_sub(Bytes::new(ETHERNET)).get(),
+            hosts: hosts.collect(),
+            switches: switches.collect(),
+            links: links.collect(),
+            static_arp: true,
+            pcaps: places.pcaps.clone(),
+            logs: None,
+        }
+    }
+}
+
+/// The embedded switch plays the links: their rates, and their delays. A host's interface cannot delay, so the
+/// switch does it for both directions: round trips, and what a switch hears when, are the same.
+fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
+    let topology = &experiment.topology;
+    let mut options = vec!["--queue-depth".to_owned(), queue_depth(experiment).to_string()];
+    options.extend([
+        "--seed".to_owned(),
+        stream_seed(experiment.spec.seed, &topology.switch(ix).name).to_string(),
+    ]);
+    for (port, link) in topology.switch(ix).ports() {
+        let link = topology.link(link);
+        let delay = link.delay * if topology.leads_to_host(ix, port) { 2 } else { 1 };
+        options.extend(["--link".to_owned(), format!("{port}={},{}", link.rate, exact(delay))]);
+    }
+    options
+}
+
+/// A time that reads back as it is.
+fn exact(time: Time) -> String {
+    format!("{}ps", time.as_ps())
+}

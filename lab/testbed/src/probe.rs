@@ -1,0 +1,201 @@
+//! Queues and links, sampled while traffic flows.
+//!
+//! A queue's length is the P4 program's own register `queue_bytes`, the one that telemetry reports. The embedded
+//! switch shows it over P4Runtime, BMv2 only over Thrift. What a link carried is what the kernel counted at the
+//! switch's interface.
+
+use super::p4runtime::Registers;
+use super::plan::{SwitchKind, thrift_address};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_client::{ThriftClient, ThriftError};
+use weir_controller::topology::{SwitchIx, Topology};
+use weir_experiment::backend::Error;
+use weir_units::Time;
+
+/// The register (`p4src/controls/queue_bytes.p4`).
+pub const QUEUE_REGISTER: &str = "queue_bytes";
+/// Shortest interval between requests to one switch: a few percent of a core for 20 switches.
+const PER_SWITCH: Time = Time::from_ms(2);
+/// Nor more often than this, however few there are.
+const SHORTEST: Time = Time::from_ms(5);
+
+/// One egress port over time.
+#[derive(Clone, Debug)]
+pub struct PortSamples {
+    /// The switch.
+    pub switch: SwitchIx,
+    /// The port.
+    pub port: u16,
+    /// Bytes queued, by sample.
+    pub queue: Vec<u64>,
+    /// Bytes sent so far, at the start and at every sample.
+    pub sent: Vec<u64>,
+}
+
+/// Source of queue lengths.
+enum Queues {
+    P4Runtime(Registers),
+    Thrift(Vec<(String, ThriftClient)>),
+}
+
+impl Queues {
+    fn connect(topology: &Topology, kind: SwitchKind, register_id: u32) -> Result<Queues, Error> {
+        match kind {
+            SwitchKind::Weir => Registers::connect(topology, register_id).map(Queues::P4Runtime),
+            SwitchKind::Bmv2 => {
+                let clients = topology.switch_ixs().map(|ix| {
+                    let name = topology.switch(ix).name.clone();
+                    let client =
+                        ThriftClient::connect(&thrift_address(ix)).map_err(|error| refused(&name, &error))?;
+                    Ok((name, client))
+                });
+                clients.collect::<Result<_, Error>>().map(Queues::Thrift)
+            }
+        }
+    }
+
+    /// Bytes queued at the n-th switch, by port.
+    fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
+        match self {
+            Queues::P4Runtime(registers) => registers.read(switch),
+            Queues::Thrift(clients) => {
+                let (name, client) = &mut clients[switch];
+                let cells =
+                    client.register_read_all(QUEUE_REGISTER).map_err(|error| refused(name, &error))?;
+                Ok(cells.into_iter().map(|cell| u64::try_from(cell).unwrap_or(0)).collect())
+            }
+        }
+    }
+}
+
+fn refused(switch: &str, error: &ThriftError) -> Error {
+    Error::Work(format!("{switch}: {error}"))
+}
+
+/// Samples while it runs.
+pub struct Probe {
+    thread: JoinHandle<Result<Vec<PortSamples>, Error>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The distance of samples: what was asked for if that is not too often, else a multiple of it.
+pub fn distance(asked: Time, switches: usize) -> Time {
+    let least = SHORTEST.max(PER_SWITCH * switches as u64);
+    asked * least.as_ps().div_ceil(asked.as_ps().max(1)).max(1)
+}
+
+impl Probe {
+    /// Samples all ports every `distance` from `start` (seconds of CLOCK_MONOTONIC) on, for `duration`.
+    pub fn start(
+        topology: &Topology,
+        (kind, register_id): (SwitchKind, u32),
+        start: f64,
+        distance: Time,
+        duration: Time,
+    ) -> Result<Probe, Error> {
+        let mut queues = Queues::connect(topology, kind, register_id)?;
+        let mut ports = Vec::new();
+        for switch in topology.switch_ixs() {
+            let name = &topology.switch(switch).name;
+            for (port, _) in topology.switch(switch).ports() {
+                let file = format!("/sys/class/net/{name}-eth{port}/statistics/tx_bytes");
+                ports.push((
+                    PortSamples { switch, port, queue: Vec::new(), sent: Vec::new() },
+                    PathBuf::from(file),
+                ));
+            }
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(move || {
+            sample(&mut queues, &mut ports, start, distance, duration, &told)?;
+            Ok(ports.into_iter().map(|(samples, _)| samples).collect())
+        })?;
+        Ok(Probe { thread, stop })
+    }
+
+    /// Returns what was seen. Ends it if it has not ended by itself.
+    pub fn finish(self) -> Result<Vec<PortSamples>, Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn sample(
+    queues: &mut Queues,
+    ports: &mut [(PortSamples, PathBuf)],
+    start: f64,
+    distance: Time,
+    duration: Time,
+    told: &AtomicBool,
+) -> Result<(), Error> {
+    let switches = ports.iter().map(|(samples, _)| samples.switch.0 as usize + 1).max().unwrap_or(0);
+    let at = |count: u64| start + (distance * count).as_secs_f64();
+    if !sleep_until(start, told) {
+        return Ok(());
+    }
+    for (samples, file) in ports.iter_mut() {
+        samples.sent.push(sent(file));
+    }
+    for count in 1..=duration / distance {
+        if !sleep_until(at(count), told) {
+            return Ok(());
+        }
+        for switch in 0..switches {
+            let cells = queues.read(switch)?;
+            for (samples, _) in ports.iter_mut().filter(|(samples, _)| samples.switch.0 as usize == switch) {
+                samples.queue.push(cells.get(usize::from(samples.port)).copied().unwrap_or(0));
+            }
+        }
+        for (samples, file) in ports.iter_mut() {
+            samples.sent.push(sent(file));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that the interface has sent; none if it is gone.
+fn sent(file: &PathBuf) -> u64 {
+    fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// CLOCK_MONOTONIC in seconds: what all processes of a machine share.
+pub fn monotonic() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+/// `false`: told to stop before.
+fn sleep_until(time: f64, told: &AtomicBool) -> bool {
+    const NAP: f64 = 0.1;
+    loop {
+        if told.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = time - monotonic();
+        if left <= 0.0 {
+            return true;
+        }
+        std::thread::sleep(Duration::from_secs_f64(left.min(NAP)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_not_closer_than_the_machine_can_take() {
+        let ms = Time::from_ms;
+        assert_eq!(distance(ms(10), 3), ms(10));
+        assert_eq!(distance(Time::from_us(100), 3), ms(6), "a multiple of what was asked");
+        assert_eq!(distance(ms(10), 20), ms(40));
+        assert_eq!(distance(ms(1), 1), ms(5));
+    }
+}

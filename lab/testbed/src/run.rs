@@ -1,0 +1,452 @@
+//! One experiment in Mininet, all schemes: each on a fabric of its own, as in virtual time.
+
+use super::agents::Agents;
+use super::bridge::{Bridge, Frames, PingMatrix};
+use super::facts::{Delays, FabricFacts, FlowFacts, SchemeFacts, us};
+use super::merge::Seen;
+use super::p4runtime::Controller;
+use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
+use super::probe::{self, PortSamples, Probe};
+use crate::Signals;
+use p4runtime::p4info::{self, Index, Object};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+use weir_client::{Program, ThriftClient, ThriftError, packets_per_second};
+use weir_controller::{BaseRtt, Routes, routes};
+use weir_experiment::artifacts::Artifact;
+use weir_experiment::backend::{Backend, Error, Observer, Outcome, Progress};
+use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
+use weir_experiment::paths;
+use weir_experiment::plan::{base_rtt, updates};
+use weir_experiment::results::file_name;
+use weir_experiment::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
+use weir_experiment::{Experiment, Scheme};
+use weir_host::HostConfig;
+use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// The tick of the switches' clock, BMv2's and our own on sockets.
+const TICK: Time = Time::from_us(1);
+/// IPv4 and ICMP around the payload of a ping.
+const PING_HEADERS: u64 = 28;
+/// Pings of each pair; the quickest counts.
+const PINGS: u32 = 2;
+/// Pairs named when some do not answer.
+const NAMED: usize = 5;
+
+/// Mininet, as a backend: hosts and switches are processes in namespaces, and time is real.
+#[derive(Clone, Debug)]
+pub struct Mininet {
+    /// The kind of switch; absent: BMv2 if it is installed.
+    pub switch: Option<SwitchKind>,
+    /// True to show Mininet's command line before the traffic of the first scheme.
+    pub cli: bool,
+    /// Captures of every port go here, each scheme's into a folder of its own.
+    pub pcaps: Option<PathBuf>,
+    /// The key with which hosts take part in policies.
+    pub policy_key: Option<PathBuf>,
+    /// How a run learns that it is to end.
+    pub signals: Signals,
+}
+
+impl Backend for Mininet {
+    /// Runs an experiment that is at the rate that it is to run at.
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+        let began = Instant::now();
+        let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Error::input)?;
+        let switch = self.switch.unwrap_or_else(SwitchKind::installed);
+        let exe = switch.program().map_err(Error::input)?;
+        let mut bridge = Bridge::start(self.signals)?;
+        let mut testbed = Testbed {
+            experiment,
+            routes: &routes,
+            places: Places { switch, exe, pcaps: None },
+            delays: delays(experiment, switch),
+            policy_key: self.policy_key.as_deref(),
+            distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
+        };
+        let mut results = Results { summary: empty(experiment), traces: BTreeMap::new(), order: Vec::new() };
+        let (mut facts, mut failure) = (testbed.facts(), None);
+        for (index, scheme) in experiment.schemes.iter().enumerate() {
+            let cli = self.cli && index == 0;
+            let folder = |dir| captures(dir, &file_name(&scheme.label));
+            testbed.places.pcaps = self.pcaps.as_deref().map(folder).transpose()?;
+            match testbed.run_scheme(&mut bridge, index, cli, observer) {
+                Ok(done) => done.put(&scheme.label, &mut results, &mut facts),
+                Err(error) => failure = Some(error),
+            }
+            if (self.signals.is_cancelled)() || failure.is_some() {
+                results.summary.partial = true;
+                break;
+            }
+        }
+        drop(bridge);
+        let summary = &mut results.summary;
+        summary.wall_s = began.elapsed().as_secs_f64();
+        summary.digest = digest(&summary.schemes);
+        if results.order.is_empty()
+            && let Some(error) = failure
+        {
+            return Err(error);
+        }
+        Ok(Outcome { results, fabric: Some(facts.fabric()), failure })
+    }
+}
+
+/// Makes the folder for the captures of a scheme.
+fn captures(dir: &Path, name: &str) -> Result<PathBuf, Error> {
+    let folder = dir.join(name);
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| Error::Work(format!("{}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+fn empty(experiment: &Experiment) -> Summary {
+    Summary {
+        experiment: experiment.spec.name.clone(),
+        backend: "mininet".to_owned(),
+        seed: experiment.spec.seed,
+        digest: String::new(),
+        virtual_s: 0.0,
+        wall_s: 0.0,
+        packet_hops: 0,
+        partial: false,
+        schemes: BTreeMap::new(),
+    }
+}
+
+/// Results of one scheme's run.
+struct Done {
+    summary: SchemeSummary,
+    trace: SchemeTrace,
+    facts: SchemeFacts,
+    packet_hops: u64,
+}
+
+impl Done {
+    /// Adds it to the results of the run.
+    fn put(self, label: &str, results: &mut Results, facts: &mut FabricFacts) {
+        let summary = &mut results.summary;
+        summary.virtual_s += self.trace.end.as_secs_f64();
+        summary.packet_hops += self.packet_hops;
+        summary.schemes.insert(label.to_owned(), self.summary);
+        results.traces.insert(label.to_owned(), self.trace);
+        results.order.push(label.to_owned());
+        facts.schemes.insert(label.to_owned(), self.facts);
+    }
+}
+
+/// Returns the emulator of the links' delays.
+fn delays(experiment: &Experiment, switch: SwitchKind) -> Delays {
+    let none = experiment.topology.links.iter().all(|link| link.delay == Time::ZERO);
+    match switch {
+        SwitchKind::Weir => Delays::Switch,
+        SwitchKind::Bmv2 if !none && kernel_has_netem() => Delays::Tc,
+        SwitchKind::Bmv2 => Delays::Nobody,
+    }
+}
+
+/// Asked of a qdisc on the loopback interface of a namespace that is gone with the question.
+fn kernel_has_netem() -> bool {
+    let question = ["--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"];
+    Command::new("unshare").args(question).output().is_ok_and(|done| done.status.success())
+}
+
+/// The fabric of an experiment, built anew for each scheme.
+struct Testbed<'e> {
+    experiment: &'e Experiment,
+    routes: &'e Routes,
+    places: Places,
+    delays: Delays,
+    policy_key: Option<&'e Path>,
+    distance: Time,
+}
+
+impl Testbed<'_> {
+    fn facts(&self) -> FabricFacts {
+        FabricFacts {
+            switch: self.places.switch,
+            slowdown: self.experiment.scale.slowdown(),
+            host_rate_bps: self.experiment.host_rate().as_bps(),
+            delays: self.delays,
+            sample_us: us(self.distance),
+            schemes: BTreeMap::new(),
+        }
+    }
+
+    fn run_scheme(
+        &mut self,
+        bridge: &mut Bridge,
+        index: usize,
+        cli: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Done, Error> {
+        let (experiment, work) = (self.experiment, bridge.work().to_owned());
+        let scheme = &experiment.schemes[index];
+        bridge.up(&Plan::new(experiment, scheme, &self.places, &work, self.delays == Delays::Tc))?;
+        let artifact = experiment.artifact_of(scheme);
+        let p4info = artifact.index().map_err(Error::Work)?;
+        let controller = Controller::new(&experiment.topology)?;
+        self.install(&controller, scheme, &artifact, &p4info)?;
+        if self.places.switch == SwitchKind::Bmv2 {
+            self.set_queues(scheme)?;
+        }
+        let pings = self.ping(bridge)?;
+        if cli {
+            bridge.cli()?;
+        }
+        let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
+        let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
+        let before = bridge.packets()?;
+        // Queues of a program without the register are not observed.
+        let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().id);
+        let ports = self.traffic(bridge, &agents, register, index, observer)?;
+        let after = bridge.packets()?;
+        let counts = count(&controller, &p4info, &before, &after)?;
+        bridge.down()?;
+        let seen = agents.results()?;
+        let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
+        let seen = Seen {
+            experiment,
+            routes: self.routes,
+            agents: &seen,
+            ports: &ports,
+            counts,
+            distance: self.distance,
+            base_rtt,
+        };
+        let facts = self.scheme_facts(&seen, &pings, base_rtt);
+        let (summary, trace) = seen.results();
+        Ok(Done { summary, trace, facts, packet_hops })
+    }
+
+    /// The controller's plan, over gRPC.
+    fn install(
+        &self,
+        controller: &Controller,
+        scheme: &Scheme,
+        artifact: &Artifact,
+        p4info: &Index,
+    ) -> Result<(), Error> {
+        let base_rtt = base_rtt(self.experiment, self.routes);
+        let updates = updates(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
+        let updates = updates.map_err(Error::input)?;
+        let p4info = p4info::parse(&artifact.p4info).map_err(Error::work)?;
+        let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Error::work)?;
+        controller.install(program, updates)
+    }
+
+    /// Limits BMv2, which counts packets and not bits, to the number per second at which full packets fill the link.
+    fn set_queues(&self, scheme: &Scheme) -> Result<(), Error> {
+        let topology = &self.experiment.topology;
+        let frame = full_frame(self.experiment.spec.mtu, scheme);
+        for ix in topology.switch_ixs() {
+            let name = &topology.switch(ix).name;
+            let refused = |error: ThriftError| Error::Work(format!("{name}: {error}"));
+            let mut client = ThriftClient::connect(&thrift_address(ix)).map_err(refused)?;
+            client.set_queue_depth(queue_depth(self.experiment)).map_err(refused)?;
+            for (port, link) in topology.switch(ix).ports() {
+                client
+                    .set_queue_rate(port, packets_per_second(topology.link(link).rate, frame))
+                    .map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every pair, with full frames: that they arrive, and how long they take.
+    fn ping(&self, bridge: &mut Bridge) -> Result<Pings, Error> {
+        let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
+        let model = BaseRtt::new(topology, self.routes, mtu);
+        // The reply of a ping is as long as its request; an ACK is short.
+        let unloaded = BaseRtt::new(topology, self.routes, Bytes::ZERO);
+        let serialisation =
+            |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
+        let pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
+        let pairs = || pairs().filter(|(from, to)| from != to);
+        let model_rtt = match self.delays {
+            Delays::Switch | Delays::Tc => model.max(topology),
+            Delays::Nobody => pairs().map(|(from, to)| serialisation(from, to)).max().unwrap_or_default(),
+        };
+        let payload = mtu.get().saturating_sub(ETHERNET_LEN as u64 + PING_HEADERS);
+        let wait_s = 2 + 2 * model_rtt.as_secs_f64() as u64;
+        let matrix = bridge.ping(payload, PINGS, wait_s)?;
+        all_answered(&matrix)?;
+        let (mut longest, mut base_rtt) = (Time::ZERO, model_rtt);
+        for (from, to) in pairs() {
+            let rtt = matrix[&topology.host(from).name][&topology.host(to).name].unwrap_or_default();
+            let rtt = Time::from_secs_f64(rtt * 1e-3);
+            longest = longest.max(rtt);
+            base_rtt = base_rtt.max(match self.delays {
+                Delays::Switch => rtt.saturating_sub(serialisation(from, to)),
+                Delays::Tc | Delays::Nobody => rtt,
+            });
+        }
+        Ok(Pings { pairs: pairs().count(), longest, model_rtt, base_rtt })
+    }
+
+    /// The agents, watched.
+    fn traffic(
+        &self,
+        bridge: &mut Bridge,
+        agents: &Agents,
+        register: Option<u32>,
+        index: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<PortSamples>, Error> {
+        let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
+        let probe = RefCell::new(None);
+        let began = RefCell::new(0.0);
+        let ended = bridge.run(
+            &agents.commands,
+            |start| {
+                *began.borrow_mut() = start;
+                *probe.borrow_mut() = register.map(|register| {
+                    Probe::start(topology, (self.places.switch, register), start, self.distance, end)
+                });
+            },
+            || {
+                let now = Time::from_secs_f64(probe::monotonic() - *began.borrow()).min(end);
+                let scheme = &self.experiment.schemes[index].label;
+                let of = self.experiment.schemes.len();
+                // Ctrl-C is passed on to the agents; what they have seen is kept.
+                let _ = observer.progress(&Progress { scheme, index, of, now, end, packet_hops: 0 });
+            },
+        )?;
+        let ports = probe.into_inner().transpose()?.map(Probe::finish).transpose()?;
+        // 1: a flow did not finish in time, which the results say; 130: interrupted.
+        match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
+            Some((host, end)) => Err(Error::Work(format!(
+                "the agent of {host} ended with status {}: {}",
+                end.status, end.said
+            ))),
+            None => Ok(ports.unwrap_or_default()),
+        }
+    }
+
+    fn scheme_facts(&self, seen: &Seen<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
+        let topology = &self.experiment.topology;
+        let flows = seen.started().map(|(flow, result)| {
+            let planned =
+                paths::data_path(self.experiment, self.routes, flow).map(|path| path.path_id(topology));
+            let only = |paths: &[weir_agent::results::PathResult]| {
+                paths.iter().all(|path| Some(path.path_id) == planned)
+            };
+            FlowFacts {
+                flow: flow.name.clone(),
+                planned_path: planned,
+                data_paths: result.data_paths.clone(),
+                ack_paths: result.ack_paths.clone(),
+                same_path: only(&result.data_paths) && only(&result.ack_paths),
+                rtt: result.rtt,
+            }
+        });
+        SchemeFacts {
+            pairs: pings.pairs,
+            ping_rtt_us: us(pings.longest),
+            model_rtt_us: us(pings.model_rtt),
+            base_rtt_us: us(base_rtt),
+            flows: flows.collect(),
+            lateness: seen.agents.iter().map(|(host, agent)| (host.clone(), agent.lateness)).collect(),
+        }
+    }
+}
+
+/// Results of the pings.
+struct Pings {
+    pairs: usize,
+    longest: Time,
+    model_rtt: Time,
+    base_rtt: Time,
+}
+
+fn all_answered(matrix: &PingMatrix) -> Result<(), Error> {
+    let pairs = || matrix.iter().flat_map(|(from, row)| row.iter().map(move |(to, rtt)| (from, to, rtt)));
+    let silent: Vec<String> =
+        pairs().filter(|(.., rtt)| rtt.is_none()).map(|(from, to, _)| format!("{from} to {to}")).collect();
+    match silent.len() {
+        0 => Ok(()),
+        count => Err(Error::Work(format!(
+            "{count} of {} pairs of hosts do not answer a ping: {}{}",
+            pairs().count(),
+            silent[..count.min(NAMED)].join(", "),
+            if count > NAMED { ", .." } else { "" }
+        ))),
+    }
+}
+
+/// A full frame of data behind the first switch: where telemetry grows on it, by one record.
+fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
+    let mut host = HostConfig::new(
+        Ipv4Addr::LOCALHOST,
+        Bandwidth::from_mbps(1),
+        Time::from_ms(1),
+        Arc::clone(&scheme.config),
+    );
+    host.mtu = mtu;
+    let frame = host.payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
+    if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
+}
+
+fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64 {
+    all.values().map(which).sum()
+}
+
+/// Adds the counters of the programs, and the losses of interfaces.
+fn count(
+    controller: &Controller,
+    p4info: &Index,
+    before: &BTreeMap<String, Frames>,
+    after: &BTreeMap<String, Frames>,
+) -> Result<Counts, Error> {
+    let mut counts = Counts::default();
+    // A program without these counters counts nothing.
+    let cells = |name: &str| match p4info.counters.named(name) {
+        Ok(counter) => controller.counters(counter.preamble().id),
+        Err(_) => Ok(BTreeMap::new()),
+    };
+    let (drops, events) = (cells(DROP_COUNTER)?, cells(EVENT_COUNTER)?);
+    for switch in drops.keys() {
+        counts::count_program(&mut counts, |counter, index| {
+            let cells = if counter == DROP_COUNTER { &drops } else { &events };
+            cells.get(switch).and_then(|cells| cells.get(index as usize)).copied().unwrap_or(0)
+        });
+    }
+    let lost = frames(after, |f| f.tx_dropped).saturating_sub(frames(before, |f| f.tx_dropped));
+    if lost > 0 {
+        counts.drops.insert("interface".to_owned(), lost);
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bmv2s_packets_fill_the_link() {
+        let mtu = Bytes::new(1_518);
+        let rate = Bandwidth::from_mbps(10);
+        let file = include_str!("../../../experiments/quickstart.yaml");
+        let experiment = Experiment::parse(file, "quickstart.yaml", "quickstart", &[], None).unwrap();
+        let frames: Vec<_> = experiment.schemes.iter().map(|scheme| full_frame(mtu, scheme)).collect();
+        assert_eq!(frames, [Bytes::new(1_518), Bytes::new(1_462)], "fncc, hpcc");
+        assert_eq!(packets_per_second(rate, mtu), 823);
+        assert_eq!(packets_per_second(Bandwidth::from_bps(1), mtu), 1, "0 would mean unlimited");
+    }
+
+    #[test]
+    fn silent_pairs_are_named() {
+        let row = |rtt| BTreeMap::from([("h2".to_owned(), rtt), ("h3".to_owned(), Some(1.0))]);
+        assert!(all_answered(&BTreeMap::from([("h1".to_owned(), row(Some(0.5)))])).is_ok());
+        let Err(Error::Work(why)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
+            panic!("a pair is silent")
+        };
+        assert_eq!(why, "1 of 2 pairs of hosts do not answer a ping: h1 to h2");
+    }
+}

@@ -1,0 +1,318 @@
+//! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links.
+//!
+//! What the tutorials leave to `tc` on the switches' side, rate and delay, the embedded switch does itself, so that
+//! a queue is where P4 can see it.
+
+use super::bridge::Bridge;
+use super::plan::{self, Host, Link, Places, Plan, Switch, SwitchKind};
+use crate::Signals;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weir_client::{ThriftClient, ThriftError};
+use weir_controller::topology::SwitchIx;
+use weir_experiment::backend::Error;
+use weir_units::{Bandwidth, Time};
+
+/// MTU of the tutorials' interfaces.
+const MTU: u64 = 1500;
+/// Bandwidth of a link without one: more than a software switch can use.
+const UNLIMITED: Bandwidth = Bandwidth::from_gbps(800);
+
+#[derive(Deserialize)]
+struct File {
+    hosts: BTreeMap<String, HostSpec>,
+    switches: BTreeMap<String, SwitchSpec>,
+    links: Vec<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct HostSpec {
+    ip: String,
+    mac: String,
+    #[serde(default)]
+    commands: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct SwitchSpec {
+    program: Option<PathBuf>,
+    runtime_json: Option<PathBuf>,
+    /// A number, or one written as a string (the exercise flowcache).
+    cpu_port: Option<Value>,
+    priority_queues: Option<u8>,
+}
+
+/// A topology of the tutorials, ready to be built.
+struct Loaded {
+    plan: Plan,
+    /// Some switch brings its entries in a `runtime_json`.
+    has_runtime: bool,
+}
+
+/// A network of the tutorials, up until it is dropped.
+pub struct Tutorial {
+    bridge: Bridge,
+    has_runtime: bool,
+}
+
+impl Tutorial {
+    /// Brings it up. `program` is for switches that name none.
+    pub fn start(
+        topology: &Path,
+        program: Option<&Path>,
+        switch: Option<SwitchKind>,
+        pcaps: Option<PathBuf>,
+        logs: Option<PathBuf>,
+        signals: Signals,
+    ) -> Result<Tutorial, Error> {
+        let switch = switch.unwrap_or_else(SwitchKind::installed);
+        let places = Places { switch, exe: switch.program().map_err(Error::input)?, pcaps };
+        let place = |why| Error::Input(format!("{}: {why}", topology.display()));
+        // What is wrong with the file is said before anything is made.
+        load(topology, program, &places, None, Path::new("")).map_err(place)?;
+        let mut bridge = Bridge::start(signals)?;
+        let loaded = load(topology, program, &places, logs, bridge.work()).map_err(place)?;
+        bridge.up(&loaded.plan)?;
+        if switch == SwitchKind::Bmv2 {
+            keep_to_rates(&loaded.plan)?;
+        }
+        Ok(Tutorial { bridge, has_runtime: loaded.has_runtime })
+    }
+
+    /// Returns whether a controller is to bring entries.
+    pub fn has_runtime(&self) -> bool {
+        self.has_runtime
+    }
+
+    /// Every host pings every other; how many pairs answered, of how many.
+    pub fn ping(&mut self) -> Result<(usize, usize), Error> {
+        const PAYLOAD: u64 = 56; // ping's own
+        let matrix = self.bridge.ping(PAYLOAD, 1, 1)?;
+        let answers = || matrix.values().flat_map(|row| row.values());
+        Ok((answers().filter(|rtt| rtt.is_some()).count(), answers().count()))
+    }
+
+    /// Mininet's command line, until the user leaves it.
+    pub fn cli(&mut self) -> Result<(), Error> {
+        self.bridge.cli()
+    }
+}
+
+/// Reads `path`. `program` is for switches that name none. The error is one sentence.
+fn load(
+    path: &Path,
+    program: Option<&Path>,
+    places: &Places,
+    logs: Option<PathBuf>,
+    work: &Path,
+) -> Result<Loaded, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let file: File = serde_json::from_str(&text)
+        .map_err(|error| format!("not a topology.json of the p4 tutorials: {error}"))?;
+    let links = file
+        .links
+        .iter()
+        .enumerate()
+        .map(|(i, link)| self::link(link, &file).map_err(|why| format!("links[{i}]: {why}")));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
+    let mut switches = Vec::new();
+    for (i, name) in in_order(file.switches.keys()).into_iter().enumerate() {
+        let spec = &file.switches[name];
+        let place = |why: String| format!("switches.{name}: {why}");
+        let named = spec.program.as_deref().or(program);
+        // A controller that brings entries brings the program too.
+        let program = match (named, &spec.runtime_json) {
+            (_, Some(_)) => None,
+            (Some(named), None) => Some(find(named, path).map_err(place)?),
+            (None, None) => {
+                return Err(place("it has neither program nor runtime_json; name a program".to_owned()));
+            }
+        };
+        let ix = SwitchIx(i as u32);
+        switches.push(Switch {
+            name: name.clone(),
+            device_id: plan::device_id(ix),
+            grpc_port: plan::grpc_port(ix),
+            thrift_port: plan::thrift_port(ix),
+            cpu_port: spec.cpu_port.as_ref().map(port).transpose().map_err(place)?,
+            priorities: spec.priority_queues.unwrap_or(1),
+            program,
+            options: links.iter().flat_map(|link| link.switch_options(name)).collect(),
+        });
+    }
+    let hosts = in_order(file.hosts.keys()).into_iter().map(|name| {
+        let spec = &file.hosts[name];
+        Host {
+            name: name.clone(),
+            ip: spec.ip.clone(),
+            mac: spec.mac.clone(),
+            commands: spec.commands.clone(),
+        }
+    });
+    let by_tc = places.switch == SwitchKind::Bmv2;
+    Ok(Loaded {
+        has_runtime: file.switches.values().any(|switch| switch.runtime_json.is_some()),
+        plan: Plan {
+            work: work.to_owned(),
+            switch: places.switch,
+            exe: places.exe.clone(),
+            mtu: MTU,
+            hosts: hosts.collect(),
+            switches,
+            links: links.into_iter().map(|link| link.plan(by_tc)).collect(),
+            static_arp: false, // the file's commands say what is to be known
+            pcaps: places.pcaps.clone(),
+            logs,
+        },
+    })
+}
+
+/// A link of the file.
+struct Cable {
+    a: (String, u16),
+    b: (String, u16),
+    delay: Time,
+    rate: Option<Bandwidth>,
+}
+
+impl Cable {
+    /// Returns what the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
+    fn switch_options(&self, switch: &str) -> Vec<String> {
+        let ends = [(&self.a, &self.b), (&self.b, &self.a)];
+        let own = ends
+            .into_iter()
+            .filter(|(end, _)| end.0 == switch && (self.rate.is_some() || self.delay > Time::ZERO));
+        own.flat_map(|((_, port), (_, far_port))| {
+            let delay = self.delay * if *far_port == 0 { 2 } else { 1 };
+            let rate = self.rate.unwrap_or(UNLIMITED);
+            ["--link".to_owned(), format!("{port}={rate},{}ps", delay.as_ps())]
+        })
+        .collect()
+    }
+
+    fn plan(self, by_tc: bool) -> Link {
+        let rate = self.rate.map_or(0, |rate| rate.as_bps() / 1000);
+        Link { a: self.a, b: self.b, delay_us: if by_tc { self.delay.as_us() } else { 0 }, rate_kbit: rate }
+    }
+}
+
+/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link.
+fn keep_to_rates(plan: &Plan) -> Result<(), Error> {
+    const FULL_FRAME: u64 = MTU + 14;
+    for switch in &plan.switches {
+        let refused = |error: ThriftError| Error::Work(format!("{}: {error}", switch.name));
+        let ends = plan.links.iter().flat_map(|link| [(&link.a, link.rate_kbit), (&link.b, link.rate_kbit)]);
+        let ports = ends.filter(|((node, _), kbit)| *node == switch.name && *kbit > 0);
+        for ((_, port), kbit) in ports {
+            let mut client =
+                ThriftClient::connect(&format!("127.0.0.1:{}", switch.thrift_port)).map_err(refused)?;
+            client.set_queue_rate(*port, (kbit * 1000 / 8 / FULL_FRAME).max(1)).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+fn link(parts: &[Value], file: &File) -> Result<Cable, String> {
+    let [a, b, more @ ..] = parts else {
+        return Err("a link is [end, end, latency, bandwidth]".to_owned());
+    };
+    let delay = match more.first() {
+        None | Some(Value::Null) => Time::ZERO,
+        // A number is in milliseconds.
+        Some(Value::Number(ms)) => Time::from_secs_f64(ms.as_f64().unwrap_or(0.0) * 1e-3),
+        Some(Value::String(text)) if text == "0" => Time::ZERO,
+        Some(Value::String(text)) => text.parse().map_err(|error| format!("latency: {error}"))?,
+        Some(other) => return Err(format!("latency: {other} is none")),
+    };
+    let rate = match more.get(1) {
+        None | Some(Value::Null) => None,
+        Some(mbps) => {
+            let mbps = mbps.as_f64().filter(|&mbps| mbps > 0.0);
+            Some(Bandwidth::from_bps_f64(mbps.ok_or("bandwidth: a number of Mbit/s is wanted")? * 1e6))
+        }
+    };
+    Ok(Cable { a: end(a, file)?, b: end(b, file)?, delay, rate })
+}
+
+/// `h1`, or `s1-p3`.
+fn end(json: &Value, file: &File) -> Result<(String, u16), String> {
+    let name = json.as_str().unwrap_or_default();
+    if file.hosts.contains_key(name) {
+        return Ok((name.to_owned(), 0));
+    }
+    let split = name.rsplit_once("-p").and_then(|(switch, port)| Some((switch, port.parse().ok()?)));
+    match split {
+        Some((switch, port)) if port > 0 && file.switches.contains_key(switch) => {
+            Ok((switch.to_owned(), port))
+        }
+        _ => Err(format!("{json} is neither a host nor a port of a switch such as s1-p1")),
+    }
+}
+
+fn port(json: &Value) -> Result<u16, String> {
+    let number = json.as_u64().or_else(|| json.as_str()?.trim().parse().ok());
+    number.and_then(|number| u16::try_from(number).ok()).ok_or_else(|| format!("cpu_port: {json} is no port"))
+}
+
+/// The tutorials name files from where `make` runs; that is the exercise's folder, mostly the file's parent.
+fn find(named: &Path, topology: &Path) -> Result<PathBuf, String> {
+    let folders = topology.ancestors().skip(1).take(3);
+    let places = std::iter::once(PathBuf::from(".")).chain(folders.map(Path::to_owned));
+    places.map(|folder| folder.join(named)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+        format!("there is no {} here or beside the topology; compile it first", named.display())
+    })
+}
+
+/// s2 before s10.
+fn in_order<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
+    let mut names: Vec<&String> = names.collect();
+    names.sort_by_key(|name| {
+        let letters = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        (letters.to_owned(), name[letters.len()..].parse::<u64>().unwrap_or(0))
+    });
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(links: &str) -> Result<Loaded, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (topology, program) = (folder.path().join("topology.json"), folder.path().join("p.json"));
+        std::fs::write(&program, "{}").unwrap();
+        let hosts = r#"{"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["true"]},
+                        "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}"#;
+        let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
+        let text = format!(r#"{{"hosts": {hosts}, "switches": {switches}, "links": {links}}}"#);
+        std::fs::write(&topology, text).unwrap();
+        let places = Places { switch: SwitchKind::Weir, exe: "weir".into(), pcaps: None };
+        load(&topology, Some(Path::new("p.json")), &places, None, folder.path())
+    }
+
+    #[test]
+    fn a_tutorials_topology_becomes_a_plan() {
+        let it = read(r#"[["h1", "s2-p1"], ["s2-p2", "s10-p1", "5ms", 0.5], ["s10-p2", "h2", 1]]"#).unwrap();
+        let names: Vec<_> =
+            it.plan.switches.iter().map(|s| (s.name.as_str(), s.grpc_port, s.cpu_port)).collect();
+        assert_eq!(names, [("s2", 50_051, None), ("s10", 50_052, Some(510))]);
+        assert_eq!(it.plan.switches[0].options, ["--link", "2=500Kbps,5000000000ps"]);
+        let s10 = &it.plan.switches[1].options;
+        assert_eq!(s10[1], "1=500Kbps,5000000000ps");
+        assert_eq!(s10[3], "2=800Gbps,2000000000ps", "both ways of the host's link");
+        assert_eq!(it.plan.links[1].rate_kbit, 500);
+        assert_eq!(it.plan.hosts[0].commands, ["true"]);
+        assert!(!it.has_runtime);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |links: &str| read(links).err().unwrap();
+        assert!(wrong(r#"[["h1", "s3-p1"]]"#).starts_with("links[0]: \"s3-p1\" is neither a host"));
+        assert!(wrong(r#"[["h1"]]"#).contains("[end, end, latency, bandwidth]"));
+        assert!(wrong(r#"[["h1", "s2-p1", "5"]]"#).contains("latency"));
+        assert!(wrong(r#"[["h1", "s2-p1", 0, 0]]"#).contains("Mbit/s"));
+    }
+}
