@@ -147,7 +147,7 @@ fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
 }
 
 /// Returns what does the runs of a sweep: `jobs` at a time, or one for each core.
-fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool<'_> {
+fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool {
     Pool {
         backend: |jobs| Box::new(VirtualTime { jobs }),
         is_cancelled: interrupted,
@@ -155,7 +155,7 @@ fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool<'_> {
         fresh,
         watched: console.watched,
         verbose: console.style.verbose,
-        warn: &|what| warn(what),
+        warn,
     }
 }
 

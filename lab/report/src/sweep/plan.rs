@@ -99,7 +99,7 @@ impl Sweep {
     }
 
     /// Does the runs that are not done, and returns the outcome of each.
-    pub fn run(&self, pool: &Pool<'_>) -> Vec<Outcome> {
+    pub fn run(&self, pool: &Pool) -> Vec<Outcome> {
         pool.run(&self.tasks, self.outcomes.clone())
     }
 

@@ -126,7 +126,7 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
 }
 
 /// How to do tasks.
-pub struct Pool<'a> {
+pub struct Pool {
     /// Makes the backend of a run, for this number of schemes at a time.
     pub backend: fn(usize) -> Box<dyn Backend>,
     /// Returns whether to begin nothing more, and to leave what is under way.
@@ -140,10 +140,10 @@ pub struct Pool<'a> {
     /// True to say on standard error how each run ended.
     pub verbose: bool,
     /// Takes warnings.
-    pub warn: &'a dyn Fn(&str),
+    pub warn: fn(&str),
 }
 
-impl Pool<'_> {
+impl Pool {
     /// Does all tasks that are not done, and returns the outcome of each, in their order. `outcomes` are those of [`check`].
     pub fn run(&self, tasks: &[Task], mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
         for (task, outcome) in tasks.iter().zip(&mut outcomes).filter(|_| !self.fresh) {
@@ -158,7 +158,7 @@ impl Pool<'_> {
         // Fewer runs than cores: each has several for its schemes.
         let workers = self.jobs.clamp(1, open.len().max(1));
         let threads = (self.jobs / workers).max(1);
-        let &Pool { backend, is_cancelled, verbose, .. } = self;
+        let &Pool { is_cancelled, verbose, .. } = self;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         thread::scope(|scope| {
             for _ in 0..workers {
@@ -166,7 +166,7 @@ impl Pool<'_> {
                     while let (false, Some(&task)) =
                         (is_cancelled(), open.get(next.fetch_add(1, Ordering::SeqCst)))
                     {
-                        let came = one(&tasks[task], (backend, threads), is_cancelled, &bar, task);
+                        let came = self.one(&tasks[task], threads, &bar, task);
                         if verbose {
                             bar.bar.suspend(|| tell(&tasks[task], &came));
                         }
@@ -185,6 +185,33 @@ impl Pool<'_> {
         }
         outcomes
     }
+
+    /// Does one run; there is no summary if it was interrupted.
+    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Summary>, Error> {
+        let experiment = task.load()?;
+        let run = describe(&experiment, &task.kit.charts);
+        let place = RunDir::at(&task.dir).map_err(Error::input)?;
+        let keeper = Keeper::new(place, &run, &experiment)?;
+        let mut eye = Eye { keeper, bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
+        let threads = at_a_time(experiment.schemes.len(), threads);
+        let outcome = (self.backend)(threads).run(&experiment, &mut eye);
+        let Eye { keeper, .. } = eye;
+        let results = match outcome {
+            Ok(outcome) => outcome.results,
+            Err(error) => {
+                keeper.discard();
+                let dir = task.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Err(error.at(dir));
+            }
+        };
+        if results.summary.partial {
+            keeper.leave(&results).map_err(Error::work)?;
+            return Ok(None);
+        }
+        keeper.finish(&results, &run, |_: &Path| Ok(())).map_err(Error::work)?;
+        bar.see(index, STEPS);
+        Ok(Some(results.summary))
+    }
 }
 
 /// Says on standard error how a run ended.
@@ -196,39 +223,6 @@ fn tell(task: &Task, came: &Result<Option<Summary>, Error>) {
     };
     // If standard error is gone there is nobody to tell.
     let _ = writeln!(io::stderr(), "{}: {came}", task.dir.display());
-}
-
-/// One run; no summary if it was broken off.
-fn one(
-    task: &Task,
-    (backend, threads): (fn(usize) -> Box<dyn Backend>, usize),
-    is_cancelled: fn() -> bool,
-    bar: &Bar,
-    index: usize,
-) -> Result<Option<Summary>, Error> {
-    let experiment = task.load()?;
-    let run = describe(&experiment, &task.kit.charts);
-    let place = RunDir::at(&task.dir).map_err(Error::input)?;
-    let keeper = Keeper::new(place, &run, &experiment)?;
-    let mut eye = Eye { keeper, bar, index, is_cancelled, shares: Vec::new() };
-    let threads = at_a_time(experiment.schemes.len(), threads);
-    let outcome = backend(threads).run(&experiment, &mut eye);
-    let Eye { keeper, .. } = eye;
-    let results = match outcome {
-        Ok(outcome) => outcome.results,
-        Err(error) => {
-            keeper.discard();
-            let dir = task.dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Err(error.at(dir));
-        }
-    };
-    if results.summary.partial {
-        keeper.leave(&results).map_err(Error::work)?;
-        return Ok(None);
-    }
-    keeper.finish(&results, &run, |_: &Path| Ok(())).map_err(Error::work)?;
-    bar.see(index, STEPS);
-    Ok(Some(results.summary))
 }
 
 /// One bar for all.
