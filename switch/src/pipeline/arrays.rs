@@ -4,7 +4,8 @@ use super::control::by_name;
 use super::entry::{CounterValue, EntryHandle, MeterRates, TableError};
 use super::meter::Meter;
 use super::{Pipeline, values};
-use crate::program::{Array, TableId, limbs};
+use crate::program::{Array, RegisterArray, TableId, limbs};
+use std::ops::Range;
 
 fn find(arrays: &[Array], kind: &'static str, name: &str) -> Result<usize, TableError> {
     let names = arrays.iter().map(|array| array.name.as_str());
@@ -16,32 +17,35 @@ fn out_of_bounds(kind: &str, name: &str, index: usize, size: usize) -> TableErro
 }
 
 impl Pipeline {
-    /// How many cells a register array has, and how many bits a cell.
-    pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
-        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
-        Ok((array.size, array.bits))
+    fn register(&self, name: &str) -> Result<&RegisterArray, TableError> {
+        let registers = &self.program.registers;
+        let index = by_name(registers.iter().map(|array| array.name.as_str()), name);
+        let unknown = || TableError::Unknown { kind: "register array", name: name.to_string() };
+        Ok(&registers[index.ok_or_else(unknown)?])
     }
 
-    fn register_cell(&mut self, register: &str, index: usize) -> Result<(&mut [u64], u32), TableError> {
-        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
+    /// How many cells a register array has, and how many bits a cell.
+    pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
+        self.register(register).map(|array| (array.size, array.bits))
+    }
+
+    fn register_cell(&self, register: &str, index: usize) -> Result<(Range<usize>, u32), TableError> {
+        let array = self.register(register)?;
         let outside = || out_of_bounds("register array", register, index, array.size);
-        let cell = array.cell(index as u64).ok_or_else(outside)?;
-        Ok((&mut self.state.registers[cell], array.bits))
+        Ok((array.cell(index as u64).ok_or_else(outside)?, array.bits))
     }
 
     /// The value of a register cell.
     pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
-        let array = &self.program.registers[find(&self.program.registers, "register array", register)?];
-        let outside = || out_of_bounds("register array", register, index, array.size);
-        let cell = array.cell(index as u64).ok_or_else(outside)?;
-        Ok(values::to_bytes(&self.state.registers[cell], array.bits))
+        let (cell, bits) = self.register_cell(register, index)?;
+        Ok(values::to_bytes(&self.state.registers[cell], bits))
     }
 
     /// Sets a register cell.
     pub fn register_write(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), TableError> {
         let (cell, bits) = self.register_cell(register, index)?;
         let value = values::to_limbs(value, bits, || format!("register {register}"))?;
-        cell.copy_from_slice(&value);
+        self.state.registers[cell].copy_from_slice(&value);
         Ok(())
     }
 

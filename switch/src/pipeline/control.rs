@@ -4,7 +4,7 @@ use super::entry::{ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle,
 use super::lookup::{Lookup, Match};
 use super::tables::{Cold, Link};
 use super::{Pipeline, values};
-use crate::program::{ActionId, MatchKind, Table, TableId, limbs, ones, prefix_mask};
+use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limbs, ones, prefix_mask};
 use std::ops::Range;
 
 /// An action call with everything looked up.
@@ -360,7 +360,7 @@ impl Pipeline {
     }
 
     fn key_of(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
-        let Table { plan, key, .. } = &self.program.tables[usize::from(table.0)];
+        let TableDefinition { plan, key, .. } = &*self.program.tables[usize::from(table.0)];
         let keys = key.iter().enumerate();
         let element = |(element, key): (usize, &crate::program::Key)| {
             let value = values::to_bytes(&plan.element(element, key.bits, &found.value), key.bits);

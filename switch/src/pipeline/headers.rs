@@ -75,7 +75,15 @@ mod tests {
 
     #[test]
     fn push_and_pop() {
-        let stack = Stack { base: 1, stride: 3, size: 3, count: 0, blocks: vec![(0, 0)] };
+        let stack = Stack {
+            name: "stack".to_owned(),
+            of_unions: false,
+            base: 1,
+            stride: 3,
+            size: 3,
+            count: 0,
+            blocks: vec![(0, 0)],
+        };
         // Counter, then per element: valid, origin, value.
         let mut slots = [2, 1, 0, 10, 1, 0, 20, 0, 0, 0];
         push(&mut slots, &stack, 1);

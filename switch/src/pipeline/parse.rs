@@ -411,13 +411,13 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
         self.update_checksums(&[]);
-        if let Some(code) = program.deparser_code {
+        if let Some(code) = program.deparser.code {
             self.run(code, parsed);
         }
         // The headers at the front that were next to each other in the frame, and still are, stay together.
         let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
-        for (header, base) in &program.deparser {
+        for (header, base) in &program.deparser.order {
             if slots[usize::from(*base + VALID)] == 0 {
                 continue;
             }
@@ -447,7 +447,7 @@ impl<T: Tracer> Frame<'_, T> {
         }
         let (frame, _, phv) = self.packet.parts();
         let mut at = 0;
-        for (header, base) in &program.deparser {
+        for (header, base) in &program.deparser.order {
             let (base, shape) = (usize::from(*base), &program.shapes[usize::from(header.0)]);
             if phv.slots[base + usize::from(VALID)] == 0 {
                 continue;

@@ -34,9 +34,8 @@ impl Pipeline {
     }
 
     fn resolve_member(&self, profile: usize, action: &ActionCall) -> Result<Member, TableError> {
-        let definition = &self.program.profiles[profile];
-        let object = format!("action profile {}", definition.name);
-        let (action, args) = self.resolve(&object, &definition.actions, action)?;
+        let object = format!("action profile {}", self.program.profiles[profile].name);
+        let (action, args) = self.resolve(&object, &self.program.profile_actions(profile), action)?;
         Ok(Member { action, args })
     }
 

@@ -194,7 +194,11 @@ impl<T: Tracer> Run<'_, T> {
                         (program.action_code[usize::from(member.action.0)], next, member.action)
                     }
                     // An empty group does nothing.
-                    None => (0, table.hit.filter(|_| entry != 0).unwrap_or(table.base), Default::default()),
+                    None => (
+                        0,
+                        table.jumps.hit.filter(|_| entry != 0).unwrap_or(table.jumps.base),
+                        Default::default(),
+                    ),
                 }
             }
             _ => {

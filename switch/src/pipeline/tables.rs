@@ -169,7 +169,7 @@ impl TableState {
 
     /// Lets an entry refer to an action profile (entry 0: on a miss).
     pub fn set_link(&mut self, table: &Table, entry: u32, link: Link) {
-        self.set_row(table, entry, Hot { next: table.base, ..Hot::default() }, &[]);
+        self.set_row(table, entry, Hot { next: table.jumps.base, ..Hot::default() }, &[]);
         self.rest.links[entry as usize] = link;
     }
 
@@ -178,7 +178,7 @@ impl TableState {
         match &table.default {
             Some((action, args)) => self.set_action(program, table, 0, *action, args),
             None => {
-                let next = table.miss.unwrap_or(table.base);
+                let next = table.jumps.miss.unwrap_or(table.jumps.base);
                 self.set_row(table, 0, Hot { next, ..Hot::default() }, &[]);
             }
         }
@@ -187,9 +187,13 @@ impl TableState {
 
 /// Where to go after an action.
 pub(super) fn next_of(table: &Table, action: ActionId, hit: bool) -> Pc {
-    let fixed = if hit { table.hit } else { table.miss };
-    let by_action = || table.actions.iter().find(|known| known.id == action).map(|known| known.next);
-    fixed.or_else(by_action).unwrap_or(table.base)
+    let jumps = &table.jumps;
+    let by_action = || {
+        let index = table.info.actions.iter().position(|known| *known == action)?;
+        jumps.actions.get(index).copied()
+    };
+    let fixed = if hit { jumps.hit } else { jumps.miss };
+    fixed.or_else(by_action).unwrap_or(jumps.base)
 }
 
 /// An action profile, or a selector.

@@ -1,12 +1,13 @@
 //! Primitives of actions, parsers and deparsers, compiled to code.
 
-use super::LoadError;
 use super::asm::Asm;
-use super::expr::{Bool, Expr, HeaderExpr, Num, NumOp, Place, Scope, UnionExpr};
+use super::declare::Declared;
+use super::expr::{Bool, Expr, HeaderExpr, Num, NumOp, Scope, UnionExpr};
 use super::json::At;
-use super::layout::FIRST_FIELD;
+use super::layout::{Place, Slots};
 use super::op::{Code, WideKind, WideOp, WideRef};
-use std::collections::HashMap;
+use super::types::FIRST_FIELD;
+use super::{ActionId, FieldList, LoadError};
 
 /// Slots that stand for BMv2's packet registers and flags.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +26,22 @@ pub(crate) struct State {
     pub digest: u16,
 }
 
+impl State {
+    /// Takes the slots.
+    pub fn place(root: &At, slots: &mut Slots) -> Result<State, LoadError> {
+        let mut take = || slots.take(root, 1);
+        Ok(State {
+            exit: take()?,
+            drop_port: take()?,
+            clone_session: take()?,
+            clone_list: take()?,
+            resubmit: take()?,
+            recirculate: take()?,
+            digest: take()?,
+        })
+    }
+}
+
 /// Marks a clone session as set, so that session 0 can be told from none (BMv2's MIRROR_SESSION_ID_VALID_MASK).
 pub(crate) const SESSION_SET: u64 = 1 << 15;
 
@@ -35,30 +52,13 @@ pub(crate) struct LogMessage {
     pub values: Vec<WideRef>,
 }
 
-/// What primitives refer to by name.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    pub registers: HashMap<String, u16>,
-    pub counters: HashMap<String, u16>,
-    pub meters: HashMap<String, u16>,
-    pub calculations: HashMap<String, u16>,
-    /// Ids of field lists and learn lists.
-    pub field_lists: Vec<i64>,
-    pub learn_lists: Vec<i64>,
-}
-
 /// Compiles primitives.
-pub(super) struct Actions<'a, 'p> {
-    pub asm: &'a mut Asm<'p>,
-    pub scope: Scope<'a>,
-    pub names: &'a Names,
-    pub state: State,
-    pub logs: &'a mut Vec<LogMessage>,
-    /// `standard_metadata.egress_spec`, and `intrinsic_metadata.mcast_grp` if the program has it.
-    pub egress_spec: Place,
-    pub mcast_grp: Option<Place>,
+pub(crate) struct Actions<'s, 'p> {
+    pub asm: &'s mut Asm<'p>,
+    pub declared: &'p Declared<'p>,
+    pub scope: Scope<'s>,
     /// The index of the action, for messages.
-    pub action: u16,
+    action: u16,
 }
 
 /// Something that can be assigned to.
@@ -67,7 +67,28 @@ enum Target {
     Field(HeaderExpr, (usize, usize)),
 }
 
-impl Actions<'_, '_> {
+impl<'s, 'p> Actions<'s, 'p> {
+    /// Compiles what is outside actions.
+    pub fn new(declared: &'p Declared<'p>, asm: &'s mut Asm<'p>) -> Actions<'s, 'p> {
+        let scope = Scope { layout: &declared.layout, registers: &declared.registers, params: &[] };
+        Actions { asm, declared, scope, action: 0 }
+    }
+
+    /// Compiles the body of an action where it stands, with these values for its parameters.
+    pub fn call(&mut self, action: ActionId, params: &[Num]) -> Result<(), LoadError> {
+        let primitives = &self.declared.bodies[usize::from(action.0)];
+        let scope = Scope { params, ..self.scope };
+        let mut inner = Actions { asm: self.asm, declared: self.declared, scope, action: action.0 };
+        let exits = inner.body(primitives)?;
+        if let Some(last) = primitives.last() {
+            self.asm.check_size(last)?;
+        }
+        if exits {
+            self.asm.emit(Code::EndIfExit, 64, 0, self.declared.state.exit, 0);
+        }
+        Ok(())
+    }
+
     /// Compiles a list of primitives; the code falls out at its end. Tells whether it may call `exit`.
     pub fn body(&mut self, primitives: &[At]) -> Result<bool, LoadError> {
         let (mut starts, mut jumps, mut exits) = (Vec::new(), Vec::new(), false);
@@ -104,7 +125,7 @@ impl Actions<'_, '_> {
         }
         starts.push(self.asm.here());
         for (jump, target) in jumps {
-            self.asm.code[jump].d = starts[target];
+            self.asm.object.code[jump].d = starts[target];
         }
         Ok(exits)
     }
@@ -138,7 +159,7 @@ impl Actions<'_, '_> {
             }
             target => {
                 let slot = self.asm.temp(1);
-                let temp = Place { slot, bits: 64, signed: false, saturating: false };
+                let temp = Place::unsigned(slot, 64);
                 let old = self.scope.num(at)?;
                 self.asm.assign(at, temp, &old)?;
                 self.asm.emit(code, 64, slot, a, b);
@@ -158,21 +179,19 @@ impl Actions<'_, '_> {
         self.assign(target, place, &Num::Binary(op, Box::new(left), Box::new(right)))
     }
 
-    fn lookup(&self, at: &At, what: &str, names: &HashMap<String, u16>) -> Result<u16, LoadError> {
-        let value = at.get("value")?;
-        let name = value.str()?;
-        names.get(name).copied().ok_or_else(|| value.error(format_args!("there is no {what} {name:?}")))
+    fn register(&self, at: &At) -> Result<u16, LoadError> {
+        lookup(at, "register array", self.declared.registers.iter().map(|array| array.name.as_str()))
     }
 
-    /// A constant id in a list of ids, counted from 1; 0 for id 0, which is no list.
-    fn list(&self, at: &At, what: &str, ids: &[i64]) -> Result<Num, LoadError> {
+    /// A constant id, as its place among the lists, counted from 1; 0 for id 0, which is no list.
+    fn list(&self, at: &At, what: &str, lists: &[FieldList]) -> Result<Num, LoadError> {
         let id = match self.scope.num(at)? {
             Num::Const(id) => id.to_u64(),
             _ => None,
         };
         match id {
             Some(0) => Ok(Num::small(0)),
-            Some(id) => match ids.iter().position(|known| u64::try_from(*known) == Ok(id)) {
+            Some(id) => match lists.iter().position(|list| u64::try_from(list.id) == Ok(id)) {
                 Some(index) => Ok(Num::small(index as u64 + 1)),
                 None => at.fail(format_args!("there is no {what} {id}")),
             },
@@ -181,7 +200,7 @@ impl Actions<'_, '_> {
     }
 
     fn set(&mut self, at: &At, slot: u16, value: &Num) -> Result<(), LoadError> {
-        self.asm.assign(at, Place { slot, bits: 64, signed: false, saturating: false }, value)
+        self.asm.assign(at, Place::unsigned(slot, 64), value)
     }
 
     /// Compiles one primitive that is not a jump.
@@ -264,14 +283,16 @@ impl Actions<'_, '_> {
             }
             "count" => {
                 let [counter, index] = parameters.tuple()?;
-                let counter = self.lookup(&counter, "counter array", &self.names.counters)?;
+                let names = self.declared.counters.iter().map(|array| array.name.as_str());
+                let counter = lookup(&counter, "counter array", names)?;
                 let index = self.index(&index)?;
                 self.asm.emit(Code::Count, 64, 0, counter, index);
                 Ok(())
             }
             "execute_meter" => {
                 let [meter, index, target] = parameters.tuple()?;
-                let meter = self.lookup(&meter, "meter array", &self.names.meters)?;
+                let names = self.declared.meters.iter().map(|array| array.name.as_str());
+                let meter = lookup(&meter, "meter array", names)?;
                 let index = self.index(&index)?;
                 self.update(&target, Code::Meter, meter, index)
             }
@@ -292,26 +313,30 @@ impl Actions<'_, '_> {
                 let [header] = parameters.tuple()?;
                 self.mark_to_drop(&header)
             }
-            "exit" => self.set(at, self.state.exit, &Num::small(1)),
+            "exit" => self.set(at, self.declared.state.exit, &Num::small(1)),
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 let [session, list] = parameters.tuple()?;
-                let list = self.list(&list, "field list", &self.names.field_lists)?;
+                let list = self.list(&list, "field list", &self.declared.field_lists)?;
                 let session = Box::new(self.scope.num(&session)?);
                 let low = Box::new(Num::Binary(NumOp::And, session, Box::new(Num::small(SESSION_SET - 1))));
                 let marked = Num::Binary(NumOp::Or, low, Box::new(Num::small(SESSION_SET)));
-                self.set(at, self.state.clone_session, &marked)?;
-                self.set(at, self.state.clone_list, &list)
+                self.set(at, self.declared.state.clone_session, &marked)?;
+                self.set(at, self.declared.state.clone_list, &list)
             }
             "resubmit" | "recirculate" => {
                 let [list] = parameters.tuple()?;
-                let list = self.list(&list, "field list", &self.names.field_lists)?;
-                let slot = if name == "resubmit" { self.state.resubmit } else { self.state.recirculate };
+                let list = self.list(&list, "field list", &self.declared.field_lists)?;
+                let slot = if name == "resubmit" {
+                    self.declared.state.resubmit
+                } else {
+                    self.declared.state.recirculate
+                };
                 self.set(at, slot, &list)
             }
             "generate_digest" => {
                 let [_receiver, list] = parameters.tuple()?;
-                let list = self.list(&list, "learn list", &self.names.learn_lists)?;
-                self.set(at, self.state.digest, &list)
+                let list = self.list(&list, "learn list", &self.declared.learn_lists)?;
+                self.set(at, self.declared.state.digest, &list)
             }
             "truncate" => {
                 let [length] = parameters.tuple()?;
@@ -341,14 +366,15 @@ impl Actions<'_, '_> {
 
     /// The slot with the port that means drop, as a number.
     fn drop_port(&self) -> Num {
-        Num::Place(Place { slot: self.state.drop_port, bits: 16, signed: false, saturating: false })
+        Num::Place(Place::unsigned(self.declared.state.drop_port, 16))
     }
 
     fn drop(&mut self, at: &At) -> Result<(), LoadError> {
-        self.asm.assign(at, self.egress_spec, &self.drop_port())?;
-        match self.mcast_grp {
-            Some(group) => self.asm.assign(at, group, &Num::small(0)),
-            None => Ok(()),
+        let standard = &self.declared.standard;
+        self.asm.assign(at, Place::unsigned(standard.egress_spec, standard.port_bits), &self.drop_port())?;
+        match standard.mcast_grp_bits {
+            0 => Ok(()),
+            bits => self.asm.assign(at, Place::unsigned(standard.mcast_grp, bits), &Num::small(0)),
         }
     }
 
@@ -425,8 +451,8 @@ impl Actions<'_, '_> {
     }
 
     fn register_read(&mut self, target: &At, register: &At, index: &At) -> Result<(), LoadError> {
-        let array = self.lookup(register, "register array", &self.names.registers)?;
-        if self.asm.register_bits[usize::from(array)] <= 64 {
+        let array = self.register(register)?;
+        if self.declared.registers[usize::from(array)].bits <= 64 {
             let index = self.index(index)?;
             return self.update(target, Code::RegRead, array, index);
         }
@@ -436,21 +462,21 @@ impl Actions<'_, '_> {
     }
 
     fn register_write(&mut self, register: &At, index: &At, value: &At) -> Result<(), LoadError> {
-        let array = self.lookup(register, "register array", &self.names.registers)?;
-        let bits = self.asm.register_bits[usize::from(array)];
+        let array = self.register(register)?;
+        let bits = self.declared.registers[usize::from(array)].bits;
         let index = self.index(index)?;
         let num = self.scope.num(value)?;
         let limbs = bits.div_ceil(64) as u16;
         let slot = self.asm.temp(limbs);
-        self.asm.assign(value, Place { slot, bits, signed: false, saturating: false }, &num)?;
+        self.asm.assign(value, Place::unsigned(slot, bits), &num)?;
         if limbs == 1 {
             // The value need not pass through a temporary.
-            match self.asm.code.pop() {
-                Some(op) if op.code == Code::Mov && op.d == slot && op.w == 64 => {
+            match self.asm.object.code.pop() {
+                Some(op) if op.code == Code::Mov && op.d == slot && op.w == 0 => {
                     self.asm.emit(Code::RegWrite, 64, op.a, array, index);
                 }
                 Some(op) => {
-                    self.asm.code.push(op);
+                    self.asm.object.code.push(op);
                     self.asm.emit(Code::RegWrite, 64, slot, array, index);
                 }
                 None => {}
@@ -464,7 +490,8 @@ impl Actions<'_, '_> {
     }
 
     fn hash(&mut self, target: &At, base: &At, calculation: &At, size: &At) -> Result<(), LoadError> {
-        let calc = self.lookup(calculation, "calculation", &self.names.calculations)?;
+        let names = self.declared.calculations.iter().map(|known| known.name.as_str());
+        let calc = lookup(calculation, "calculation", names)?;
         let (base, size_num) = (self.scope.num(base)?, self.scope.num(size)?);
         let size = self.asm.narrow(size, &size_num)?;
         let slot = self.asm.temp(1);
@@ -477,7 +504,7 @@ impl Actions<'_, '_> {
             // Modulo 0 gives 0, as BMv2's taking a size of 0 for 1 does.
             _ => self.asm.emit(Code::Mod, 64, slot, slot, size),
         }
-        let hashed = Num::Place(Place { slot, bits: 64, signed: false, saturating: false });
+        let hashed = Num::Place(Place::unsigned(slot, 64));
         let place = self.target(target)?;
         match &base {
             Num::Const(big) if big.to_u64() == Some(0) => self.assign(target, place, &hashed),
@@ -495,21 +522,22 @@ impl Actions<'_, '_> {
             let num = self.scope.num(&value)?;
             refs.push(self.asm.wide_ref(&value, &num)?);
         }
-        let index = self.logs.len().min(usize::from(u16::MAX)) as u16;
-        self.logs.push(LogMessage { format: format.get("value")?.str()?.to_string(), values: refs });
+        let index = self.asm.object.logs.len().min(usize::from(u16::MAX)) as u16;
+        self.asm
+            .object
+            .logs
+            .push(LogMessage { format: format.get("value")?.str()?.to_string(), values: refs });
         self.asm.emit(Code::Log, 64, 0, index, 0);
         Ok(())
     }
 }
 
-/// Compiles a condition to code of its own, if it needs any. See [`super::Condition`].
-pub(super) fn condition(asm: &mut Asm, at: &At, value: &Bool) -> Result<super::Condition, LoadError> {
-    asm.statement();
-    let (start, before) = (asm.here(), asm.code.len());
-    let slot = asm.bool(at, value)?;
-    if asm.code.len() == before {
-        return Ok(super::Condition { code: None, slot });
-    }
-    asm.emit(Code::End, 64, 0, 0, 0);
-    Ok(super::Condition { code: Some(start), slot })
+/// Finds the index of the last thing that has the name which is the value of `at`.
+fn lookup<'n>(
+    at: &At,
+    what: &str,
+    mut names: impl DoubleEndedIterator<Item = &'n str> + ExactSizeIterator,
+) -> Result<u16, LoadError> {
+    let index = at.get("value")?.find(what, |name| names.rposition(|known| known == name))?;
+    Ok(index as u16)
 }

@@ -1,9 +1,8 @@
 //! Calculations: what a hash or checksum is computed over, and how.
 
 use super::LoadError;
-use super::expr::Scope;
 use super::json::At;
-use super::layout::VALID;
+use super::layout::{Layout, VALID};
 use super::op::Slot;
 
 /// Hash algorithms by the names p4c gives them.
@@ -77,11 +76,11 @@ pub(crate) struct Summands {
 pub(crate) const MAX_BYTES: usize = 64;
 
 impl Calculation {
-    pub fn load(at: &At, scope: &Scope) -> Result<Calculation, LoadError> {
+    pub fn load(at: &At, layout: &Layout) -> Result<Calculation, LoadError> {
         let algorithm = Algorithm::load(&at.get("algo")?)?;
         let mut inputs = Vec::new();
         for input in at.get("input")?.items()? {
-            load_input(&input, scope, &mut inputs)?;
+            load_input(&input, layout, &mut inputs)?;
         }
         // The payload comes last wherever it is named.
         inputs.sort_by_key(|input| *input == Input::Payload);
@@ -90,10 +89,10 @@ impl Calculation {
     }
 
     /// The input of an action selector is a calculation without a name.
-    pub fn load_selector(at: &At, scope: &Scope) -> Result<Calculation, LoadError> {
+    pub fn load_selector(at: &At, layout: &Layout) -> Result<Calculation, LoadError> {
         let mut inputs = Vec::new();
         for input in at.get("input")?.items()? {
-            load_input(&input, scope, &mut inputs)?;
+            load_input(&input, layout, &mut inputs)?;
         }
         let algorithm = Algorithm::load(&at.get("algo")?)?;
         Ok(Calculation::new(String::new(), algorithm, inputs))
@@ -106,8 +105,7 @@ impl Calculation {
     }
 }
 
-fn load_input(at: &At, scope: &Scope, inputs: &mut Vec<Input>) -> Result<(), LoadError> {
-    let layout = scope.layout;
+fn load_input(at: &At, layout: &Layout, inputs: &mut Vec<Input>) -> Result<(), LoadError> {
     let kind = at.get("type")?;
     match kind.str()? {
         "field" => {
@@ -115,7 +113,7 @@ fn load_input(at: &At, scope: &Scope, inputs: &mut Vec<Input>) -> Result<(), Loa
             let [header, field] = value.tuple()?;
             let id = layout.header_id(&header)?;
             if field.str()? == "$valid$" {
-                let place = scope.place(&value)?;
+                let place = layout.place(&value)?;
                 inputs.push(Input::Field { slot: place.slot, bits: 1, valid: None });
                 return Ok(());
             }
@@ -138,7 +136,7 @@ fn load_input(at: &At, scope: &Scope, inputs: &mut Vec<Input>) -> Result<(), Loa
     Ok(())
 }
 
-fn field_input(layout: &super::layout::Layout, id: super::HeaderId, field: usize) -> Input {
+fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> Input {
     let header = layout.header(id);
     let valid = (!header.metadata).then_some(header.base + VALID);
     let slot = layout.slot((id, field));

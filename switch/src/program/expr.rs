@@ -1,19 +1,10 @@
 //! Expressions as the JSON has them, checked and resolved to a typed tree; code is made of it in `asm`.
 
+use super::array::RegisterArray;
 use super::json::{At, Big};
-use super::layout::{Layout, VALID};
+use super::layout::{Layout, Place};
 use super::op::Slot;
 use super::{HeaderId, LoadError};
-use std::collections::HashMap;
-
-/// Where a number lives: a field, an action parameter, a validity bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub slot: Slot,
-    pub bits: u32,
-    pub signed: bool,
-    pub saturating: bool,
-}
 
 /// An expression that is a number.
 #[derive(Clone, Debug)]
@@ -112,10 +103,10 @@ pub(crate) enum Expr {
 }
 
 /// What names in an expression refer to.
+#[derive(Clone, Copy)]
 pub(crate) struct Scope<'p> {
     pub layout: &'p Layout,
-    /// Register arrays: name to index.
-    pub registers: &'p HashMap<String, u16>,
+    pub registers: &'p [RegisterArray],
     /// What `local` and `runtime_data` stand for.
     pub params: &'p [Num],
 }
@@ -185,27 +176,10 @@ impl Scope<'_> {
         }
     }
 
-    /// A field given as `[header, field]`; `$valid$` is a field too.
-    pub fn place(&self, at: &At) -> Result<Place, LoadError> {
-        let [header, field] = at.tuple()?;
-        let id = self.layout.header_id(&header)?;
-        if field.str()? == "$valid$" {
-            let slot = self.layout.header(id).base + VALID;
-            return Ok(Place { slot, bits: 1, signed: false, saturating: false });
-        }
-        let found = self.layout.field(at)?;
-        let field = self.layout.field_type(found);
-        if field.varbit {
-            return at.fail("a field of variable width cannot be used as a number");
-        }
-        let (bits, signed, saturating) = (field.bits, field.signed, field.saturating);
-        Ok(Place { slot: self.layout.slot(found), bits, signed, saturating })
-    }
-
     fn stack_field(&self, at: &At) -> Result<Num, LoadError> {
         let [stack, field] = at.tuple()?;
         let stack = self.layout.stack(&stack)?;
-        self.field_of(&field, HeaderExpr::Last(stack), |ty| self.layout.type_field(ty, &field))
+        self.field_of(&field, HeaderExpr::Last(stack), |ty| self.layout.types[ty].field(&field))
     }
 
     fn field_of(
@@ -241,7 +215,7 @@ impl Scope<'_> {
                 // p4c wraps expressions in expressions.
                 None => self.expr(&value)?,
             },
-            "field" => Expr::Num(Num::Place(self.place(&value)?)),
+            "field" => Expr::Num(Num::Place(self.layout.place(&value)?)),
             "hexstr" => Expr::Num(Num::Const(self.constant(&value)?)),
             "bool" => Expr::Bool(Bool::Const(value.bool()?)),
             "local" | "runtime_data" => Expr::Num(self.param(&value)?),
@@ -252,12 +226,10 @@ impl Scope<'_> {
             "stack_field" => Expr::Num(self.stack_field(&value)?),
             "register" => {
                 let [array, index] = value.tuple()?;
-                let name = array.str()?;
-                let Some(register) = self.registers.get(name) else {
-                    return array.fail(format_args!("there is no register array {name:?}"));
-                };
+                let register = |name: &str| self.registers.iter().position(|it| it.name == name);
+                let register = array.find("register array", register)? as u16;
                 let index = self.as_num(&index, self.expr(&index)?)?;
-                Expr::Num(Num::Register(*register, Box::new(index)))
+                Expr::Num(Num::Register(register, Box::new(index)))
             }
             other => return kind_at.fail(format_args!("a value of type {other:?} is not supported here")),
         })

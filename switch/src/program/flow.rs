@@ -1,10 +1,11 @@
 //! Control flow: lays tables, conditions and action calls of a pipeline out as code.
 
-use super::LoadError;
 use super::action::Actions;
+use super::expr::Num;
 use super::json::At;
 use super::op::{Code, Pc};
-use super::table::Table;
+use super::table::{Jumps, Table, TableDefinition, limbs};
+use super::{ActionId, ActionInfo, LoadError, Mark};
 use std::collections::HashMap;
 
 /// A node of a pipeline's control flow.
@@ -20,28 +21,19 @@ pub(super) struct Flow<'a> {
     start: Option<&'a str>,
 }
 
-/// A jump whose target is a node.
-enum Fixup {
-    Op(usize),
-    Action(usize, usize),
-    Hit(usize),
-    Miss(usize),
-    Base(usize),
-}
-
 /// Code address 0 holds `End`: where a null next node leads.
-pub(super) const END: Pc = 0;
+const END: Pc = 0;
 
 impl<'a> Flow<'a> {
-    /// Collects the nodes and checks that they form no cycle. Tables are numbered from `first`.
-    pub fn load(at: &At<'a>, first: usize) -> Result<Flow<'a>, LoadError> {
+    /// Collects the nodes and checks that they form no cycle.
+    pub fn load(at: &At<'a>) -> Result<Flow<'a>, LoadError> {
         let mut nodes = HashMap::new();
         let mut add = |at: &At<'a>, node: Node<'a>| match nodes.insert(at.get("name")?.str()?, node) {
             None => Ok(()),
             Some(_) => at.fail("another node of the pipeline has this name"),
         };
         for (index, table) in at.list("tables")?.into_iter().enumerate() {
-            add(&table.clone(), Node::Table(first + index, table))?;
+            add(&table.clone(), Node::Table(index, table))?;
         }
         for condition in at.list("conditionals")? {
             add(&condition.clone(), Node::Condition(condition))?;
@@ -112,21 +104,19 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Emits the code; returns where it starts. `inline` compiles the body of an action with constant arguments
-    /// where it stands and tells whether it may `exit`.
+    /// Emits the code; returns where it starts, and the pipeline's tables with where they lead. They are numbered from
+    /// `first`.
     pub fn emit(
         &self,
         actions: &mut Actions,
-        tables: &mut [Table],
-        names: &[String],
-        mut inline: impl FnMut(&mut Actions, &At, u16, &[u64]) -> Result<bool, LoadError>,
-        call: impl Fn(&At) -> Result<u16, LoadError>,
-        marks: &mut Vec<(Pc, super::Mark)>,
-    ) -> Result<Pc, LoadError> {
-        let Some(start) = self.start else { return Ok(END) };
+        tables: Vec<TableDefinition>,
+        first: usize,
+        marks: &mut Vec<(Pc, Mark)>,
+    ) -> Result<(Pc, Vec<Table>), LoadError> {
         let mut placed: HashMap<&str, Pc> = HashMap::new();
-        let mut fixups: Vec<(Fixup, Option<&'a str>)> = Vec::new();
-        let mut waiting = vec![start];
+        let mut fixups: Vec<(usize, Option<&'a str>)> = Vec::new();
+        let mut jumps: HashMap<usize, Jumps<Option<&'a str>>> = HashMap::new();
+        let mut waiting = Vec::from_iter(self.start);
         while let Some(name) = waiting.pop() {
             let mut node = Some(name).filter(|name| !placed.contains_key(name));
             // Follow one way as far as it is new, so that code mostly falls through.
@@ -137,30 +127,29 @@ impl<'a> Flow<'a> {
                 let (next, at) = match &self.nodes[name] {
                     Node::Condition(at) => {
                         let value = actions.scope.bool(&at.get("expression")?)?;
-                        let (start, mut jumps) = (actions.asm.here(), Vec::new());
-                        actions.asm.jump_unless(at, &value, &mut jumps)?;
+                        let (start, mut unless) = (actions.asm.here(), Vec::new());
+                        actions.asm.jump_unless(at, &value, &mut unless)?;
                         let end = actions.asm.here();
-                        marks.push((start, super::Mark::Condition { name: at.name()?, end }));
+                        marks.push((start, Mark::Condition { name: at.name()?, end }));
                         let otherwise = target(at, "false_next")?;
-                        fixups.extend(jumps.into_iter().map(|jump| (Fixup::Op(jump), otherwise)));
+                        fixups.extend(unless.into_iter().map(|jump| (jump, otherwise)));
                         waiting.extend(otherwise);
                         (target(at, "true_next")?, at)
                     }
                     Node::Call(at) => {
-                        let action = call(&at.get("action_id")?)?;
-                        if inline(actions, at, action, &[])? {
-                            actions.asm.emit(Code::EndIfExit, 64, 0, actions.state.exit, 0);
-                        }
+                        let id = at.get("action_id")?;
+                        let Some(action) = actions.declared.action_ids.get(&id.int()?) else {
+                            return id.fail("there is no action with this id");
+                        };
+                        inline(actions, at, *action, &[])?;
                         (target(at, "next_node")?, at)
                     }
                     Node::Table(index, at) if tables[*index].info.hidden => {
                         let table = &tables[*index];
                         let (action, args) = table.default.clone().unwrap_or_default();
                         let here = actions.asm.here();
-                        marks.push((here, super::Mark::Table(*index as u16)));
-                        if inline(actions, at, action.0, &args)? {
-                            actions.asm.emit(Code::EndIfExit, 64, 0, actions.state.exit, 0);
-                        }
+                        marks.push((here, Mark::Table((first + index) as u16)));
+                        inline(actions, at, action, &args)?;
                         if actions.asm.here() == here {
                             // Something must stand where the table is, or it could not be told from what follows.
                             let jump = actions.asm.emit_jump(Code::Jump, 0, 0);
@@ -170,15 +159,17 @@ impl<'a> Flow<'a> {
                         let key = if next.opt("__MISS__").is_some() || next.get("__MISS__").is_ok() {
                             "__MISS__"
                         } else {
-                            names[usize::from(action.0)].as_str()
+                            &actions.declared.actions[usize::from(action.0)].name
                         };
                         (target(&next, key)?, at)
                     }
                     Node::Table(index, at) => {
-                        actions.asm.emit(Code::Table, 64, 0, *index as u16, 0);
-                        let next = table_fixups(*index, &tables[*index], at, names, &mut fixups)?;
+                        actions.asm.emit(Code::Table, 64, 0, (first + index) as u16, 0);
+                        let next = table_jumps(&tables[*index], at, &actions.declared.actions)?;
                         actions.asm.check_size(at)?;
-                        waiting.extend(&next);
+                        let all = next.actions.iter().chain(&next.hit).chain(&next.miss).chain([&next.base]);
+                        waiting.extend(all.copied().flatten());
+                        jumps.insert(*index, next);
                         break;
                     }
                 };
@@ -187,33 +178,42 @@ impl<'a> Flow<'a> {
                     Some(next) if !placed.contains_key(next) => Some(next),
                     next => {
                         let jump = actions.asm.emit_jump(Code::Jump, 0, 0);
-                        fixups.push((Fixup::Op(jump), next));
+                        fixups.push((jump, next));
                         None
                     }
                 };
             }
         }
-        for (fixup, name) in fixups {
-            let pc = name.map_or(END, |name| placed[name]);
-            match fixup {
-                Fixup::Op(op) => actions.asm.code[op].d = pc,
-                Fixup::Action(table, action) => tables[table].actions[action].next = pc,
-                Fixup::Hit(table) => tables[table].hit = Some(pc),
-                Fixup::Miss(table) => tables[table].miss = Some(pc),
-                Fixup::Base(table) => tables[table].base = pc,
-            }
+        let address = |name: Option<&str>| name.map_or(END, |name| placed[name]);
+        for (jump, name) in fixups {
+            actions.asm.object.code[jump].d = address(name);
         }
-        Ok(placed[start])
+        let table = |(index, definition)| Table {
+            definition,
+            jumps: jumps.remove(&index).unwrap_or_default().map(address),
+        };
+        Ok((address(self.start), tables.into_iter().enumerate().map(table).collect()))
     }
 }
 
-fn table_fixups<'a>(
-    index: usize,
-    table: &Table,
+/// Compiles the body of an action with constant arguments where it stands.
+fn inline(actions: &mut Actions, at: &At, action: ActionId, args: &[u64]) -> Result<(), LoadError> {
+    let (mut rest, mut params) = (args, Vec::new());
+    for (_, bits) in &actions.declared.actions[usize::from(action.0)].params {
+        let Some((value, tail)) = rest.split_at_checked(limbs(*bits)) else {
+            return at.fail("the action needs arguments");
+        };
+        params.push(Num::limbs(value));
+        rest = tail;
+    }
+    actions.call(action, &params)
+}
+
+fn table_jumps<'a>(
+    table: &TableDefinition,
     at: &At<'a>,
-    names: &[String],
-    fixups: &mut Vec<(Fixup, Option<&'a str>)>,
-) -> Result<Vec<&'a str>, LoadError> {
+    actions: &[ActionInfo],
+) -> Result<Jumps<Option<&'a str>>, LoadError> {
     let next_at = at.get("next_tables")?;
     let targets = next_at.entries()?;
     let find = |key: &str| match targets.iter().find(|(name, _)| *name == key) {
@@ -221,19 +221,14 @@ fn table_fixups<'a>(
         Some((_, target)) => target.str().map(Some),
         None => next_at.fail(format_args!("{key:?} is missing")),
     };
-    let mut waiting = Vec::new();
-    let mut add = |fixup, target: Option<&'a str>| {
-        waiting.extend(target);
-        fixups.push((fixup, target));
-    };
-    if targets.iter().any(|(name, _)| *name == "__HIT__" || *name == "__MISS__") {
-        add(Fixup::Hit(index), find("__HIT__")?);
-        add(Fixup::Miss(index), find("__MISS__")?);
-    } else {
-        for (number, action) in table.actions.iter().enumerate() {
-            add(Fixup::Action(index, number), find(&names[usize::from(action.id.0)])?);
+    let by_action = targets.iter().all(|(name, _)| *name != "__HIT__" && *name != "__MISS__");
+    let (hit, miss, next) = match by_action {
+        true => {
+            let name = |action: &ActionId| find(&actions[usize::from(action.0)].name);
+            (None, None, table.info.actions.iter().map(name).collect::<Result<_, _>>()?)
         }
-    }
-    add(Fixup::Base(index), at.opt("base_default_next").map(|at| at.str()).transpose()?);
-    Ok(waiting)
+        false => (Some(find("__HIT__")?), Some(find("__MISS__")?), Vec::new()),
+    };
+    let base = at.opt("base_default_next").map(|at| at.str()).transpose()?;
+    Ok(Jumps { actions: next, hit, miss, base })
 }

@@ -4,7 +4,15 @@ use super::LoadError;
 use serde_json::Value;
 use std::fmt;
 
-/// A value in the JSON and the way to it.
+/// The first phase of loading: text becomes values.
+pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
+    serde_json::from_str(text).map_err(|error| LoadError {
+        path: format!("{}:{}", error.line(), error.column()),
+        what: format!("not JSON: {error}"),
+    })
+}
+
+/// A value in the JSON and the path to it.
 #[derive(Clone)]
 pub(crate) struct At<'a> {
     pub value: &'a Value,
@@ -71,6 +79,11 @@ impl<'a> At<'a> {
 
     pub fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
+    }
+    /// What this string names.
+    pub fn find<T>(&self, what: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
+        let name = self.str()?;
+        find(name).ok_or_else(|| self.error(format_args!("there is no {what} {name:?}")))
     }
     /// A truth value; p4c sometimes writes 0 and 1.
     pub fn bool(&self) -> Result<bool, LoadError> {

@@ -2,39 +2,59 @@
 //!
 //! Everything is resolved and checked here, once: after loading there are no names to look up, no trees to walk and
 //! nothing that could turn out to be missing. What is not supported is refused with its place in the JSON.
+//!
+//! Loading has five phases, each of which makes something complete of what the phase before made:
+//!
+//! | phase | result |
+//! |---|---|
+//! | `json::parse` | values, each of which knows its path in the JSON for errors |
+//! | `Declared::load` | header types, headers, registers, lists, actions and calculations have indices and slots |
+//! | `Lowered::new` | parser, checksums, deparser, actions, tables and control flow are code |
+//! | `Linked::new` | temporaries and constants have slots: the interpreter's program |
+//! | `Compiled::new` | the form that the fast engine runs |
 
 mod action;
+mod array;
 mod asm;
 mod calc;
 mod compiled;
+mod declare;
 mod expr;
 mod flow;
 mod json;
 mod key;
 mod layout;
 mod link;
+mod lower;
 mod op;
 mod parser;
 mod shape;
 mod source;
+mod standard;
 mod table;
+mod types;
+mod used;
 
-pub(crate) use action::{LogMessage, SESSION_SET, State};
+pub(crate) use action::{LogMessage, SESSION_SET};
+pub(crate) use array::{Array, RegisterArray};
 pub(crate) use asm::low_bits;
 pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
 pub(crate) use compiled::{
     Compiled, Emission, Get, Group, Kind, Select, State as FastState, Step, WireChecksum, with_pairs,
 };
 pub(crate) use key::KeyPlan;
-pub(crate) use layout::{Layout, ORIGIN, Stack, VALID};
+pub(crate) use layout::{ORIGIN, Stack, VALID};
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Role, Slot, WideKind, WideOp, WideRef};
-pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Parser, Pattern, limbs_of};
+pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};
 pub(crate) use shape::{Move, Moves, Shape, WINDOW};
 pub use source::Place;
-pub(crate) use table::{ConstEntry, Key, Profile, Table, limbs, ones, prefix_mask};
+pub(crate) use table::{ConstEntry, Key, Profile, Table, TableDefinition, limbs, ones, prefix_mask};
 pub use table::{KeyInfo, TableInfo};
 
-use std::ops::Range;
+use declare::Declared;
+use link::Linked;
+use lower::Lowered;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -82,6 +102,13 @@ pub struct ActionInfo {
     pub params: Vec<(String, u32)>,
 }
 
+impl ActionInfo {
+    /// Returns how many words its arguments take.
+    pub(crate) fn words(&self) -> usize {
+        self.params.iter().map(|(_, bits)| limbs(*bits)).sum()
+    }
+}
+
 /// Code that computes a value, and the slot that has it afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -94,7 +121,7 @@ pub(crate) struct Condition {
 pub(crate) struct Checksum {
     pub name: String,
     pub calculation: u16,
-    pub target: expr::Place,
+    pub target: layout::Place,
     /// Its target's header; None for metadata, which is always valid.
     pub valid: Option<Slot>,
     pub condition: Option<Condition>,
@@ -102,65 +129,13 @@ pub(crate) struct Checksum {
     pub update: bool,
 }
 
-/// An array of registers, counters or meters.
-#[derive(Clone, Debug)]
-pub(crate) struct Array {
-    pub name: String,
-    pub size: usize,
-    /// Width of a register; 0 for the others.
-    pub bits: u32,
-    /// It belongs to a table.
-    pub direct: bool,
-    /// A meter that counts packets, not bytes.
-    pub packets: bool,
-    /// Word of a register array's first cell.
-    pub base: usize,
-    /// Words from one cell to the next.
-    pub step: usize,
-}
-
-impl Array {
-    /// The words of a cell of a register array.
-    #[inline]
-    pub fn cell(&self, index: u64) -> Option<Range<usize>> {
-        let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.step;
-        Some(begin..begin + limbs(self.bits))
-    }
-}
-
 /// Fields that go together: for digests, and for what survives a clone, resubmit or recirculate.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldList {
     pub name: String,
+    pub id: i64,
     /// Slot and width.
     pub fields: Vec<(Slot, u32)>,
-}
-
-/// The fields simple_switch reads and writes itself. Each one that a program does not have is given a slot of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Standard {
-    pub ingress_port: Slot,
-    pub packet_length: Slot,
-    pub egress_spec: Slot,
-    pub egress_port: Slot,
-    pub instance_type: Slot,
-    pub ingress_timestamp: Slot,
-    pub egress_timestamp: Slot,
-    pub mcast_grp: Slot,
-    pub egress_rid: Slot,
-    pub priority: Slot,
-    pub parser_error: Slot,
-    pub checksum_error: Slot,
-    pub enq_timestamp: Slot,
-    pub enq_qdepth: Slot,
-    pub deq_timedelta: Slot,
-    pub deq_qdepth: Slot,
-    pub qid: Slot,
-    /// Widths of the clocks and depths, which programs may choose.
-    pub enq_timestamp_bits: u32,
-    pub deq_timedelta_bits: u32,
-    pub qdepth_bits: u32,
-    pub port_bits: u32,
 }
 
 /// A place in the code, for those who watch.
@@ -196,52 +171,25 @@ pub struct Program {
     pub(crate) json: String,
     /// Places in the P4 source, once a trace has asked for them.
     pub(crate) places: OnceLock<source::Places>,
-    pub(crate) layout: Layout,
-    /// Slots that begin a packet's life as 0; temporaries and constants follow.
-    pub(crate) vars: usize,
-    pub(crate) temps: usize,
-    /// Slots of a header vector: one of [`CAPACITIES`]. There is room for a window behind the last block.
-    pub(crate) capacity: usize,
-    pub(crate) consts: Vec<u64>,
-    pub(crate) code: Vec<Op>,
-    pub(crate) wide: Vec<WideOp>,
-    pub(crate) header_ops: Vec<HeaderOp>,
-    pub(crate) logs: Vec<LogMessage>,
-    pub(crate) marks: Vec<(Pc, Mark)>,
-    pub(crate) standard: Standard,
-    pub(crate) state: State,
-    /// Metadata blocks: base and slots. They are what a resubmit clears.
-    pub(crate) metadata: Vec<(Slot, u16)>,
-    pub(crate) params: Slot,
-    pub(crate) parser: Parser,
-    /// By header instance.
+    /// What the interpreter runs.
+    linked: Linked,
+    /// How the interpreter moves headers, by instance.
     pub(crate) shapes: Vec<Shape>,
-    /// By header type, every field used: for elements of stacks.
-    pub(crate) type_shapes: Vec<Shape>,
-    /// Headers in the order they are emitted, with their blocks.
-    pub(crate) deparser: Vec<(HeaderId, Slot)>,
-    pub(crate) deparser_code: Option<Pc>,
-    pub(crate) checksums: Vec<Checksum>,
-    pub(crate) calculations: Vec<Calculation>,
-    pub(crate) registers: Vec<Array>,
-    /// Words that all registers take.
-    pub(crate) register_words: usize,
-    pub(crate) counters: Vec<Array>,
-    pub(crate) meters: Vec<Array>,
-    pub(crate) actions: Vec<ActionInfo>,
-    pub(crate) action_code: Vec<Pc>,
-    pub(crate) tables: Vec<Table>,
-    pub(crate) profiles: Vec<Profile>,
-    pub(crate) field_lists: Vec<FieldList>,
-    pub(crate) learn_lists: Vec<FieldList>,
-    pub(crate) ingress: Pc,
-    pub(crate) egress: Pc,
     /// What the fast engine runs.
     pub(crate) compiled: Compiled,
 }
 
 /// Numbers programs within the process; it never shows in what a switch does.
 static STAMPS: AtomicU64 = AtomicU64::new(1);
+
+impl Deref for Program {
+    type Target = Linked;
+
+    #[inline]
+    fn deref(&self) -> &Linked {
+        &self.linked
+    }
+}
 
 impl Program {
     /// Loads what p4c's BMv2 back end wrote: version 2 of the format.
@@ -251,15 +199,21 @@ impl Program {
 
     /// Loads a program as [`Program::from_json`] does, to be run by this engine.
     pub fn load(text: &str, engine: Engine) -> Result<Arc<Program>, LoadError> {
-        let value: serde_json::Value = serde_json::from_str(text).map_err(|error| LoadError {
-            path: format!("{}:{}", error.line(), error.column()),
-            what: format!("not JSON: {error}"),
-        })?;
-        let mut program = link::load(&json::At::root(&value))?;
-        program.stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
-        program.engine = engine;
-        program.json = text.to_owned();
-        Ok(Arc::new(program))
+        let value = json::parse(text)?;
+        let root = json::At::root(&value);
+        let declared = Declared::load(&root)?;
+        let lowered = Lowered::new(&root, &declared)?;
+        let linked = Linked::new(&root, declared, lowered)?;
+        let shapes = used::shapes(&linked, &[]);
+        Ok(Arc::new(Program {
+            stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
+            engine,
+            json: text.to_owned(),
+            places: OnceLock::new(),
+            compiled: Compiled::new(&linked, &shapes),
+            linked,
+            shapes,
+        }))
     }
 
     /// The JSON it was loaded from.

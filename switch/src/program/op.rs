@@ -2,12 +2,11 @@
 
 /// Index of a 64-bit slot of the header vector.
 pub(crate) type Slot = u16;
-/// Index into [`super::Program::code`].
+/// Index into the code.
 pub(crate) type Pc = u16;
 
 /// One operation. What `d`, `a` and `b` mean (a slot, an index, a jump target) is the operation's business.
-/// While code is made, `w` is the width in bits that the result is cut to; in a finished program it is how many bits
-/// above it are cut off, which is what shifting needs.
+/// The upper `w` bits of the result are cut off: that is what shifting needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub code: Code,
@@ -179,12 +178,13 @@ impl Code {
 }
 
 impl Op {
-    /// Turns the width into what is cut off.
-    pub fn finish(&mut self) {
-        self.w = 64u8.saturating_sub(self.w.max(1));
+    /// An operation whose result is cut to this many bits.
+    pub fn new(code: Code, bits: u8, d: u16, a: u16, b: u16) -> Op {
+        Op { code, w: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
-    pub fn new(code: Code, w: u8, d: u16, a: u16, b: u16) -> Op {
-        Op { code, w, d, a, b }
+    /// Cuts the result to this many bits, if it has more.
+    pub fn cut(&mut self, bits: u8) {
+        self.w = self.w.max(64u8.saturating_sub(bits.max(1)));
     }
     /// The operands with their roles, to be read or changed.
     pub fn operands(&mut self) -> [(Role, &mut u16); 3] {

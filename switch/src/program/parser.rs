@@ -1,15 +1,16 @@
 //! The parser: states as the JSON has them, resolved to headers, slots and numbers.
 
 use super::action::Actions;
-use super::asm::{Asm, low_bits};
-use super::expr::{Num, Place, Scope};
+use super::asm::low_bits;
+use super::expr::Num;
 use super::json::At;
+use super::layout::Layout;
 use super::op::{Code, Pc, Slot};
 use super::{Condition, HeaderId, LoadError};
 use std::collections::HashMap;
 
 /// The parser of a program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parser {
     pub states: Vec<State>,
     /// None: the parser accepts at once.
@@ -94,6 +95,25 @@ pub(crate) enum KeyPart {
     },
 }
 
+impl ParseOp {
+    /// The operation with the conditions that `change` makes of its own.
+    pub fn with(self, mut change: impl FnMut(Condition) -> Condition) -> ParseOp {
+        match self {
+            ParseOp::ExtractVarbit { header, base, union, length } => {
+                ParseOp::ExtractVarbit { header, base, union, length: change(length) }
+            }
+            ParseOp::ExtractNextVarbit { stack, block, length } => {
+                ParseOp::ExtractNextVarbit { stack, block, length: change(length) }
+            }
+            ParseOp::Advance(length) => ParseOp::Advance(change(length)),
+            ParseOp::Verify { condition, error } => {
+                ParseOp::Verify { condition: change(condition), error: change(error) }
+            }
+            other => other,
+        }
+    }
+}
+
 impl KeyPart {
     pub fn bits(self) -> u32 {
         match self {
@@ -174,7 +194,7 @@ pub(crate) struct ValueSet {
 }
 
 /// The numbers of the errors: those that the language defines, and the names of all.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Errors {
     pub no_error: u32,
     pub packet_too_short: u32,
@@ -219,92 +239,120 @@ impl Errors {
 /// A key longer than this is refused.
 pub(crate) const MAX_KEY_WORDS: usize = 16;
 
-/// Loads the parser.
-pub(super) fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError> {
-    let mut parser = Parser { errors: Errors::load(root)?, ..Parser::default() };
-    for at in root.list("parse_vsets")? {
-        let bits = at.get("compressed_bitwidth")?.size(64 * MAX_KEY_WORDS)? as u32;
-        parser.value_sets.push(ValueSet { name: at.name()?, bits, lists: Vec::new() });
+impl Parser {
+    /// Loads the parser.
+    pub fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError> {
+        let errors = Errors::load(root)?;
+        let mut selects = Selects { sets: Vec::new(), lists: Vec::new(), states: HashMap::new() };
+        for at in root.list("parse_vsets")? {
+            let bits = at.get("compressed_bitwidth")?.size(64 * MAX_KEY_WORDS)? as u32;
+            selects.sets.push((at.name()?, bits));
+        }
+        let parsers = root.get("parsers")?;
+        let [at] = parsers.tuple()?;
+        let state_ats = at.get("parse_states")?.items()?;
+        for (number, state) in state_ats.iter().enumerate() {
+            let Ok(number) = u16::try_from(number) else { return state.fail("there are too many states") };
+            if selects.states.insert(state.name()?, number).is_some() {
+                return state.fail("another state has this name");
+            }
+        }
+        let mut states = Vec::new();
+        for state in &state_ats {
+            let mut ops = Vec::new();
+            for op in state.list("parser_ops")? {
+                load_op(&op, actions, &mut ops)?;
+            }
+            let mut key = Vec::new();
+            for part in state.list("transition_key")? {
+                key.push(load_key_part(&part, &actions.declared.layout)?);
+            }
+            if key.iter().map(|part| part.words()).sum::<usize>() > MAX_KEY_WORDS {
+                return state.get("transition_key")?.fail("the key is too long");
+            }
+            let (cases, default) = selects.cases(state, &key)?;
+            let word = WordSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
+            states.push(State { name: state.name()?, ops, key, cases, word, default });
+        }
+        let start = at.opt("init_state").map(|start| match selects.states.get(start.str()?) {
+            Some(number) => Ok(*number),
+            None => start.fail("there is no such state"),
+        });
+        let Selects { sets, lists, .. } = selects;
+        let value_set = |(set, (name, bits)): (usize, (String, u32))| {
+            let own = (0..).zip(&lists).filter(|(_, (of, _))| *of == set);
+            ValueSet { name, bits, lists: own.map(|(list, (_, parts))| (list, parts.clone())).collect() }
+        };
+        Ok(Parser {
+            states,
+            start: start.transpose()?,
+            value_sets: sets.into_iter().enumerate().map(value_set).collect(),
+            value_lists: lists.len(),
+            errors,
+        })
     }
-    let parsers = root.get("parsers")?;
-    let [at] = parsers.tuple()?;
-    let states = at.get("parse_states")?.items()?;
-    let mut index = HashMap::new();
-    for (number, state) in states.iter().enumerate() {
-        let Ok(number) = u16::try_from(number) else { return state.fail("there are too many states") };
-        if index.insert(state.name()?, number).is_some() {
-            return state.fail("another state has this name");
-        }
-    }
-    let next_of = |at: &At| match at.opt("next_state") {
-        None => Ok(None),
-        Some(next) => match index.get(next.str()?) {
-            Some(number) => Ok(Some(*number)),
-            None => next.fail(format_args!("there is no state {:?}", next.value)),
-        },
-    };
-    for state in &states {
-        let mut ops = Vec::new();
-        for op in state.list("parser_ops")? {
-            load_op(&op, actions, &mut ops)?;
-        }
-        let mut key = Vec::new();
-        for part in state.list("transition_key")? {
-            key.push(load_key_part(&part, &actions.scope)?);
-        }
-        if key.iter().map(|part| part.words()).sum::<usize>() > MAX_KEY_WORDS {
-            return state.get("transition_key")?.fail("the key is too long");
-        }
+}
+
+/// What selects refer to by name.
+struct Selects {
+    states: HashMap<String, u16>,
+    /// Value sets: name and width.
+    sets: Vec<(String, u32)>,
+    /// For each list of values its set and the widths of the parts of the key.
+    lists: Vec<(usize, Vec<u32>)>,
+}
+
+impl Selects {
+    /// Loads the cases of a state's select, and where it leads if none matches.
+    fn cases(&mut self, state: &At, key: &[KeyPart]) -> Result<(Vec<Case>, Option<u16>), LoadError> {
         let (mut cases, mut default) = (Vec::new(), None);
         for at in state.list("transitions")? {
-            let next = next_of(&at)?;
+            let next = self.next(&at)?;
             match at.opt("type").map_or(Ok("hexstr"), |at| at.str())? {
                 "default" => default = next,
                 "hexstr" if at.get("value")?.str()? == "default" => default = next,
                 "hexstr" => {
-                    let value = words(&at.get("value")?, &key)?;
+                    let value = words(&at.get("value")?, key)?;
                     let mask = match at.opt("mask") {
-                        Some(mask) => words(&mask, &key)?,
+                        Some(mask) => words(&mask, key)?,
                         None => vec![u64::MAX; value.len()],
                     };
                     let value = value.iter().zip(&mask).map(|(value, mask)| value & mask).collect();
                     cases.push(Case { pattern: Pattern::Masked { value, mask }, next });
                 }
-                "parse_vset" => {
-                    let name = at.get("value")?;
-                    let text = name.str()?;
-                    let Some(set) = parser.value_sets.iter_mut().find(|set| set.name == text) else {
-                        return name.fail(format_args!("there is no value set {text:?}"));
-                    };
-                    let mask = at.opt("mask").map(|mask| words(&mask, &key)).transpose()?;
-                    let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
-                    if set.bits != parts.iter().sum::<u32>() {
-                        return at.fail("the value set has another width than the key");
-                    }
-                    let list = match set.lists.iter().find(|(_, known)| *known == parts) {
-                        Some((list, _)) => *list,
-                        None => {
-                            let list = parser.value_lists.min(usize::from(u16::MAX)) as u16;
-                            set.lists.push((list, parts));
-                            parser.value_lists += 1;
-                            list
-                        }
-                    };
-                    cases.push(Case { pattern: Pattern::ValueSet { list, mask }, next });
-                }
+                "parse_vset" => cases.push(Case { pattern: self.value_set(&at, key)?, next }),
                 other => return at.fail(format_args!("a transition of type {other:?} is not supported")),
             }
         }
-        let word = WordSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
-        parser.states.push(State { name: state.name()?, ops, key, cases, word, default });
+        Ok((cases, default))
     }
-    if let Some(start) = at.opt("init_state") {
-        match index.get(start.str()?) {
-            Some(number) => parser.start = Some(*number),
-            None => return start.fail("there is no such state"),
+
+    fn next(&self, at: &At) -> Result<Option<u16>, LoadError> {
+        match at.opt("next_state") {
+            None => Ok(None),
+            Some(next) => match self.states.get(next.str()?) {
+                Some(number) => Ok(Some(*number)),
+                None => next.fail(format_args!("there is no state {:?}", next.value)),
+            },
         }
     }
-    Ok(parser)
+
+    fn value_set(&mut self, at: &At, key: &[KeyPart]) -> Result<Pattern, LoadError> {
+        let set = |name: &str| self.sets.iter().position(|(known, _)| known == name);
+        let set = at.get("value")?.find("value set", set)?;
+        let mask = at.opt("mask").map(|mask| words(&mask, key)).transpose()?;
+        let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
+        if self.sets[set].1 != parts.iter().sum::<u32>() {
+            return at.fail("the value set has another width than the key");
+        }
+        let wanted = (set, parts);
+        let known = self.lists.iter().position(|list| *list == wanted);
+        let list = known.unwrap_or_else(|| {
+            self.lists.push(wanted);
+            self.lists.len() - 1
+        });
+        Ok(Pattern::ValueSet { list: list.min(usize::from(u16::MAX)) as u16, mask })
+    }
 }
 
 /// Splits the bytes of a value (each part padded to whole bytes) into words.
@@ -330,25 +378,25 @@ pub(crate) fn limbs_of(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> 
     (0..count).map(move |_| chunks.next().map_or(0, limb))
 }
 
-fn load_key_part(at: &At, scope: &Scope) -> Result<KeyPart, LoadError> {
+fn load_key_part(at: &At, layout: &Layout) -> Result<KeyPart, LoadError> {
     let (kind, value) = (at.get("type")?, at.get("value")?);
     Ok(match kind.str()? {
         "field" => {
-            let place = scope.place(&value)?;
+            let place = layout.place(&value)?;
             KeyPart::Slot { slot: place.slot, bits: place.bits }
         }
         "stack_field" => {
             let [stack, field] = value.tuple()?;
-            let stack = scope.layout.stack(&stack)?;
-            let ty = scope.layout.stacks[stack].blocks[0].1;
-            last(scope, &field, stack, 0, ty)?
+            let stack = layout.stack(&stack)?;
+            let ty = layout.stacks[stack].blocks[0].1;
+            last(layout, &field, stack, 0, ty)?
         }
         "union_stack_field" => {
             let [stack, member, field] = value.tuple()?;
-            let stack = scope.layout.union_stack(&stack)?;
-            let member = scope.layout.union_stack_member(stack, &member)?;
-            let (offset, ty) = scope.layout.stacks[stack].blocks[member];
-            last(scope, &field, stack, offset, ty)?
+            let stack = layout.union_stack(&stack)?;
+            let member = layout.union_stack_member(stack, &member)?;
+            let (offset, ty) = layout.stacks[stack].blocks[member];
+            last(layout, &field, stack, offset, ty)?
         }
         "lookahead" => {
             let (offset, bits) = lookahead(&value)?;
@@ -358,8 +406,9 @@ fn load_key_part(at: &At, scope: &Scope) -> Result<KeyPart, LoadError> {
     })
 }
 
-fn last(scope: &Scope, at: &At, stack: usize, block: u16, ty: usize) -> Result<KeyPart, LoadError> {
-    let field = &scope.layout.types[ty].fields[scope.layout.type_field(ty, at)?];
+fn last(layout: &Layout, at: &At, stack: usize, block: u16, ty: usize) -> Result<KeyPart, LoadError> {
+    let ty = &layout.types[ty];
+    let field = &ty.fields[ty.field(at)?];
     if field.varbit {
         return at.fail("a field of variable width cannot be selected by");
     }
@@ -370,18 +419,6 @@ fn lookahead(at: &At) -> Result<(u32, u32), LoadError> {
     const MAX_BITS: usize = 4096;
     let [offset, bits] = at.tuple()?;
     Ok((offset.size(MAX_BITS)? as u32, bits.size(MAX_BITS)? as u32))
-}
-
-/// Code that computes a number, to be run by itself.
-fn number(asm: &mut Asm, at: &At, num: &Num) -> Result<Condition, LoadError> {
-    asm.statement();
-    let (start, before) = (asm.here(), asm.code.len());
-    let slot = asm.narrow(at, num)?;
-    if asm.code.len() == before {
-        return Ok(Condition { code: None, slot });
-    }
-    asm.emit(Code::End, 64, 0, 0, 0);
-    Ok(Condition { code: Some(start), slot })
 }
 
 fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
@@ -395,23 +432,22 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
         "extract_VL" => {
             let [what, length] = parameters.tuple()?;
             let num = actions.scope.num(&length)?;
-            let length = number(actions.asm, &length, &num)?;
+            let length = actions.asm.apart(|asm| asm.narrow(&length, &num))?;
             let op = extract(&what, actions, Some(length))?;
             ops.push(op);
         }
         "set" => {
             let [target, value] = parameters.tuple()?;
             if value.get("type")?.str()? == "lookahead" {
-                let place = actions.scope.place(&target.get("value")?)?;
+                let place = actions.declared.layout.place(&target.get("value")?)?;
                 let (offset, bits) = lookahead(&value.get("value")?)?;
                 ops.push(ParseOp::Lookahead { slot: place.slot, width: place.bits, offset, bits });
                 return Ok(());
             }
             let varbit = target.get("type")?.str()? == "field" && {
-                let field = target.get("value")?;
+                let (field, layout) = (target.get("value")?, &actions.declared.layout);
                 let [_, name] = field.tuple()?;
-                name.str()? != "$valid$"
-                    && actions.scope.layout.field_type(actions.scope.layout.field(&field)?).varbit
+                name.str()? != "$valid$" && layout.field_type(layout.field(&field)?).varbit
             };
             run(at, actions, ops, |actions| {
                 actions.primitive(at, if varbit { "assign_VL" } else { "assign" })
@@ -435,17 +471,17 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
         "advance" => {
             let [bits] = parameters.tuple()?;
             let num = actions.scope.num(&bits)?;
-            ops.push(ParseOp::Advance(number(actions.asm, &bits, &num)?));
+            ops.push(ParseOp::Advance(actions.asm.apart(|asm| asm.narrow(&bits, &num))?));
         }
         "verify" => {
             let [condition, error] = parameters.tuple()?;
             let value = actions.scope.bool(&condition)?;
-            let condition = super::action::condition(actions.asm, &condition, &value)?;
+            let condition = actions.asm.apart(|asm| asm.bool(&condition, &value))?;
             let code = match error.int() {
                 Ok(code) => Num::small(code as u64),
                 Err(_) => actions.scope.num(&error)?,
             };
-            let error = number(actions.asm, &error, &code)?;
+            let error = actions.asm.apart(|asm| asm.narrow(&error, &code))?;
             ops.push(ParseOp::Verify { condition, error });
         }
         other => return name.fail(format_args!("parser operation {other:?} is not supported")),
@@ -461,9 +497,9 @@ fn run(
     compile: impl FnOnce(&mut Actions) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
     let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
-        && actions.asm.code.last().is_some_and(|op| op.code == Code::End);
+        && actions.asm.object.code.last().is_some_and(|op| op.code == Code::End);
     if joins {
-        actions.asm.code.pop();
+        actions.asm.object.code.pop();
     }
     let start = actions.asm.here();
     actions.asm.statement();
@@ -476,7 +512,7 @@ fn run(
 }
 
 fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<ParseOp, LoadError> {
-    let (kind, value, layout) = (at.get("type")?, at.get("value")?, actions.asm.layout);
+    let (kind, value, layout) = (at.get("type")?, at.get("value")?, &actions.declared.layout);
     let check = |ty: usize| match (layout.types[ty].varbit, length) {
         (Some(_), None) => {
             at.fail("a header with a field of variable width needs extract_VL with its length")
@@ -509,14 +545,4 @@ fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<
         None => ParseOp::ExtractNext { stack, block },
         Some(length) => ParseOp::ExtractNextVarbit { stack, block, length },
     })
-}
-
-/// A place a lookahead is written to, for those who ask what the parser writes.
-pub(crate) fn lookahead_place(op: &ParseOp) -> Option<Place> {
-    match op {
-        ParseOp::Lookahead { slot, width, .. } => {
-            Some(Place { slot: *slot, bits: *width, signed: false, saturating: false })
-        }
-        _ => None,
-    }
 }

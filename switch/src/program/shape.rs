@@ -4,7 +4,7 @@
 //! what is read, the deparser copies the header's old bytes and overlays what may have been written.
 
 use super::asm::low_bits;
-use super::layout::{Field, HeaderType};
+use super::types::{Field, HeaderType};
 
 /// Bytes of a header, and slots of its block, that one window of moves reaches.
 pub(crate) const WINDOW: usize = 64;

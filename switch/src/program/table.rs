@@ -1,17 +1,57 @@
 //! Tables and action profiles as the JSON has them.
 
 use super::calc::Calculation;
-use super::expr::{Place, Scope};
+use super::declare::Declared;
 use super::json::At;
 use super::key::KeyPlan;
-use super::layout::VALID;
+use super::layout::{Layout, Place, VALID};
 use super::op::{Pc, Slot};
-use super::{ActionId, ActionInfo, LoadError, MatchKind};
-use std::collections::HashMap;
+use super::{ActionId, LoadError, MatchKind};
+use std::ops::Deref;
 
-/// A table of a program.
+/// A table of a program, at its place in the control flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
+    pub definition: TableDefinition,
+    pub jumps: Jumps<Pc>,
+}
+
+impl Deref for Table {
+    type Target = TableDefinition;
+
+    #[inline]
+    fn deref(&self) -> &TableDefinition {
+        &self.definition
+    }
+}
+
+/// Where the control flow continues behind a table: in the code or, before there is any, at which node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jumps<T> {
+    /// By action; empty if that does not depend on the action.
+    pub actions: Vec<T>,
+    /// On a hit, if that does not depend on the action.
+    pub hit: Option<T>,
+    /// On a miss, if that does not depend on the action.
+    pub miss: Option<T>,
+    /// On a miss without a default action.
+    pub base: T,
+}
+
+impl<T> Jumps<T> {
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Jumps<U> {
+        Jumps {
+            actions: self.actions.into_iter().map(&to).collect(),
+            hit: self.hit.map(&to),
+            miss: self.miss.map(&to),
+            base: to(self.base),
+        }
+    }
+}
+
+/// What a table is.
+#[derive(Clone, Debug)]
+pub(crate) struct TableDefinition {
     pub info: TableInfo,
     pub key: Vec<Key>,
     pub plan: KeyPlan,
@@ -19,13 +59,6 @@ pub(crate) struct Table {
     pub params: usize,
     /// There is more to do than to look up and to run an action.
     pub extras: bool,
-    pub actions: Vec<TableAction>,
-    /// Where to go on a hit, if that does not depend on the action.
-    pub hit: Option<Pc>,
-    /// Where to go on a miss, if that does not depend on the action.
-    pub miss: Option<Pc>,
-    /// Where to go on a miss without a default action.
-    pub base: Pc,
     pub default: Option<(ActionId, Vec<u64>)>,
     pub entries: Vec<ConstEntry>,
     /// The direct meter and where its colour goes.
@@ -88,13 +121,6 @@ pub(crate) struct Key {
     pub mask: Vec<u64>,
 }
 
-/// An action of a table and where to go behind it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TableAction {
-    pub id: ActionId,
-    pub next: Pc,
-}
-
 /// An entry that comes with the program.
 #[derive(Clone, Debug)]
 pub(crate) struct ConstEntry {
@@ -115,18 +141,13 @@ pub(crate) struct ConstEntry {
 pub(crate) struct Profile {
     pub name: String,
     pub selector: Option<Calculation>,
-    /// The actions its members may run: those of its tables.
-    pub actions: Vec<ActionId>,
 }
 
 /// What tables refer to by name or number.
 pub(super) struct Context<'a> {
-    pub scope: Scope<'a>,
-    /// Actions by their id in the JSON.
-    pub action_ids: &'a HashMap<i64, ActionId>,
-    pub actions: &'a [ActionInfo],
-    /// Direct meters: index and target.
-    pub meters: &'a HashMap<String, (u16, Option<Place>)>,
+    pub declared: &'a Declared<'a>,
+    /// Where the colours of direct meters go.
+    pub meters: &'a [Option<Place>],
     pub profiles: &'a [Profile],
 }
 
@@ -134,8 +155,8 @@ pub(super) struct Context<'a> {
 const MAX_ENTRIES: usize = 1 << 24;
 
 impl Context<'_> {
-    /// Loads a table; the jump targets follow when the control flow is laid out.
-    pub fn table(&self, at: &At) -> Result<Table, LoadError> {
+    /// Loads a table.
+    pub fn table(&self, at: &At) -> Result<TableDefinition, LoadError> {
         let (mut key, mut key_info) = (Vec::new(), Vec::new());
         for element in at.get("key")?.items()? {
             let (element, info) = self.key(&element)?;
@@ -151,10 +172,8 @@ impl Context<'_> {
             "simple" => None,
             kind @ ("indirect" | "indirect_ws") => {
                 let name = profile_name(at).map_or_else(|| at.get("action_profile"), Ok)?;
-                let text = name.str()?;
-                let Some(index) = self.profiles.iter().position(|profile| profile.name == text) else {
-                    return name.fail(format_args!("there is no action profile {text:?}"));
-                };
+                let profile = |name: &str| self.profiles.iter().position(|profile| profile.name == name);
+                let index = name.find("action profile", profile)?;
                 if kind == "indirect_ws" && self.profiles[index].selector.is_none() {
                     return name.fail("the action profile has no selector");
                 }
@@ -179,11 +198,15 @@ impl Context<'_> {
         let size = at.opt("max_size").map_or(Ok(entries.len()), |size| size.size(MAX_ENTRIES))?;
         let meter_at = at.opt("direct_meters");
         let meter = match &meter_at {
-            Some(meter) => match self.meters.get(meter.str()?) {
-                Some((index, Some(target))) => Some((*index, *target)),
-                Some(_) => return meter.fail("the meter is not a direct one"),
-                None => return meter.fail("there is no such meter"),
-            },
+            Some(meter) => {
+                let name = meter.str()?;
+                let meters = self.declared.meters.iter().zip(self.meters);
+                match (0..).zip(meters).find(|(_, (known, _))| known.name == name) {
+                    Some((index, (_, Some(target)))) => Some((index, *target)),
+                    Some(_) => return meter.fail("the meter is not a direct one"),
+                    None => return meter.fail("there is no such meter"),
+                }
+            }
             None => None,
         };
         let counters = at.flag("with_counters", false)?;
@@ -191,7 +214,7 @@ impl Context<'_> {
         let info = TableInfo {
             name: at.name()?,
             key: key_info,
-            actions: actions.iter().map(|action| action.id).collect(),
+            actions,
             size: size.max(entries.len()),
             profile: profile.map(|index| self.profiles[usize::from(index)].name.clone()),
             const_entries: !entries.is_empty(),
@@ -201,20 +224,14 @@ impl Context<'_> {
             idle_timeout: at.flag("support_timeout", false)?,
             hidden,
         };
-        let words = |action: &TableAction| {
-            self.actions[usize::from(action.id.0)].params.iter().map(|(_, bits)| limbs(*bits)).sum()
-        };
-        let params = actions.iter().map(words).max().unwrap_or(0);
-        Ok(Table {
+        let words = |action: &ActionId| self.declared.actions[usize::from(action.0)].words();
+        let params = info.actions.iter().map(words).max().unwrap_or(0);
+        Ok(TableDefinition {
             plan: KeyPlan::new(&key),
             params: params.max(default.as_ref().map_or(0, |(_, args)| args.len())),
             extras: counters || meter.is_some() || profile.is_some() || info.idle_timeout,
             info,
             key,
-            actions,
-            hit: None,
-            miss: None,
-            base: 0,
             default,
             entries,
             meter,
@@ -223,25 +240,24 @@ impl Context<'_> {
     }
 
     /// Finds the actions of a table by id, or by name in older JSON that does not list ids.
-    fn table_actions(&self, at: &At) -> Result<Vec<TableAction>, LoadError> {
+    fn table_actions(&self, at: &At) -> Result<Vec<ActionId>, LoadError> {
         let (list, by_name) = match at.opt("action_ids") {
             Some(ids) => (ids.items()?, false),
             None => (at.list("actions")?, true),
         };
         let find = |action: &At| if by_name { self.named_action(action) } else { self.action(action) };
-        list.iter().map(|action| Ok(TableAction { id: find(action)?, next: 0 })).collect()
+        list.iter().map(find).collect()
     }
 
     fn named_action(&self, at: &At) -> Result<ActionId, LoadError> {
-        let name = at.str()?;
-        let index = self.actions.iter().position(|action| action.name == name);
-        let index = index.ok_or_else(|| at.error(format_args!("there is no action {name:?}")))?;
+        let action = |name: &str| self.declared.actions.iter().position(|action| action.name == name);
+        let index = at.find("action", action)?;
         Ok(ActionId(index as u16))
     }
 
     fn action(&self, at: &At) -> Result<ActionId, LoadError> {
         let id = at.int()?;
-        let action = self.action_ids.get(&id).copied();
+        let action = self.declared.action_ids.get(&id).copied();
         action.ok_or_else(|| at.error(format_args!("there is no action with id {id}")))
     }
 
@@ -249,8 +265,8 @@ impl Context<'_> {
         let (kind_at, target) = (at.get("match_type")?, at.get("target")?);
         let (slot, bits, kind) = match kind_at.str()? {
             "valid" => {
-                let header = self.scope.layout.header_id(&target)?;
-                (self.scope.layout.header(header).base + VALID, 1, MatchKind::Exact)
+                let header = self.declared.layout.header_id(&target)?;
+                (self.declared.layout.header(header).base + VALID, 1, MatchKind::Exact)
             }
             other => {
                 let kind = match other {
@@ -260,7 +276,7 @@ impl Context<'_> {
                     "range" => MatchKind::Range,
                     other => return kind_at.fail(format_args!("match kind {other:?} is not supported")),
                 };
-                let place = self.scope.place(&target)?;
+                let place = self.declared.layout.place(&target)?;
                 (place.slot, place.bits, kind)
             }
         };
@@ -290,7 +306,7 @@ impl Context<'_> {
         let action = self.action(&at.get("action_id")?)?;
         let data_at = at.get("action_data")?;
         let data = data_at.items()?;
-        let params = &self.actions[usize::from(action.0)].params;
+        let params = &self.declared.actions[usize::from(action.0)].params;
         if data.len() != params.len() {
             return data_at.fail(format_args!("expected {} arguments, found {}", params.len(), data.len()));
         }
@@ -335,24 +351,33 @@ impl Context<'_> {
         let ranges = key.iter().map(|key| key.kind == MatchKind::Range).collect();
         Ok(ConstEntry { key: matches, ranges, prefix, rank, action, args })
     }
+}
 
-    /// Loads an action profile; its actions follow when its tables are known.
-    pub fn profile(&self, at: &At) -> Result<Profile, LoadError> {
-        Ok(Profile { name: at.name()?, selector: self.selector(at)?, actions: Vec::new() })
-    }
-
-    /// Loads the action profile that a table describes itself, as in older JSON that does not list profiles.
-    pub fn profile_of_table(&self, at: &At) -> Result<Option<Profile>, LoadError> {
-        let Some(name) = profile_name(at).filter(|_| at.opt("action_profile").is_none()) else {
-            return Ok(None);
+impl Profile {
+    /// Adds the action profiles of a pipeline: those that it lists, and those that its tables describe themselves, as in
+    /// older JSON.
+    pub fn load_all(pipeline: &At, layout: &Layout, profiles: &mut Vec<Profile>) -> Result<(), LoadError> {
+        let selector =
+            |at: &At| at.opt("selector").map(|at| Calculation::load_selector(&at, layout)).transpose();
+        let mut add = |at: &At, name: String, selector: Option<Calculation>| {
+            if profiles.iter().any(|known| known.name == name) {
+                return at.fail("another action profile has this name");
+            }
+            profiles.push(Profile { name, selector });
+            Ok(())
         };
-        let with_selector = at.get("type")?.str()? == "indirect_ws";
-        let selector = if with_selector { self.selector(at)? } else { None };
-        Ok(Some(Profile { name: name.str()?.to_string(), selector, actions: Vec::new() }))
-    }
-
-    fn selector(&self, at: &At) -> Result<Option<Calculation>, LoadError> {
-        at.opt("selector").map(|at| Calculation::load_selector(&at, &self.scope)).transpose()
+        for at in pipeline.list("action_profiles")? {
+            add(&at, at.name()?, selector(&at)?)?;
+        }
+        for at in pipeline.list("tables")? {
+            let Some(name) = profile_name(&at).filter(|_| at.opt("action_profile").is_none()) else {
+                continue;
+            };
+            let with_selector = at.get("type")?.str()? == "indirect_ws";
+            let selector = if with_selector { selector(&at)? } else { None };
+            add(&at, name.str()?.to_string(), selector)?;
+        }
+        Ok(())
     }
 }
 

@@ -125,7 +125,7 @@ impl<T: Tracer> Frame<'_, T> {
         if program.compiled.updates {
             self.update_checksums(&program.compiled.updated);
         }
-        if let Some(code) = program.deparser_code {
+        if let Some(code) = program.deparser.code {
             self.run(code, parsed);
         }
         // The headers at the front that were next to each other in the frame, and still are, change where they are.

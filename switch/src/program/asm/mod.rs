@@ -3,11 +3,13 @@
 mod cond;
 mod num;
 
+use super::array::RegisterArray;
 use super::expr::{HeaderExpr, Num, UnionExpr};
 use super::json::At;
-use super::layout::{HeaderType, Layout, MAX_VARS};
+use super::layout::Layout;
 use super::op::{Code, HeaderOp, Op, Pc, Slot, WideOp};
-use super::{HeaderId, LoadError};
+use super::types::{HeaderType, MAX_VARS};
+use super::{Condition, HeaderId, LoadError, LogMessage};
 use std::collections::{BTreeSet, HashMap};
 
 /// Until their number is known, temporaries are numbered from here...
@@ -17,18 +19,25 @@ pub(super) const CONSTS: u16 = 0x8000;
 /// No more temporaries than this; the widest number still fits behind the last.
 const MAX_TEMPS: u16 = CONSTS - TEMPS - 256;
 
-/// Code under construction.
-pub(crate) struct Asm<'p> {
-    pub layout: &'p Layout,
-    /// Widths of the register arrays.
-    pub register_bits: Vec<u32>,
+/// Code with its side tables, whose temporaries and constants have no slots yet.
+#[derive(Debug, Default)]
+pub(crate) struct Object {
     pub code: Vec<Op>,
     pub wide: Vec<WideOp>,
     pub header_ops: Vec<HeaderOp>,
+    pub logs: Vec<LogMessage>,
     pub consts: Vec<u64>,
+    /// The most temporaries that a statement needs.
     pub temps: u16,
     /// Headers whose every field some code may read and write.
     pub whole: BTreeSet<HeaderId>,
+}
+
+/// Makes code.
+pub(crate) struct Asm<'p> {
+    pub layout: &'p Layout,
+    registers: &'p [RegisterArray],
+    pub object: Object,
     const_index: HashMap<Vec<u64>, u16>,
     next_temp: u16,
     /// The last operation whose result may still be redirected; none behind a jump target.
@@ -36,26 +45,29 @@ pub(crate) struct Asm<'p> {
 }
 
 impl<'p> Asm<'p> {
-    pub fn new(layout: &'p Layout, register_bits: Vec<u32>) -> Asm<'p> {
-        Asm {
-            layout,
-            register_bits,
-            code: Vec::new(),
-            wide: Vec::new(),
-            header_ops: Vec::new(),
-            consts: Vec::new(),
-            temps: 0,
-            whole: BTreeSet::new(),
-            const_index: HashMap::new(),
-            next_temp: 0,
-            barrier: 0,
-        }
+    pub fn new(layout: &'p Layout, registers: &'p [RegisterArray]) -> Asm<'p> {
+        let object = Object::default();
+        Asm { layout, registers, object, const_index: HashMap::new(), next_temp: 0, barrier: 0 }
     }
 
     /// Where the next operation goes. Code may jump here.
     pub fn here(&mut self) -> Pc {
-        self.barrier = self.code.len();
-        self.code.len().min(usize::from(Pc::MAX)) as Pc
+        self.barrier = self.object.code.len();
+        self.object.code.len().min(usize::from(Pc::MAX)) as Pc
+    }
+    /// Makes code to be run by itself, if its value needs any.
+    pub fn apart(
+        &mut self,
+        value: impl FnOnce(&mut Self) -> Result<Slot, LoadError>,
+    ) -> Result<Condition, LoadError> {
+        self.statement();
+        let (start, before) = (self.here(), self.object.code.len());
+        let slot = value(self)?;
+        if self.object.code.len() == before {
+            return Ok(Condition { code: None, slot });
+        }
+        self.emit(Code::End, 64, 0, 0, 0);
+        Ok(Condition { code: Some(start), slot })
     }
     /// Starts a statement: temporaries of earlier ones are free again.
     pub fn statement(&mut self) {
@@ -63,31 +75,33 @@ impl<'p> Asm<'p> {
     }
     /// Refuses code that has outgrown its addresses.
     pub fn check_size(&self, at: &At) -> Result<(), LoadError> {
-        let full = self.code.len() >= usize::from(Pc::MAX)
-            || self.consts.len() >= usize::from(u16::MAX - CONSTS)
-            || self.header_ops.len().max(self.wide.len()) >= usize::from(u16::MAX)
-            || self.temps >= MAX_TEMPS;
+        let Object { code, wide, header_ops, consts, temps, .. } = &self.object;
+        let full = code.len() >= usize::from(Pc::MAX)
+            || consts.len() >= usize::from(u16::MAX - CONSTS)
+            || header_ops.len().max(wide.len()) >= usize::from(u16::MAX)
+            || *temps >= MAX_TEMPS;
         if full { at.fail("the program is too large") } else { Ok(()) }
     }
 
-    pub fn emit(&mut self, code: Code, w: u8, d: u16, a: u16, b: u16) {
-        self.code.push(Op::new(code, w, d, a, b));
+    /// Emits an operation whose result is cut to this many bits.
+    pub fn emit(&mut self, code: Code, bits: u8, d: u16, a: u16, b: u16) {
+        self.object.code.push(Op::new(code, bits, d, a, b));
     }
     /// Emits a jump whose target is not known yet; [`Asm::patch`] sets it.
     pub fn emit_jump(&mut self, code: Code, a: u16, b: u16) -> usize {
         self.emit(code, 64, 0, a, b);
-        self.code.len() - 1
+        self.object.code.len() - 1
     }
     /// Lets a jump end here.
     pub fn patch(&mut self, jump: usize) {
         let here = self.here();
-        self.code[jump].d = here;
+        self.object.code[jump].d = here;
     }
 
     pub fn temp(&mut self, limbs: u16) -> Slot {
         let slot = TEMPS + self.next_temp;
         self.next_temp = (self.next_temp + limbs).min(MAX_TEMPS);
-        self.temps = self.temps.max(self.next_temp);
+        self.object.temps = self.object.temps.max(self.next_temp);
         slot
     }
     pub fn constant(&mut self, value: u64) -> Slot {
@@ -97,8 +111,8 @@ impl<'p> Asm<'p> {
         if let Some(index) = self.const_index.get(&limbs) {
             return CONSTS + index;
         }
-        let index = self.consts.len().min(usize::from(u16::MAX - CONSTS)) as u16;
-        self.consts.extend(&limbs);
+        let index = self.object.consts.len().min(usize::from(u16::MAX - CONSTS)) as u16;
+        self.object.consts.extend(&limbs);
         self.const_index.insert(limbs, index);
         CONSTS + index
     }
@@ -110,8 +124,8 @@ impl<'p> Asm<'p> {
     }
 
     pub(super) fn emit_wide_refs(&mut self, op: WideOp) {
-        let index = self.wide.len().min(usize::from(u16::MAX)) as u16;
-        self.wide.push(op);
+        let index = self.object.wide.len().min(usize::from(u16::MAX)) as u16;
+        self.object.wide.push(op);
         self.emit(Code::Wide, 64, index, 0, 0);
     }
 
@@ -174,9 +188,9 @@ impl<'p> Asm<'p> {
     /// As [`Asm::header`], of a header that is about to be treated as a whole.
     pub fn whole_header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
         match header {
-            HeaderExpr::Static(id) => _ = self.whole.insert(*id),
+            HeaderExpr::Static(id) => _ = self.object.whole.insert(*id),
             HeaderExpr::Member(UnionExpr::Static(union), member) => {
-                self.whole.insert(self.layout.unions[*union].headers[*member]);
+                self.object.whole.insert(self.layout.unions[*union].headers[*member]);
             }
             _ => {}
         }
@@ -190,7 +204,7 @@ impl<'p> Asm<'p> {
         let inside = |base: Slot| base >= stack.base && base < end;
         let headers = self.layout.headers.iter().enumerate();
         let ids = headers.filter(|(_, header)| inside(header.base)).map(|(id, _)| HeaderId(id as u16));
-        self.whole.extend(ids);
+        self.object.whole.extend(ids);
     }
 
     /// The side table entry for operations on a header.
@@ -207,9 +221,9 @@ impl<'p> Asm<'p> {
         };
         let varbit = ty.varbit.map(|field| ty.fields[field].slot);
         let op = HeaderOp { slots: ty.slots, bytes: ty.bytes as u16, varbit, siblings };
-        let index = self.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
-            self.header_ops.push(op);
-            self.header_ops.len() - 1
+        let index = self.object.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
+            self.object.header_ops.push(op);
+            self.object.header_ops.len() - 1
         });
         index as u16
     }

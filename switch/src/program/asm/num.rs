@@ -7,8 +7,9 @@
 
 use super::{Asm, CONSTS, TEMPS, low_bits};
 use crate::program::LoadError;
-use crate::program::expr::{HeaderExpr, Num, NumOp, Place};
+use crate::program::expr::{HeaderExpr, Num, NumOp};
 use crate::program::json::{At, Big};
+use crate::program::layout::Place;
 use crate::program::op::{Code, Op, Slot, WideKind, WideOp, WideRef};
 
 /// Numbers wider than this do not occur but by accident.
@@ -56,7 +57,7 @@ impl Asm<'_> {
                 let field = &self.layout.types[at.ty].fields[at.field];
                 of(field.bits, field.signed)
             }
-            Num::Register(register, _) => of(self.register_bits[usize::from(*register)], false),
+            Num::Register(register, _) => of(self.registers[usize::from(*register)].bits, false),
             Num::Binary(op, left, right) => self.range_of(*op, left, right),
             Num::Not(num) => Range { negative: true, ..self.range(num) },
             Num::Wrap(num, width) => {
@@ -313,7 +314,7 @@ impl Asm<'_> {
     fn cut(&mut self, slot: Slot, bits: u32) -> bool {
         match self.maker(slot).filter(|last| cuts(last.code) && (1..=64).contains(&bits)) {
             Some(last) => {
-                last.w = last.w.min(bits as u8);
+                last.cut(bits as u8);
                 true
             }
             None => false,
@@ -322,8 +323,8 @@ impl Asm<'_> {
 
     /// The last operation, if it is what made this temporary and code cannot come to it another way.
     fn maker(&mut self, slot: Slot) -> Option<&mut Op> {
-        let reachable = self.code.len() > self.barrier && (TEMPS..CONSTS).contains(&slot);
-        self.code.last_mut().filter(|last| reachable && last.d == slot)
+        let reachable = self.object.code.len() > self.barrier && (TEMPS..CONSTS).contains(&slot);
+        self.object.code.last_mut().filter(|last| reachable && last.d == slot)
     }
 
     fn shift_right(&mut self, at: &At, left: &Num, right: &Num, range: Range) -> Result<Value, LoadError> {
@@ -399,14 +400,14 @@ impl Asm<'_> {
         b: Option<Value>,
     ) -> Result<Value, LoadError> {
         let value = self.wide_op(at, kind, range, a, b)?;
-        if let Some(op) = self.wide.last_mut() {
+        if let Some(op) = self.object.wide.last_mut() {
             op.bits = bits;
         }
         Ok(value)
     }
 
     fn set_wide_b(&mut self, b: Value) {
-        if let Some(op) = self.wide.last_mut() {
+        if let Some(op) = self.object.wide.last_mut() {
             op.b = b.wide();
         }
     }
@@ -450,7 +451,8 @@ impl Asm<'_> {
         let bits = if fits { 64 } else { place.bits as u8 };
         if let Some(last) = self.maker(value.slot) {
             if cuts(last.code) {
-                (last.d, last.w) = (place.slot, last.w.min(bits));
+                last.d = place.slot;
+                last.cut(bits);
                 return Ok(());
             }
             if fits && writes_only(last.code) {

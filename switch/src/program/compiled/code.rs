@@ -1,8 +1,9 @@
 //! Code for the fast engine: the same operations at the same addresses. Some of them do the next one, too. That saves
 //! half of finding out what to do.
 
+use crate::program::link::Linked;
 use crate::program::op::{Code, HeaderOp, Op, Slot};
-use crate::program::{ActionInfo, Program, limbs};
+use crate::program::{ActionInfo, RegisterArray};
 
 /// Calls a macro with the pairs of operations that are done as one: name, first, second.
 macro_rules! with_pairs {
@@ -89,7 +90,7 @@ pub(crate) struct Assign {
     pub constant: bool,
 }
 
-pub(super) fn instructions(program: &Program) -> Vec<Instruction> {
+pub(super) fn instructions(program: &Linked) -> Vec<Instruction> {
     let next = program.code.iter().skip(1).map(Some).chain([None]);
     let instruction = |(op, next): (&Op, Option<&Op>)| {
         let joined = next.and_then(|next| pair(op.code, next.code));
@@ -138,10 +139,10 @@ fn kind(op: &Op, header_ops: &[HeaderOp]) -> Kind {
 }
 
 /// The assignments of each action that does nothing else.
-pub(super) fn assignments(program: &Program) -> Vec<Option<Vec<Assign>>> {
+pub(super) fn assignments(program: &Linked) -> Vec<Option<Vec<Assign>>> {
     let constants = program.vars + program.temps;
     let of_action = |(info, start): (&ActionInfo, &u16)| {
-        let words: usize = info.params.iter().map(|(_, bits)| limbs(*bits)).sum();
+        let words = info.words();
         let mut all = Vec::<Assign>::new();
         for op in &program.code[usize::from(*start)..] {
             let argument = op.a.checked_sub(program.params).filter(|argument| usize::from(*argument) < words);
@@ -160,8 +161,7 @@ pub(super) fn assignments(program: &Program) -> Vec<Option<Vec<Assign>>> {
     program.actions.iter().zip(&program.action_code).map(of_action).collect()
 }
 
-pub(super) fn cells(program: &Program) -> Vec<Cells> {
-    let cells =
-        |array: &crate::program::Array| Cells { base: array.base, size: array.size, step: array.step };
+pub(super) fn cells(program: &Linked) -> Vec<Cells> {
+    let cells = |array: &RegisterArray| Cells { base: array.base, size: array.size, step: array.step };
     program.registers.iter().map(cells).collect()
 }

@@ -11,11 +11,12 @@ use code::{Assign, Cells, Instruction};
 pub(crate) use code::{Kind, with_pairs};
 
 use super::layout::VALID;
+use super::link::Linked;
 use super::op::{Code, Op, Role, Slot};
 use super::parser::{self, WordSelect};
 use super::shape::{Moves, Shape, WINDOW};
 use super::table::limbs;
-use super::{Algorithm, Calculation, Checksum, HeaderId, Input, ParseOp, Program};
+use super::{Algorithm, Calculation, Checksum, HeaderId, Input, ParseOp, used};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -119,33 +120,23 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// `whole`: the headers that the program uses as a whole.
-    pub fn new(program: &Program, whole: &BTreeSet<HeaderId>) -> Compiled {
+    /// `shapes`: how the interpreter moves headers.
+    pub fn new(program: &Linked, shapes: &[Shape]) -> Compiled {
         let checksums = || program.checksums.iter().enumerate();
         let wire: Vec<_> = checksums().map(|(_, checksum)| wire_checksum(program, checksum)).collect();
         let simple = |(id, _): &(HeaderId, Slot)| {
-            let shape = &program.shapes[usize::from(id.0)];
+            let shape = &shapes[usize::from(id.0)];
             shape.varbit.is_none() && gets(&shape.reads, 0).is_some()
         };
-        let deparses = program.deparser.iter().all(simple);
+        let deparses = program.deparser.order.iter().all(simple);
         let on_wire: Vec<usize> = checksums()
             .filter(|(number, checksum)| wire[*number].is_some() && (deparses || !checksum.update))
             .map(|(number, _)| number)
             .collect();
-        let (read, written) = program.used(&on_wire);
-        let shape = |index: usize| {
-            let header = &program.layout.headers[index];
-            let ty = &program.layout.types[header.ty];
-            if whole.contains(&HeaderId(index as u16)) {
-                return Shape::new(ty, None);
-            }
-            let test = |set: &BTreeSet<Slot>, rel: u16| set.contains(&(header.base + rel));
-            Shape::new(ty, Some((&|rel| test(&read, rel), &|rel| test(&written, rel))))
-        };
-        let shapes: Vec<Shape> = (0..program.layout.headers.len()).map(shape).collect();
+        let fast = used::shapes(program, &on_wire);
         let step = |op: &ParseOp| match *op {
             ParseOp::Extract { header, base, union: false } => {
-                let shape = &shapes[usize::from(header.0)];
+                let shape = &fast[usize::from(header.0)];
                 match gets(&shape.reads, base).filter(|_| shape.varbit.is_none()) {
                     Some(gets) => Step::Extract { base, bytes: shape.bytes, lazy: shape.lazy, gets },
                     None => Step::Interpret,
@@ -158,7 +149,7 @@ impl Compiled {
             states.map(|state| State { steps: state.ops.iter().map(step).collect(), select: select(state) });
         let taken = |number: usize| wire[number].filter(|_| on_wire.contains(&number));
         let emission = |(header, base): &(HeaderId, Slot)| {
-            let shape = &shapes[usize::from(header.0)];
+            let shape = &fast[usize::from(header.0)];
             let updates = checksums().filter(|(_, checksum)| checksum.update);
             let mut own = updates.filter_map(|(number, _)| taken(number).filter(|it| it.base == *base));
             Some(Emission {
@@ -169,12 +160,12 @@ impl Compiled {
                 checksum: own.next(),
             })
         };
-        let deparser = program.deparser.iter().map(emission).collect::<Option<Vec<_>>>();
+        let deparser = program.deparser.order.iter().map(emission).collect::<Option<Vec<_>>>();
         let missing = |(index, shape): (usize, &Shape)| {
             let base = program.layout.headers[index].base;
             let known: BTreeSet<Slot> =
                 gets(&shape.reads, base).into_iter().flatten().map(|get| get.slot).collect();
-            let all = gets(&program.shapes[index].reads, base).into_iter().flatten();
+            let all = gets(&shapes[index].reads, base).into_iter().flatten();
             all.filter(|get| !known.contains(&get.slot)).collect()
         };
         Compiled {
@@ -188,7 +179,7 @@ impl Compiled {
             updates: checksums().any(|(number, checksum)| checksum.update && taken(number).is_none()),
             updated: checksums().map(|(number, _)| taken(number).is_some()).collect(),
             deparser: deparser.filter(|_| deparses),
-            missing: shapes.iter().enumerate().map(missing).collect(),
+            missing: fast.iter().enumerate().map(missing).collect(),
         }
     }
 }
@@ -261,7 +252,7 @@ fn groups(moves: &Moves, base: Slot) -> Option<Vec<Group>> {
 }
 
 /// Whether the parser's own code may write one of these slots.
-fn parser_writes(program: &Program, slots: Range<Slot>) -> bool {
+fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
     let simple = |op: &Op| {
         let writes = |(role, operand): (Role, &mut u16)| {
             matches!(role, Role::Write | Role::Update) && slots.contains(operand)
@@ -283,7 +274,7 @@ fn parser_writes(program: &Program, slots: Range<Slot>) -> bool {
 }
 
 /// The checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
-fn wire_checksum(program: &Program, checksum: &Checksum) -> Option<WireChecksum> {
+fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<WireChecksum> {
     let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
     let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
     let plain = checksum.condition.is_none_or(|it| it.code.is_none() && it.slot == valid);
@@ -314,9 +305,9 @@ fn wire_checksum(program: &Program, checksum: &Checksum) -> Option<WireChecksum>
                 && (inputs.iter().any(is_target)
                     || !std::ptr::eq(other, checksum) && other.target == checksum.target)
         };
-        lists || program.deparser_code.is_some() || program.checksums.iter().any(reads)
+        lists || program.deparser.code.is_some() || program.checksums.iter().any(reads)
     };
-    let emitted = program.deparser.iter().filter(|(_, block)| *block == base).count();
+    let emitted = program.deparser.order.iter().filter(|(_, block)| *block == base).count();
     // The parser's own code must not change what is verified against the frame.
     let clean = !checksum.verify || !parser_writes(program, base..base + ty.slots);
     (expected.eq(inputs.iter().cloned()) && !touched && clean && (emitted == 1 || !checksum.update))

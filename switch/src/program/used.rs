@@ -1,0 +1,101 @@
+//! Finds out which fields a program uses at all: only those are moved between the frame and the header vector.
+
+use super::layout::Header;
+use super::link::Linked;
+use super::op::{Code, Role, Slot};
+use super::parser::{KeyPart, ParseOp};
+use super::shape::Shape;
+use super::table::limbs;
+use super::{Checksum, HeaderId, Input};
+use std::collections::BTreeSet;
+
+/// Returns how each header instance is taken from the frame and put back, if the checksums at the indices `on_wire` are
+/// computed over the frame.
+pub(super) fn shapes(program: &Linked, on_wire: &[usize]) -> Vec<Shape> {
+    let (read, written) = used(program, on_wire);
+    let shape = |(id, header): (HeaderId, &Header)| {
+        let ty = &program.layout.types[header.ty];
+        if program.whole.contains(&id) {
+            return Shape::new(ty, None);
+        }
+        let test = |set: &BTreeSet<Slot>, rel: u16| set.contains(&(header.base + rel));
+        Shape::new(ty, Some((&|rel| test(&read, rel), &|rel| test(&written, rel))))
+    };
+    (0..).map(HeaderId).zip(&program.layout.headers).map(shape).collect()
+}
+
+/// The slots that the program reads and writes, other than through headers as a whole. The checksums at the indices
+/// `on_wire` do not count, nor do calculations that only they use.
+fn used(program: &Linked, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
+    let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+    let range = |slot: Slot, bits: u32| slot..slot + limbs(bits) as u16;
+    for op in &program.code {
+        for (role, operand) in op.clone().operands() {
+            if matches!(role, Role::Read | Role::Update) {
+                read.insert(*operand);
+            }
+            if matches!(role, Role::Write | Role::Update) {
+                written.insert(*operand);
+            }
+        }
+    }
+    for op in &program.wide {
+        read.extend([op.a, op.b].iter().flat_map(|operand| operand.slot..operand.slot + operand.limbs));
+        written.extend(op.d.slot..op.d.slot + op.d.limbs);
+    }
+    let slotted = |index: usize| {
+        let mut users = program.checksums.iter().enumerate();
+        let hashed = program.code.iter().any(|op| op.code == Code::Hash && usize::from(op.a) == index);
+        let uses = |(number, checksum): (usize, &Checksum)| {
+            usize::from(checksum.calculation) == index && !on_wire.contains(&number)
+        };
+        on_wire.is_empty() || hashed || users.any(uses)
+    };
+    let calculations = program.calculations.iter().enumerate().filter(|(index, _)| slotted(*index));
+    let selectors = program.profiles.iter().filter_map(|profile| profile.selector.as_ref());
+    for calculation in calculations.map(|(_, calculation)| calculation).chain(selectors) {
+        for input in &calculation.inputs {
+            match input {
+                Input::Field { slot, bits, .. } => read.extend(range(*slot, *bits)),
+                Input::Varbit { .. } | Input::Const { .. } | Input::Payload => {}
+            }
+        }
+    }
+    for (number, checksum) in program.checksums.iter().enumerate() {
+        if on_wire.contains(&number) {
+            continue;
+        }
+        read.insert(checksum.target.slot);
+        if checksum.update {
+            written.insert(checksum.target.slot);
+        }
+        read.extend(checksum.condition.map(|condition| condition.slot));
+    }
+    for table in &program.tables {
+        read.extend(table.key.iter().flat_map(|key| range(key.slot, key.bits)));
+        written.extend(table.meter.map(|(_, target)| target.slot));
+    }
+    for list in program.field_lists.iter().chain(&program.learn_lists) {
+        read.extend(list.fields.iter().flat_map(|(slot, bits)| range(*slot, *bits)));
+    }
+    for state in &program.parser.states {
+        for part in &state.key {
+            if let KeyPart::Slot { slot, bits } = part {
+                read.extend(range(*slot, *bits));
+            }
+        }
+        for op in &state.ops {
+            op.with(|condition| {
+                read.insert(condition.slot);
+                condition
+            });
+            if let ParseOp::Lookahead { slot, width, .. } = op {
+                written.extend(range(*slot, *width));
+            }
+        }
+    }
+    for value in program.logs.iter().flat_map(|log| &log.values) {
+        read.extend(value.slot..value.slot + value.limbs);
+    }
+    (read, written)
+}
