@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of the workspace.
-const MEMBERS: [&str; 14] = [
+const MEMBERS: [&str; 15] = [
     "units",
     "proto",
     "host",
@@ -21,6 +21,7 @@ const MEMBERS: [&str; 14] = [
     "lab/report",
     "testkit",
     "weir",
+    "python",
 ];
 
 fn root() -> PathBuf {
@@ -57,6 +58,7 @@ fn dependencies_point_one_way() {
         ("lab/testbed", &["units", "proto", "host", "agent", "controller", "client", "experiment"]),
         ("lab/report", &["units", "experiment"]),
         ("testkit", &["units", "host"]),
+        ("python", &["units", "experiment", "sim", "report"]),
         (
             "weir",
             &[

@@ -1,0 +1,21 @@
+//! The extension module of the Python package `weir-fabric`: experiments in virtual time, and their results as Arrow
+//! tables. `weir/__init__.py` is its public face.
+
+mod errors;
+mod run;
+mod sweep;
+mod table;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _weir {
+    #[pymodule_export]
+    use super::errors::{InputError, WorkError};
+    #[pymodule_export]
+    use super::run::{Run, load, run};
+    #[pymodule_export]
+    use super::sweep::{Done, sweep};
+    #[pymodule_export]
+    use super::table::Table;
+}

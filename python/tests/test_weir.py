@@ -1,0 +1,126 @@
+"""What the package promises: pytest python/tests, with weir-fabric and its extra `test` installed."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pandas
+import polars
+import pyarrow
+import pytest
+import weir
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICKSTART = ROOT / "experiments" / "quickstart.yaml"
+SHORT = {"duration": "600us"}
+INCAST = {
+    "topology": {"kind": "star", "hosts": 3},
+    "schemes": ["fncc", "dcqcn"],
+    "workload": {"kind": "incast", "senders": 2, "size": "20KB"},
+    "observe": {"ports": "all"},
+    "duration": "200us",
+}
+
+
+def test_the_same_seed_gives_the_same_run():
+    one, two = (weir.run(QUICKSTART, set=SHORT, seed=7, jobs=jobs) for jobs in (1, 2))
+    assert one.digest == two.digest
+    assert one.schemes == ["fncc", "hpcc"]
+    assert not one.partial
+    assert weir.run(QUICKSTART, set={"duration": "601us"}).digest != one.digest
+
+
+def test_tables_go_to_pandas_polars_and_pyarrow():
+    run = weir.run(INCAST)
+    flows = run.flows
+    assert len(flows) == 4
+    frames = [flows.to_pandas(), flows.to_polars().to_pandas(), pyarrow.table(flows).to_pandas()]
+    for frame in frames:
+        assert isinstance(frame, pandas.DataFrame)
+        assert list(frame.columns) == flows.columns
+        assert list(frame["size_bytes"]) == [20_000] * 4
+        assert (frame["fct_us"] > frame["ideal_us"]).all()
+    assert isinstance(flows.to_polars(), polars.DataFrame)
+    queues = run.queues.to_pandas()
+    peak = queues.groupby("scheme", observed=True)["queue_bytes"].max()
+    assert peak.max() > 1_500
+
+
+def test_tables_say_what_the_summary_says():
+    run = weir.run(QUICKSTART, set=SHORT)
+    schemes = run.to_dict()["schemes"]
+    table = run.summary.to_pandas().set_index("scheme")
+    for scheme in run.schemes:
+        assert table.loc[scheme, "peak_queue_kb"] == schemes[scheme]["queues"]["s1:3"]["peak_bytes"] / 1e3
+        assert table.loc[scheme, "jain_index"] == schemes[scheme]["jain"]
+
+
+def test_errors_have_a_place(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text(QUICKSTART.read_text() + "\nspeed: 3\n")
+    with pytest.raises(weir.InputError, match="speed: unknown field") as raised:
+        weir.run(file)
+    error = raised.value
+    assert isinstance(error, ValueError)
+    assert (error.file, error.column) == (str(file), 8)
+    assert file.read_text().splitlines()[error.line - 1] == "speed: 3"
+    with pytest.raises(weir.InputError, match="cannot be read"):
+        weir.run(tmp_path / "none.yaml")
+    with pytest.raises(weir.InputError, match='did you mean "fncc"'):
+        weir.run(QUICKSTART, schemes=["fnc"])
+    with pytest.raises(weir.InputError, match="summary.json"):
+        weir.load(tmp_path)
+
+
+def test_a_directory_is_what_the_command_writes(tmp_path):
+    out = tmp_path / "run"
+    run = weir.run(INCAST, out=out)
+    assert run.dir == out
+    assert (out / "report.html").read_text() == run.report
+    again = weir.load(out)
+    assert again.digest == run.digest
+    assert again.flows.to_pandas().equals(run.flows.to_pandas())
+    assert run._repr_html_().startswith("<iframe srcdoc=")
+    with pytest.raises(weir.InputError, match="no run wrote"):
+        (tmp_path / "thesis.tex").write_text("years of work")
+        weir.run(INCAST, out=tmp_path)
+
+
+def test_progress_may_end_a_run_and_what_is_done_is_kept(tmp_path):
+    seen = []
+
+    def enough(scheme, done):
+        seen.append((scheme, done))
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        weir.run(QUICKSTART, set={"duration": "200ms"}, out=out, progress=enough)
+    assert len(seen) == 1 and seen[0][0] in ("fncc", "hpcc") and 0 < seen[0][1] < 1
+    assert not out.exists()
+    assert weir.load(f"{out}.partial").partial
+
+
+def test_a_sweep_has_means_and_is_continued(tmp_path):
+    over = {"topology.rate": ["50Gbps", "100Gbps"], "seed": range(1, 3)}
+    sweep = weir.sweep(QUICKSTART, over, metrics=["peak queue"], set=SHORT, out=tmp_path / "s")
+    table = sweep.table.to_pandas()
+    assert len(table) == 4 and set(table["runs"]) == {2} and not sweep.failures
+    means = table.set_index(["topology.rate", "scheme"])["mean"]
+    runs = [weir.load(run) for run in sweep.runs]
+    first = [run.summary.to_pandas().set_index("scheme").loc["fncc", "peak_queue_kb"] for run in runs[:2]]
+    assert means["50Gbps", "fncc"] == pytest.approx(sum(first) / 2)
+    written = (sweep.runs[0] / "summary.json").stat().st_mtime_ns
+    weir.sweep(QUICKSTART, over, metrics=["peak queue"], set=SHORT, out=tmp_path / "s")
+    assert (sweep.runs[0] / "summary.json").stat().st_mtime_ns == written
+    with pytest.raises(weir.InputError, match="peak quue"):
+        weir.sweep(QUICKSTART, over, metrics=["peak quue"], out=tmp_path / "t")
+
+
+@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR does not name the command")
+def test_a_sweep_is_the_commands_byte_for_byte(tmp_path):
+    weir.sweep(QUICKSTART, {"seed": [1, 2]}, set=SHORT, out=tmp_path / "python")
+    arguments = ["--over", "seed=1,2", "--set", "duration=600us", "--out", tmp_path / "command"]
+    subprocess.run([os.environ["WEIR"], "sweep", QUICKSTART, *arguments], check=True, capture_output=True)
+    for table in ("sweep.csv", "runs.csv"):
+        assert (tmp_path / "python" / table).read_bytes() == (tmp_path / "command" / table).read_bytes()
