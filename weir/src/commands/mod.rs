@@ -20,6 +20,7 @@ mod stf;
 mod sweep;
 mod switch;
 mod trace;
+mod wireshark;
 
 use crate::console::{Console, Failure, warn};
 use crate::interrupt::interrupted;
@@ -73,6 +74,7 @@ enum Command {
     Completions(completions::Args),
     Man(man::Args),
     Export(export::Args),
+    Wireshark(wireshark::Args),
     Host(host::Args),
     Controller(controller::Args),
     Mininet(mininet::Args),
@@ -103,6 +105,7 @@ impl CommandLine {
             Command::Completions(args) => completions::run(args, console),
             Command::Man(args) => man::run(args, console),
             Command::Export(args) => export::run(args, console),
+            Command::Wireshark(args) => wireshark::run(args, console),
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),
             Command::Mininet(args) => mininet::run(args, console),

@@ -187,6 +187,21 @@ fn schemes_tell_their_parameters() {
 
 /// Outside the repository, with no compiler: what `weir new p4` writes passes its test and runs.
 #[test]
+fn the_dissector_is_installed_for_its_user() {
+    let home = tempfile::tempdir().unwrap();
+    let source = fs::read(repository().join("host/wireshark/weir.lua")).unwrap();
+    let installed = home.path().join(".local/lib/wireshark/plugins/weir.lua");
+    for _ in 0..2 {
+        let output = weir().env("HOME", home.path()).args(["wireshark", "--install"]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("Dissector {}\n", installed.display()));
+        assert_eq!(fs::read(&installed).unwrap(), source);
+    }
+    assert_eq!(weir().arg("wireshark").output().unwrap().stdout, source);
+    let output = weir().env_remove("HOME").args(["wireshark", "--install"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn a_new_p4_project_is_tested_and_runs_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let told = |args: &[&str], place: &Path| {

@@ -1,0 +1,45 @@
+//! `weir wireshark`
+
+use crate::console::{Console, Failure};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use weir_report::files::{PUBLIC, write_whole};
+
+const DISSECTOR: &str = include_str!("../../../host/wireshark/weir.lua");
+const FILE: &str = "weir.lua";
+/// Wireshark's folder for a user's plugins, in the home directory (Help, About, Folders).
+const PLUGINS: &str = ".local/lib/wireshark/plugins";
+
+/// Write Wireshark's dissector of Weir packets, or install it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir wireshark --install           for you, in ~/.local/lib/wireshark/plugins
+  weir wireshark > weir.lua && tshark -X lua_script:weir.lua -r capture.pcap
+
+docs/wireshark.md lists fields and filters.")]
+pub struct Args {
+    /// Install it in DIR, or in your folder for Wireshark's plugins
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    install: Option<Option<PathBuf>>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let Some(folder) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
+    let folder = match folder {
+        Some(folder) => folder.clone(),
+        None => plugins().ok_or_else(|| {
+            Failure::input("--install: there is no home directory (HOME), name a folder: --install DIR")
+        })?,
+    };
+    let file = super::folder(&folder)?.join(FILE);
+    write_whole(&file, DISSECTOR.as_bytes(), PUBLIC)
+        .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
+    Ok(writeln!(console.out, "Dissector {}", file.display())?)
+}
+
+fn plugins() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+    Some(Path::new(&home).join(PLUGINS))
+}
