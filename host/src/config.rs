@@ -151,22 +151,26 @@ impl HostConfig {
         }
         let transport = &self.transport;
         let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
+        let rto = transport.rto.unwrap_or_else(|| RTO_FLOOR.max(rtts(RTO_RTTS)));
+        let (min_rto, initial_rto) = match self.recovery() {
+            Recovery::GoBackN => (rto, rto),
+            Recovery::Selective => (transport.min_rto, transport.initial_rto),
+        };
         let resolved = Resolved {
             payload: payload.get() as u32,
-            rto: transport.rto.unwrap_or_else(|| RTO_FLOOR.max(rtts(RTO_RTTS))),
             nack_interval: transport.nack_interval.unwrap_or_else(|| NACK_INTERVAL.max(rtts(NACK_RTTS))),
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
             recovery: self.recovery(),
-            min_rto: transport.min_rto,
-            initial_rto: transport.initial_rto,
+            min_rto,
+            initial_rto,
             active_window: transport
                 .active_window
                 .unwrap_or_else(|| rtts(ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * ACTIVE_FRAMES))),
         };
         let times = [
-            ("rto", resolved.rto),
-            ("min_rto", resolved.min_rto),
-            ("initial_rto", resolved.initial_rto),
+            ("rto", rto),
+            ("min_rto", transport.min_rto),
+            ("initial_rto", transport.initial_rto),
             ("ack_delay", resolved.ack_delay),
         ];
         for (what, time) in times {
@@ -300,7 +304,8 @@ impl Default for TransportConfig {
 pub(crate) struct Resolved {
     pub payload: u32,
     pub recovery: Recovery,
-    pub rto: Time,
+    /// The shortest retransmission timeout, and the one before any round-trip time is known. Go-back-N takes no samples, so
+    /// that both are its timeout.
     pub min_rto: Time,
     pub initial_rto: Time,
     pub nack_interval: Time,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_host::law::PortLaw;
-use weir_host::scheme::{Marking, SchemeConfig, TelemetryOn};
+use weir_host::scheme::{Marking, Recovery, SchemeConfig, TelemetryOn};
 use weir_host::wire::{
     Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
     RecordFormat, WeirRepr, internet_checksum,
@@ -317,13 +317,17 @@ impl Net {
     fn check(&mut self, host: usize, flow: FlowId, frame: &Frame) {
         let view = self.flow(host, flow);
         let weir = frame.view().weir;
-        let subflow = self.hosts[host].subflow(flow, usize::from(weir.subflow()));
+        let sender = &self.hosts[host];
+        let subflow = sender.subflow(flow, usize::from(weir.subflow())).expect("a subflow of the message");
         // As TCP does it, what fills a gap leaves whatever the window.
-        let fills_a_gap = subflow.is_some() && weir.flags().has(Flags::RETRANSMIT);
-        let (inflight, window) =
-            subflow.map_or((view.inflight, view.window), |subflow| (subflow.inflight, subflow.window));
-        let before = inflight.get().saturating_sub(u64::from(frame.payload));
-        assert!(before < window.get() || fills_a_gap, "{before} B in flight, window {window}");
+        let is_selective = sender.config().recovery() == Recovery::Selective;
+        let fills_a_gap = is_selective && weir.flags().has(Flags::RETRANSMIT);
+        let before = subflow.inflight.get().saturating_sub(u64::from(frame.payload));
+        assert!(
+            before < subflow.window.get() || fills_a_gap,
+            "{before} B in flight, window {}",
+            subflow.window
+        );
         if let Some(&(at, len)) = self.nics[host].last.get(&flow) {
             let gap = view.rate.tx_time(Bytes::new(len));
             assert!(self.now >= at + gap, "sent {} after the last, pacing asks for {gap}", self.now - at);

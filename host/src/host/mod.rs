@@ -156,7 +156,7 @@ impl Host {
         self.outbound.view(flow.0)
     }
 
-    /// A subflow of a message as it is now; `None` once the message is finished, and where messages have none.
+    /// Returns a subflow of a message as it is now; `None` once the message is finished, or if it has fewer.
     pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowView> {
         self.outbound.subflow(flow.0, index)
     }

@@ -13,7 +13,6 @@ pub use needs::{
     TelemetryOn, Transport,
 };
 pub use receiver::{Credit, DataEvent, Feedback, PlainReceiver, Receiver};
-pub(crate) use sender::Alone;
 pub use sender::{
     AckEvent, Coupled, Decision, FlowParams, LossEvent, LossKind, Pace, RateEvent, Repair, Sender,
 };
@@ -49,7 +48,7 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
     /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of one connection of [`Transport::subflows`] subflows.
+    /// Makes the sender half of one message with [`Transport::subflows`] subflows.
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled>;
     /// Makes the receiver half of one host, which gets the host's own values in place of a flow's.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
@@ -116,9 +115,9 @@ pub trait Scheme: Parameters {
     }
     /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of a connection of several subflows. Default: one subflow, [`sender`](Self::sender).
+    /// Makes the sender half of a message with [`Transport::subflows`] subflows. Default: one, [`sender`](Self::sender).
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
-        Box::new(Alone(self.sender(flow)))
+        Box::new(self.sender(flow))
     }
     /// Makes the receiver half of one host. Default: the transport's echoes are enough.
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {

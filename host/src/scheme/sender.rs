@@ -93,7 +93,7 @@ pub struct Decision {
     pub timer: Option<Time>,
 }
 
-/// The sender half: one per flow.
+/// The sender half of a message with one subflow.
 pub trait Sender: fmt::Debug + Send {
     /// Feedback arrived. Telemetry that cannot be is left out and counted in `checks`.
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision;
@@ -152,7 +152,7 @@ pub enum Repair {
     Timeout,
 }
 
-/// The sender half of a connection: one for all its subflows, which it sees together.
+/// The sender half of a message: one for all its subflows, which it sees together.
 ///
 /// An event changes what its own subflow may do, and whether any may send new data.
 pub trait Coupled: fmt::Debug + Send {
@@ -168,6 +168,10 @@ pub trait Coupled: fmt::Debug + Send {
     fn on_loss(&mut self, subflow: usize, loss: &LossEvent) -> Decision;
     /// A congestion notification packet arrived on a subflow.
     fn on_cnp(&mut self, subflow: usize, _now: Time) -> Decision {
+        self.decision(subflow)
+    }
+    /// A switch sent a rate for a subflow.
+    fn on_rate(&mut self, subflow: usize, _rate: &RateEvent) -> Decision {
         self.decision(subflow)
     }
     /// The timer of a subflow's decision expired.
@@ -186,11 +190,8 @@ pub trait Coupled: fmt::Debug + Send {
     }
 }
 
-/// A scheme of one path as that of a connection with one subflow.
-#[derive(Debug)]
-pub(crate) struct Alone(pub Box<dyn Sender>);
-
-impl Coupled for Alone {
+/// A sender half of one path is the sender half of a message with one subflow. Loss recovery is left to the transport.
+impl Coupled for Box<dyn Sender> {
     fn on_ack(
         &mut self,
         _subflow: usize,
@@ -198,21 +199,24 @@ impl Coupled for Alone {
         ack: &AckEvent<'_>,
         checks: &mut TelemetryChecks,
     ) -> Decision {
-        self.0.on_ack(ack, checks)
+        self.as_mut().on_ack(ack, checks)
     }
     fn on_loss(&mut self, _subflow: usize, loss: &LossEvent) -> Decision {
-        self.0.on_loss(loss)
+        self.as_mut().on_loss(loss)
     }
     fn on_cnp(&mut self, _subflow: usize, now: Time) -> Decision {
-        self.0.on_cnp(now)
+        self.as_mut().on_cnp(now)
+    }
+    fn on_rate(&mut self, _subflow: usize, rate: &RateEvent) -> Decision {
+        self.as_mut().on_rate(rate)
     }
     fn on_timer(&mut self, _subflow: usize, now: Time) -> Decision {
-        self.0.on_timer(now)
+        self.as_mut().on_timer(now)
     }
     fn resume(&mut self, _subflow: usize, now: Time, from: &Pace) -> Decision {
-        self.0.resume(now, from)
+        self.as_mut().resume(now, from)
     }
     fn decision(&self, _subflow: usize) -> Decision {
-        self.0.decision()
+        self.as_ref().decision()
     }
 }

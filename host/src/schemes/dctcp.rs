@@ -9,8 +9,8 @@ use super::pacing::{Pacing, PacingConfig, Window};
 use crate::parameter::{OneOf, ParameterValue, without};
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Alone, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, Pace, Scheme,
-    Sender, SwitchProgram, Transport,
+    AckEvent, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, Pace, Scheme, Sender,
+    SwitchProgram, Transport,
 };
 use crate::telemetry::TelemetryChecks;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -106,7 +106,7 @@ impl Scheme for Dctcp {
     }
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         match self.form {
-            Form::Rate => Box::new(Alone(self.sender(flow))),
+            Form::Rate => Box::new(self.sender(flow)),
             Form::Window => self.windows.coupled(DctcpLaw::new(self.g), flow),
         }
     }

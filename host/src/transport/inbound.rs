@@ -1,3 +1,4 @@
+use super::arriving::{Arriving, Order, Place, Taken};
 use super::book::{Book, Known, id_of};
 use super::control::{Control, ControlQueue, Records};
 use super::deadlines::Deadlines;
@@ -5,7 +6,7 @@ use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::law::PortLaw;
-use crate::scheme::{Credit, DataEvent, Feedback, Receiver, TelemetryOn};
+use crate::scheme::{DataEvent, Feedback, Receiver, Recovery, TelemetryOn};
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
@@ -17,11 +18,12 @@ use weir_units::{Bytes, Time};
 /// All incoming messages.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    /// Of ended messages their sizes.
-    book: Book<Arriving, u64>,
-    /// Times at which held ACKs are due. If an ACK was sent meanwhile, the entry differs from its flow's `ack_due`.
-    delayed: VecDeque<(Time, Key)>,
-    receiver: Box<dyn Receiver>,
+    pub(super) book: Book<Arriving, Ended>,
+    /// Times at which held ACKs are due, and their subflows. If an ACK was sent meanwhile, the entry differs from its
+    /// `ack_due`.
+    delayed: VecDeque<(Time, Key, u8)>,
+    pub(super) receiver: Box<dyn Receiver>,
+    pub(super) is_selective: bool,
     ack_every: u32,
     ack_flags: Flags,
     scheme_grants: bool,
@@ -29,28 +31,20 @@ pub(crate) struct Inbound {
     nack_interval: Time,
     ack_delay: Time,
     /// Times at which messages are due for a credit, by slot, where packets need credits.
-    credits: Deadlines,
-    credited: bool,
-    active_window: Time,
+    pub(super) credits: Deadlines,
+    pub(super) credited: bool,
+    pub(super) active_window: Time,
+    /// Ranges behind gaps, of all messages, and how many there may be.
+    stretches: usize,
+    max_stretches: usize,
 }
 
-/// A message that is arriving.
-#[derive(Debug, Default)]
-struct Arriving {
-    /// Next byte expected.
-    expected: u64,
-    /// Packets taken and not acknowledged.
-    unacked: u32,
-    /// The ACK that waits for more packets, and until when.
-    held: Option<Control>,
-    ack_due: Option<Time>,
-    /// The expected byte that was last asked for, and when.
-    nacked: Option<(u64, Time)>,
-    path_id: u16,
-    /// The last credit for it, once it has requested credits.
-    credit: Option<Control>,
-    /// The scheme has changed since.
-    resumes: bool,
+/// The remaining state of a message that has arrived.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub size: u64,
+    /// How far each subflow had delivered its own bytes; empty with go-back-N.
+    reached: Box<[u64]>,
 }
 
 /// Returns the flags by which ACKs request telemetry of switches.
@@ -61,8 +55,8 @@ fn ack_flags(telemetry: TelemetryOn) -> Flags {
     }
 }
 
-/// The position of a packet in its message, for the scheme.
-struct Place<'a> {
+/// The scheme's view of a packet's message.
+struct Context<'a> {
     slot: Option<u32>,
     first: bool,
     last: bool,
@@ -84,15 +78,12 @@ fn announced<'a>(frame: &FrameView<'a>) -> Option<&'a [[u8; 2]]> {
 
 impl Inbound {
     pub fn new(config: &HostConfig, resolved: &Resolved) -> Inbound {
-        let needs = config.scheme.needs();
+        let (needs, transport) = (config.scheme.needs(), &config.transport);
         Inbound {
-            book: Book::new(
-                resolved.active_window,
-                config.transport.max_inbound,
-                config.transport.tombstones,
-            ),
+            book: Book::new(resolved.active_window, transport.max_inbound, transport.tombstones),
             delayed: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
+            is_selective: resolved.recovery == Recovery::Selective,
             ack_every: config.ack_every,
             ack_flags: ack_flags(needs.telemetry),
             scheme_grants: needs.grant,
@@ -102,16 +93,18 @@ impl Inbound {
             credits: Deadlines::default(),
             credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
             active_window: resolved.active_window,
+            stretches: 0,
+            max_stretches: transport.max_stretches as usize,
         }
     }
 
     pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
         let Known::Arriving(slot) = self.book.find(id_of(peer, message)) else { return None };
-        let (flow, last_seen) = (self.book.at(slot)?, self.book.last_seen(slot)?);
-        Some(InboundView { received: Bytes::new(flow.expected), last_seen, path_id: flow.path_id })
+        let (message, last_seen) = (self.book.at(slot)?, self.book.last_seen(slot)?);
+        Some(InboundView { received: Bytes::new(message.data.done()), last_seen, path_id: message.path_id })
     }
 
-    /// The scheme changes, and messages go on.
+    /// Changes the scheme. Messages go on.
     pub fn adopt(&mut self, config: &HostConfig, resolved: &Resolved) {
         let needs = config.scheme.needs();
         self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
@@ -121,15 +114,34 @@ impl Inbound {
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.book.change_scheme(resolved.active_window);
-        self.book.arriving_mut().for_each(|flow| flow.resumes = flow.credit.is_some());
+        self.book.arriving_mut().for_each(|message| message.resumes = message.credit.is_some());
     }
 
-    /// Flows active at `now`.
+    /// Messages active at `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
         self.book.active(now)
     }
 
-    /// A DATA packet came in.
+    /// Returns the slot of a message that is new here.
+    pub(super) fn begin(&mut self, now: Time, id: u64, stats: &mut HostStats) -> Result<u32, DropReason> {
+        let stretches = &mut self.stretches;
+        let forget = |message: Arriving| *stretches -= message.stretches();
+        self.book.insert(now, id, Arriving::default(), stats, forget)
+    }
+
+    /// Returns where a packet is: in its subflow, of which `reached` is the next byte expected, and in the message, of which
+    /// `done` is. Before the first byte of the subflow is as much a repetition as anything else that has arrived.
+    fn place(&self, frame: &FrameView<'_>, reached: u64, done: u64) -> Result<Place, DropReason> {
+        let weir = &frame.weir;
+        let seq = unwrap_seq(reached, weir.seq()).unwrap_or(0);
+        let data = match self.is_selective {
+            true => unwrap_seq(done, weir.grant()).ok_or(DropReason::BeyondEnd)?,
+            false => seq,
+        };
+        Ok(Place { seq, data, len: u64::from(frame.payload_len()), is_end: weir.flags().has(Flags::END) })
+    }
+
+    /// Takes a DATA packet.
     pub fn data(
         &mut self,
         now: Time,
@@ -143,93 +155,120 @@ impl Inbound {
         }
         let announced = announced(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
+        let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
         let id = id_of(frame.ip.source(), weir.message());
         let slot = match self.book.find(id) {
             Known::Arriving(slot) => slot,
-            Known::Ended(&size) => return self.data_after_end(now, frame, size, control, stats),
-            Known::Unknown => self.book.insert(now, id, Arriving::default(), stats, drop)?,
+            Known::Ended(Ended { size, reached }) => {
+                let (size, reached) = (*size, reached.get(index).copied());
+                return self.data_after_end(now, frame, size, reached, control, stats);
+            }
+            Known::Unknown => self.begin(now, id, stats)?,
         };
         self.book.touch(now, slot);
         let first = self.book.meet(slot);
-        let Some(expected) = self.book.at(slot).map(|flow| flow.expected) else {
-            return Err(DropReason::ReceiverFull);
-        };
-        // Before the first byte: as much a repetition as anything else below what is expected.
-        let start = unwrap_seq(expected, weir.seq()).unwrap_or(0);
-        let end = start + u64::from(frame.payload_len());
-        let ended = weir.flags().has(Flags::END) && start <= expected && end > expected;
+        let key = self.book.key(slot);
+        let Some(message) = self.book.at(slot) else { return Err(DropReason::ReceiverFull) };
+        let done = message.data.done();
+        let reached = if self.is_selective { message.expected(index) } else { done };
+        let place = self.place(frame, reached, done)?;
+        let taken = self.take(slot, index, place)?;
         // A list counts when its packet is taken, and so once.
-        let announced = if start == 0 && start == expected { announced } else { &[] };
-        let place = Place { slot: Some(slot), first, last: ended, announced };
-        let feedback = self.ask_scheme(now, frame, place, stats);
+        let is_listed = place.seq == 0 && reached == 0;
+        let context = Context {
+            slot: Some(slot),
+            first,
+            last: taken.is_whole,
+            announced: if is_listed { announced } else { &[] },
+        };
+        let feedback = self.ask_scheme(now, frame, context, stats);
         let mut reply = self.reply(frame, &feedback);
         if feedback.cnp {
             let cnp =
                 Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply.clone() };
             control.push(cnp, stats);
         }
-        let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
-        flow.path_id = weir.path_id();
+        reply.seq = taken.reached as u32;
         let marked = frame.ip.ecn() == Ecn::Ce;
         stats.marked += u64::from(marked);
-        if start > flow.expected {
-            stats.out_of_order += 1;
-            let asked = flow.nacked.is_some_and(|(expected, at)| {
-                expected == flow.expected && now.saturating_sub(at) < self.nack_interval
+        let counter = match taken.order {
+            Order::Next => &mut stats.data_received,
+            Order::Ahead => &mut stats.out_of_order,
+            Order::Repeated => &mut stats.duplicates,
+        };
+        *counter += 1;
+        stats.payload_received += taken.bytes;
+        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        message.path_id = weir.path_id();
+        if taken.order == Order::Ahead && !self.is_selective {
+            let asked = message.nacked.is_some_and(|(expected, at)| {
+                expected == reached && now.saturating_sub(at) < self.nack_interval
             });
             if !asked {
-                flow.nacked = Some((flow.expected, now));
-                flow.ack_sent();
-                reply.kind = Kind::Nack;
-                reply.seq = flow.expected as u32;
-                control.push(reply, stats);
+                message.nacked = Some((reached, now));
+                message.subflow(index).ack_sent();
+                control.push(Control { kind: Kind::Nack, ..reply }, stats);
             }
             return Ok(());
         }
-        if end <= flow.expected {
-            // The sender does not know: tell it at once.
-            stats.duplicates += 1;
-            flow.ack_sent();
-            reply.seq = flow.expected as u32;
-            control.push(reply, stats);
-            return Ok(());
-        }
-        stats.data_received += 1;
-        stats.payload_received += end - flow.expected;
-        flow.expected = end;
-        flow.unacked += 1;
-        reply.seq = end as u32;
+        let arrival = message.subflow(index);
+        arrival.unacked += 1;
         // Where few packets carry records, each of them is answered.
         let told = self.telemetry == TelemetryOn::DataOncePerRtt && !frame.records().is_empty();
-        if flow.unacked >= self.ack_every || ended || marked || told || feedback.ack_now {
-            if marked && let Some(held) = flow.held.take() {
-                // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
+        // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not know.
+        let at_once = !taken.in_order || taken.order == Order::Repeated || taken.is_whole;
+        if at_once || marked || told || feedback.ack_now || arrival.unacked >= self.ack_every {
+            // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
+            if marked
+                && (self.is_selective || taken.order == Order::Next)
+                && let Some(held) = arrival.held.take()
+            {
                 control.push(held, stats);
             }
-            flow.ack_sent();
+            arrival.ack_sent();
             control.push(reply, stats);
         } else {
-            flow.held = Some(reply);
-            if flow.ack_due.is_none() {
+            arrival.held = Some(reply);
+            if arrival.ack_due.is_none() {
                 let due = now.saturating_add(self.ack_delay);
-                flow.ack_due = Some(due);
-                self.delayed.push_back((due, self.book.key(slot)));
+                arrival.ack_due = Some(due);
+                self.delayed.push_back((due, key, index as u8));
             }
         }
-        if ended {
+        if taken.is_whole {
+            // Other subflows may have ACKs to wait for.
+            message.take_held().for_each(|held| control.push(held, stats));
+            let size = message.data.done();
+            self.stretches -= message.stretches();
             self.credits.remove(slot);
-            self.book.end(slot, |_| end);
+            let is_selective = self.is_selective;
+            self.book.end(slot, |message| Ended {
+                size,
+                reached: if is_selective { message.reached().collect() } else { Box::default() },
+            });
             let (peer, message) = (frame.ip.source(), weir.message());
-            events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(end), at: now });
+            events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(size), at: now });
         }
         Ok(())
+    }
+
+    /// Takes the bytes of a packet in.
+    fn take(&mut self, slot: u32, index: usize, place: Place) -> Result<Taken, DropReason> {
+        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        if !self.is_selective {
+            return Ok(message.take_next(place));
+        }
+        let before = message.stretches();
+        let taken = message.take_any(index, place, self.max_stretches.saturating_sub(self.stretches))?;
+        self.stretches = self.stretches + message.stretches() - before;
+        Ok(taken)
     }
 
     fn ask_scheme(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        Place { slot, first, last, announced }: Place<'_>,
+        Context { slot, first, last, announced }: Context<'_>,
         stats: &mut HostStats,
     ) -> Feedback {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
@@ -244,94 +283,15 @@ impl Inbound {
             last,
             active_flows,
             announced,
-            credit: frame.weir.grant(),
+            credit: if self.credited { frame.weir.grant() } else { 0 },
             path_id: frame.weir.path_id(),
             telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
         };
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
 
-    /// A probe came in: its records go back at once. It is of no message yet, and makes none.
-    pub fn probe(
-        &mut self,
-        now: Time,
-        frame: &FrameView<'_>,
-        control: &mut ControlQueue,
-        stats: &mut HostStats,
-    ) -> Result<(), DropReason> {
-        if frame.payload_len() > 0 {
-            return Err(DropReason::LengthMismatch);
-        }
-        if self.credited {
-            return self.request(now, frame, control, stats);
-        }
-        let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
-        let reply = self.reply(frame, &Feedback { concurrency, ..Feedback::default() });
-        let grant = u32::from(frame.weir.path_id());
-        let seq = frame.weir.seq();
-        control.push(Control { kind: Kind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply }, stats);
-        Ok(())
-    }
-
-    /// A sender asks for credits: its message begins, goes on where credits were lost, or has ended unheard of.
-    fn request(
-        &mut self,
-        now: Time,
-        frame: &FrameView<'_>,
-        control: &mut ControlQueue,
-        stats: &mut HostStats,
-    ) -> Result<(), DropReason> {
-        let reply = self.reply(frame, &Feedback::default());
-        let id = id_of(frame.ip.source(), frame.weir.message());
-        let slot = match self.book.find(id) {
-            Known::Arriving(slot) => slot,
-            Known::Ended(&size) => {
-                control.push(Control { seq: size as u32, ..reply }, stats);
-                return Ok(());
-            }
-            Known::Unknown => self.book.insert(now, id, Arriving::default(), stats, drop)?,
-        };
-        self.book.touch(now, slot);
-        let Some(flow) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
-        let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
-        let last = flow.credit.as_ref().map_or(0, |last| last.seq);
-        let begins = flow.credit.replace(Control { seq: last, ..credit }).is_none()
-            || self.credits.get(slot).is_none();
-        if begins {
-            self.grant_credit(now, slot, true, control, stats);
-        }
-        Ok(())
-    }
-
-    /// Sends a message its next credit, and notes when the one after it is due.
-    fn grant_credit(
-        &mut self,
-        now: Time,
-        slot: u32,
-        begins: bool,
-        control: &mut ControlQueue,
-        stats: &mut HostStats,
-    ) {
-        // A sender that has been silent for so long asks again.
-        let heard = self.book.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
-        let Some(flow) = self.book.at_mut(slot).filter(|_| heard) else { return };
-        let Some(credit) = &mut flow.credit else { return };
-        let resumes = std::mem::take(&mut flow.resumes);
-        if resumes {
-            self.receiver.resume_credits(slot, credit.seq);
-        }
-        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins || resumes) else {
-            return;
-        };
-        self.credits.set(slot, next);
-        if let Some(seq) = number {
-            credit.seq = seq;
-            control.push(credit.clone(), stats);
-        }
-    }
-
-    /// An ACK of this packet; the caller says up to where.
-    fn reply(&self, frame: &FrameView<'_>, feedback: &Feedback) -> Control {
+    /// Returns an ACK of this packet; the caller sets up to where.
+    pub(super) fn reply(&self, frame: &FrameView<'_>, feedback: &Feedback) -> Control {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
         if frame.ip.ecn() == Ecn::Ce && !feedback.hide_mark {
@@ -356,30 +316,33 @@ impl Inbound {
         }
     }
 
-    /// The sender did not hear of the end.
+    /// Answers a packet of a message that has ended: the sender did not hear of it. All bytes of the message are there: what
+    /// its subflow lacks, another brought, and nothing more is needed of it.
     fn data_after_end(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
         size: u64,
+        reached: Option<u64>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let start = unwrap_seq(size, frame.weir.seq()).unwrap_or(0);
-        if start + u64::from(frame.payload_len()) > size {
+        let reached = if self.is_selective { reached.unwrap_or(0) } else { size };
+        let place = self.place(frame, reached, size)?;
+        if place.data + place.len > size {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
-        let place = Place { slot: None, first: false, last: false, announced: &[] };
-        let feedback = self.ask_scheme(now, frame, place, stats);
-        let reply = Control { seq: size as u32, ..self.reply(frame, &feedback) };
-        control.push(reply, stats);
+        let context = Context { slot: None, first: false, last: false, announced: &[] };
+        let feedback = self.ask_scheme(now, frame, context, stats);
+        let seq = reached.max(place.seq + place.len) as u32;
+        control.push(Control { seq, ..self.reply(frame, &feedback) }, stats);
         Ok(())
     }
 
     /// Returns the time at which [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let delayed = self.delayed.front().map(|&(due, _)| due);
+        let delayed = self.delayed.front().map(|&(due, ..)| due);
         match (delayed, self.credits.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -391,25 +354,18 @@ impl Inbound {
         while let Some(slot) = self.credits.pop_due(now) {
             self.grant_credit(now, slot, false, control, stats);
         }
-        while let Some(&(due, key)) = self.delayed.front()
+        while let Some(&(due, key, index)) = self.delayed.front()
             && due <= now
         {
             self.delayed.pop_front();
-            if let Some(flow) = self.book.get_mut(key)
-                && flow.ack_due == Some(due)
-                && let Some(reply) = flow.held.take()
+            if let Some(message) = self.book.get_mut(key)
+                && let arrival = message.subflow(usize::from(index))
+                && arrival.ack_due == Some(due)
+                && let Some(reply) = arrival.held.take()
             {
-                flow.ack_sent();
+                arrival.ack_sent();
                 control.push(reply, stats);
             }
         }
-    }
-}
-
-impl Arriving {
-    fn ack_sent(&mut self) {
-        self.unacked = 0;
-        self.held = None;
-        self.ack_due = None;
     }
 }

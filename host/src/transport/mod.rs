@@ -1,21 +1,36 @@
-//! The message transport: what one host sends and what it receives, apart from each other; by going back to
-//! what was lost (`outbound`, `inbound`), or as TCP does, with subflows (`connection`).
+//! The message transport: what one host sends ([`Outbound`]) and what it receives ([`Inbound`]), apart from each other.
+//!
+//! A message has 1 to 16 subflows. Each has a UDP port of its own, and so its own path, its own sequence space, and makes
+//! up for its own losses. A byte of the message is given to one subflow, and to another one too if the path of the first
+//! is dead. The message has arrived when all of its bytes have, by whichever subflows.
+//!
+//! There are two strategies against losses ([`Recovery`](crate::scheme::Recovery)). With go-back-N a message has one
+//! subflow, `seq` is the offset in the message, and a receiver answers a gap with a NACK. With selective retransmission
+//! DATA has its offset in the subflow in `seq` and its offset in the message in `grant`, and the receiver keeps what is
+//! behind a gap.
 
+mod arriving;
 mod book;
-mod carrier;
-mod connection;
 mod control;
 mod deadlines;
-mod flow;
+mod feedback;
 mod inbound;
+mod intervals;
 mod lanes;
 mod lru;
+mod message;
 mod opening;
 mod outbound;
+mod pacer;
+mod probes;
+mod reno;
+mod requests;
+mod rto;
+mod subflow;
 
-pub(crate) use carrier::{Inbound, Outbound};
 pub(crate) use control::ControlQueue;
-pub(crate) use outbound::Departure;
+pub(crate) use inbound::Inbound;
+pub(crate) use outbound::{Departure, Outbound};
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

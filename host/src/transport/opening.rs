@@ -1,4 +1,4 @@
-//! Opens messages, for both transports.
+//! Checks and headers of a message that is opened.
 
 use super::IdMap;
 use crate::config::HostConfig;

@@ -1,32 +1,34 @@
+use super::MAX_WINDOW;
 use super::intervals::Intervals;
-use super::rto::Rto;
+use super::requests::Requests;
 use super::subflow::{Acked, Segment, Subflow};
 use crate::config::Resolved;
-use crate::event::{FlowSpec, FlowView, SubflowView, subflow_port};
+use crate::event::{FlowSpec, FlowView, OpenError, SubflowView, subflow_port};
 use crate::lane::Lane;
 use crate::scheme::{Coupled, Decision, Needs, Pace};
-use crate::transport::MAX_WINDOW;
-use crate::wire::{FrameRepr, HEADERS_LEN};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// One outgoing message over its subflows.
+/// One outgoing message over its subflows, 1 to [`MAX_SUBFLOWS`](crate::scheme::MAX_SUBFLOWS).
 #[derive(Debug)]
-pub(super) struct Connection {
-    message: u32,
+pub(super) struct Message {
+    id: u32,
     peer: Ipv4Addr,
     lane: Lane,
+    /// Payload of a full packet.
     full: u32,
     /// Payload bytes in all; [`ENDLESS`] until stopped.
     size: u64,
     /// First byte not given to a subflow.
     next: u64,
-    /// Bytes that were acknowledged by any subflow.
+    /// Bytes that were acknowledged by any subflow, and their number.
     arrived: Intervals,
     acked: u64,
     /// Ranges that a dead subflow holds: any other may send them too. Those at the front are not acknowledged.
     held: VecDeque<(u64, u64)>,
+    pub requests: Requests,
     pub control: Box<dyn Coupled>,
     pub subflows: Box<[Subflow]>,
     /// True if some subflows may not send new data. At first they may not have joined.
@@ -37,24 +39,24 @@ pub(super) struct Connection {
 /// The size of a message that was not stopped yet.
 const ENDLESS: u64 = u64::MAX;
 
-impl Connection {
-    /// `repr`: how its full DATA packets look on the first subflow.
+impl Message {
+    /// Returns the message of `spec`. `repr`: the headers of its full DATA packets on the first subflow.
     pub fn new(
         now: Time,
         spec: &FlowSpec,
         repr: FrameRepr,
         resolved: &Resolved,
-        count: u8,
+        subflows: u8,
+        requests: Requests,
         control: Box<dyn Coupled>,
-    ) -> Connection {
+    ) -> Message {
         let subflow = |index: u8| {
             let mut repr = FrameRepr { entropy_port: subflow_port(spec.entropy_port, index), ..repr };
             repr.weir.subflow = index;
-            let rto = Rto::new(resolved.min_rto, resolved.initial_rto);
-            Subflow::new(now, repr, rto, control.decision(usize::from(index)))
+            Subflow::new(now, repr, resolved, control.decision(usize::from(index)))
         };
-        Connection {
-            message: spec.message,
+        Message {
+            id: spec.message,
             peer: spec.peer,
             lane: Lane::of(repr.weir.flags),
             full: resolved.payload,
@@ -63,15 +65,16 @@ impl Connection {
             arrived: Intervals::default(),
             acked: 0,
             held: VecDeque::new(),
-            subflows: (0..count).map(subflow).collect(),
+            requests,
+            subflows: (0..subflows).map(subflow).collect(),
             control,
             suppressed: true,
             start: now,
         }
     }
 
-    pub fn message(&self) -> u32 {
-        self.message
+    pub fn id(&self) -> u32 {
+        self.id
     }
     pub fn peer(&self) -> Ipv4Addr {
         self.peer
@@ -85,25 +88,37 @@ impl Connection {
     pub fn size(&self) -> u64 {
         self.size
     }
-    pub fn acked(&self) -> u64 {
-        self.acked
-    }
     pub fn retransmits(&self) -> u64 {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
     }
     pub fn is_finished(&self) -> bool {
-        self.next == self.size && self.acked() == self.size
+        self.next == self.size && self.acked == self.size
     }
 
-    /// The next packet not sent before is the last, so that its END is sure to be sent.
+    /// Makes the next packet not sent before the last, so that its END is sure to be sent.
     pub fn stop(&mut self) {
         self.size = self.size.min(self.next.saturating_add(u64::from(self.full)));
+    }
+
+    /// Announces these senders in the first packet. Selective retransmission has no first packet of the message: receivers
+    /// count senders as they come.
+    pub fn announce(&mut self, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
+        if self.is_selective() {
+            return Ok(());
+        }
+        self.requests.announce(senders, self.id, self.size.min(u64::from(self.full)) as usize)
+    }
+
+    fn is_selective(&self) -> bool {
+        self.subflows.iter().any(Subflow::is_selective)
     }
 
     /// Returns whether a subflow has something to send and room for it. The bytes of the message on their way
     /// are bounded too, so that 32 bits on the wire are never ambiguous.
     pub fn may_send(&self, index: usize) -> bool {
-        let Some(subflow) = self.subflows.get(index) else { return false };
+        let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.let_send()) else {
+            return false;
+        };
         if subflow.must_repeat() {
             return true;
         }
@@ -114,23 +129,35 @@ impl Connection {
 
     /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are dead.
     fn is_active(&self, index: usize) -> bool {
-        let is_dead = |index: usize| self.subflows.len() > 1 && self.subflows[index].is_dead();
-        let may = |index: usize| self.control.is_active(index) && !is_dead(index);
-        may(index) || !is_dead(index) && !(0..self.subflows.len()).any(may)
+        if self.subflows.len() == 1 {
+            return true;
+        }
+        let may = |index: usize| self.control.is_active(index) && !self.subflows[index].is_dead();
+        may(index) || !self.subflows[index].is_dead() && !(0..self.subflows.len()).any(may)
     }
 
     /// Takes an acknowledgement on a subflow, as [`Subflow::acknowledge`] does.
     pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> Acked {
-        let Connection { subflows, arrived, acked, .. } = self;
-        let taken =
-            subflows[index].acknowledge(now, wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
+        let Message { subflows, arrived, acked, .. } = self;
+        let subflow = &mut subflows[index];
+        let taken = subflow.acknowledge(wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
+        if matches!(taken, Acked::Bytes(1..)) {
+            let waits_for_credits = self.requests.is_credited() && subflow.nxt() < self.size;
+            subflow.restart_timer(now, waits_for_credits);
+        }
         self.skip_arrived();
         taken
     }
 
-    /// A subflow timed out. If that tells that its path is dead, the others get what it holds, as in MPTCP
-    /// (RFC 8684 §3.3.6); it goes on trying.
-    pub fn time_out(&mut self, index: usize, now: Time) -> u64 {
+    /// Takes a credit. Returns whether it is of use.
+    pub fn take_credit(&mut self, number: u32) -> bool {
+        let has_bytes = self.subflows[0].nxt() < self.size;
+        self.requests.take_credit(number, has_bytes)
+    }
+
+    /// Times a subflow out, as [`Subflow::time_out`] does. If that tells that its path is dead, the others get what it
+    /// holds, as in MPTCP (RFC 8684 §3.3.6); it goes on trying.
+    pub fn time_out(&mut self, index: usize, now: Time) -> Option<u64> {
         let others = self.subflows.len() > 1;
         let subflow = &mut self.subflows[index];
         let was_dead = subflow.is_dead();
@@ -139,6 +166,7 @@ impl Connection {
             self.held.extend(subflow.unacknowledged());
             self.skip_arrived();
         }
+        self.requests.time_out();
         snd_nxt
     }
 
@@ -152,42 +180,59 @@ impl Connection {
         }
     }
 
-    /// Writes the head of a subflow's next packet. There is one: the caller asked
-    /// [`may_send`](Self::may_send).
+    /// Writes the head of a subflow's next DATA packet. There is one: the caller asked [`may_send`](Self::may_send).
     pub fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
         let subflow = self.subflows.get_mut(index)?;
-        if subflow.must_repeat() {
-            return subflow.emit_again(now, self.size, out);
-        }
-        if let Some((from, to)) = self.held.front_mut() {
-            let (from, to) = (from, *to);
-            let until = self.arrived.missing(*from, to).map_or(to, |(_, until)| until);
-            let segment = subflow.emit_new(now, (*from, until), self.size, out);
-            *from += u64::from(segment.payload);
+        let mut segment = if subflow.must_repeat() {
+            subflow.repeat(self.size)?
+        } else if let Some((from, to)) = self.held.front_mut() {
+            let until = self.arrived.missing(*from, *to).map_or(*to, |(_, until)| until);
+            let segment = subflow.extend(*from, until);
+            *from = segment.end();
             subflow.retransmits += 1;
-            self.skip_arrived();
-            return Some(Segment { again: true, ..segment });
+            Segment { again: true, ..segment }
+        } else {
+            subflow.extend(self.next, self.size)
+        };
+        self.next = self.next.max(segment.end());
+        segment.flags |= self.requests.flags(subflow.una(), segment.seq);
+        if segment.end() == self.size {
+            segment.flags |= Flags::END;
         }
-        let segment = subflow.emit_new(now, (self.next, self.size), self.size, out);
-        self.next += u64::from(segment.payload);
+        let grant = match subflow.is_selective() {
+            true => Some(segment.data as u32),
+            false => self.requests.spend_credit(),
+        };
+        subflow.emit(now, &segment, grant, out);
+        self.skip_arrived();
         Some(segment)
     }
 
-    /// Changes the scheme, with a coupled control law of its own if it has one for this number of subflows.
+    /// Writes the head of a probe.
+    pub fn emit_probe(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) {
+        let subflow = &mut self.subflows[index];
+        if self.requests.is_credited() {
+            subflow.expect_answer(now);
+        }
+        subflow.emit_probe(now, self.requests.probe(now), out);
+    }
+
+    /// Changes the scheme, with a control algorithm of its own if it has one for this number of subflows.
     pub fn adopt(
         &mut self,
         now: Time,
         from_rtt: Time,
         needs: &Needs,
-        payload: u32,
-        law: Option<Box<dyn Coupled>>,
+        resolved: &Resolved,
+        control: Option<Box<dyn Coupled>>,
     ) {
-        self.full = payload;
+        self.full = resolved.payload;
+        self.requests.adapt(needs.telemetry);
         for subflow in &mut self.subflows {
-            subflow.adapt(needs, payload);
+            subflow.adapt(needs, resolved);
         }
-        let Some(law) = law else { return };
-        self.control = law;
+        let Some(control) = control else { return };
+        self.control = control;
         for index in 0..self.subflows.len() {
             let held = self.subflows[index].held();
             let decision = self.control.resume(index, now, &Pace::of(&held, from_rtt));
@@ -200,32 +245,29 @@ impl Connection {
         if let Some(subflow) = self.subflows.get_mut(index) {
             subflow.apply(decision);
         }
-        let suppressed = (0..self.subflows.len()).any(|index| !self.control.is_active(index));
+        let others = self.subflows.len() > 1;
+        let suppressed = others && (0..self.subflows.len()).any(|index| !self.control.is_active(index));
         std::mem::replace(&mut self.suppressed, suppressed) != suppressed && suppressed
-    }
-
-    fn active(&self) -> impl Iterator<Item = &Subflow> {
-        let subflows = self.subflows.iter().enumerate();
-        subflows.filter(|(index, _)| self.is_active(*index)).map(|(_, subflow)| subflow)
     }
 
     pub fn view(&self) -> FlowView {
         let sum = |of: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(of).sum());
-        let newest = |of: fn(&Subflow) -> u16| self.subflows.first().map_or(0, of);
+        let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
+        let first = self.subflows.first();
         FlowView {
-            message: self.message,
+            message: self.id,
             peer: self.peer,
             start: self.start,
             size: (self.size != ENDLESS).then_some(Bytes::new(self.size)),
             rate: self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO),
-            window: Bytes::new(self.active().map(Subflow::window).sum()),
+            window: Bytes::new(active.map(|index| self.subflows[index].window()).sum()),
             inflight: sum(Subflow::inflight),
             acked: Bytes::new(self.acked),
             sent: Bytes::new(self.next),
             retransmits: self.retransmits(),
-            rtt: self.subflows.first().and_then(|subflow| subflow.rtt),
-            ack_path: newest(|subflow| subflow.ack_path),
-            data_path: self.subflows.first().and_then(|subflow| subflow.data_path),
+            rtt: first.and_then(|subflow| subflow.rtt),
+            ack_path: first.map_or(0, |subflow| subflow.ack_path),
+            data_path: first.and_then(|subflow| subflow.data_path),
         }
     }
 

@@ -1,7 +1,8 @@
 use crate::config::RTO_MAX_DOUBLINGS;
 use weir_units::Time;
 
-/// The retransmission timeout of one subflow (RFC 6298).
+/// The retransmission timeout of one subflow (RFC 6298). Without samples, as with go-back-N, it is constant but for its
+/// doublings.
 #[derive(Debug)]
 pub(super) struct Rto {
     min: Time,
@@ -16,6 +17,11 @@ pub(super) struct Rto {
 impl Rto {
     pub fn new(min: Time, initial: Time) -> Rto {
         Rto { min, initial, known: None, timeouts: 0 }
+    }
+
+    /// Sets the limits that [`new`](Self::new) sets.
+    pub fn limit(&mut self, min: Time, initial: Time) {
+        (self.min, self.initial) = (min, initial);
     }
 
     /// Takes a round-trip time in: alpha = 1/8, beta = 1/4 (§2.3).

@@ -1,0 +1,191 @@
+//! Feedback to outgoing messages: ACKs, NACKs, CNPs, rates, credits and replies to probes.
+
+use super::echoed_path;
+use super::message::Message;
+use super::outbound::Outbound;
+use super::subflow::{Acked, stamp};
+use crate::event::HostEvent;
+use crate::law::GRANT_UNIT_BPS;
+use crate::scheme::{AckEvent, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
+use crate::stats::{DropReason, HostStats};
+use crate::telemetry::Telemetry;
+use crate::wire::{Flags, FrameView, Kind};
+use std::collections::VecDeque;
+use weir_units::{Bandwidth, Bytes, Time};
+
+impl Outbound {
+    /// Takes a packet of feedback. On error nothing has changed.
+    pub fn feedback(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        stats: &mut HostStats,
+        events: &mut VecDeque<HostEvent>,
+    ) -> Result<(), DropReason> {
+        let weir = &frame.weir;
+        let kind = weir.kind();
+        if kind == Kind::Rate && self.needs.telemetry != TelemetryOn::Notices {
+            return Err(DropReason::UnexpectedKind);
+        }
+        let Some(&slot) = self.by_message.get(&weir.message()) else {
+            if self.credited && kind == Kind::ProbeReply {
+                // The last credits of a message find it finished.
+                stats.stale_feedback += 1;
+                return Ok(());
+            }
+            return Err(DropReason::UnknownFlow);
+        };
+        let message = self.messages.at_mut(slot).ok_or(DropReason::UnknownFlow)?;
+        let index = usize::from(weir.subflow());
+        let subflow = message.subflows.get(index).ok_or(DropReason::WrongPeer)?;
+        if frame.ip.source() != message.peer() || frame.entropy_port() != subflow.entropy_port() {
+            return Err(DropReason::WrongPeer);
+        }
+        if subflow.is_selective() && !matches!(kind, Kind::Ack | Kind::Cnp) {
+            return Err(DropReason::UnexpectedKind);
+        }
+        let decision = match kind {
+            Kind::ProbeReply if self.credited => {
+                match message.take_credit(weir.seq()) {
+                    true => stats.probe_replies_received += 1,
+                    false => stats.stale_feedback += 1,
+                }
+                self.reschedule_all(now, slot);
+                return Ok(());
+            }
+            Kind::ProbeReply => probe_reply(message, now, frame, stats),
+            Kind::Cnp => {
+                stats.cnps_received += 1;
+                Some(message.control.on_cnp(index, now))
+            }
+            Kind::Rate => {
+                stats.rates_received += 1;
+                let rate = Bandwidth::from_bps(u64::from(weir.grant()) * GRANT_UNIT_BPS);
+                let rate = RateEvent { now, rate, point: (weir.seq(), weir.path_id()) };
+                Some(message.control.on_rate(index, &rate))
+            }
+            _ => {
+                let decision = acknowledgement(message, now, frame, &self.needs, stats)?;
+                if message.is_finished() {
+                    self.finish(now, slot, events);
+                    return Ok(());
+                }
+                decision
+            }
+        };
+        if let Some(decision) = decision {
+            stats.suppressions += u64::from(message.apply(index, decision));
+            self.reschedule_all(now, slot);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, now: Time, slot: u32, events: &mut VecDeque<HostEvent>) {
+        let Some((key, message)) = self.remove(slot) else { return };
+        events.push_back(HostEvent::FlowFinished {
+            flow: crate::FlowId(key),
+            message: message.id(),
+            peer: message.peer(),
+            start: message.start(),
+            end: now,
+            bytes: Bytes::new(message.size()),
+            retransmits: message.retransmits(),
+        });
+    }
+}
+
+/// Takes the reply to a probe. Returns the scheme's decision; `None` if the reply is stale.
+fn probe_reply(
+    message: &mut Message,
+    now: Time,
+    frame: &FrameView<'_>,
+    stats: &mut HostStats,
+) -> Option<Decision> {
+    let weir = &frame.weir;
+    let Some(seq) = message.requests.take_reply(weir.seq()) else {
+        stats.stale_feedback += 1;
+        return None;
+    };
+    stats.probe_replies_received += 1;
+    let ack = AckEvent {
+        now,
+        seq,
+        acked: Bytes::ZERO,
+        snd_nxt: seq,
+        rtt: None,
+        ecn_echo: false,
+        concurrency: weir.concurrency(),
+        grant: 0,
+        path_id: echoed_path(weir.grant()),
+        data_path: echoed_path(weir.grant()),
+        telemetry: &Telemetry::from_wire(frame.records(), weir.format(), true),
+    };
+    let index = usize::from(weir.subflow());
+    Some(message.control.on_ack(index, message.subflows[index].repair(), &ack, &mut stats.telemetry))
+}
+
+/// Takes an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale, or the last of its message.
+fn acknowledgement(
+    message: &mut Message,
+    now: Time,
+    frame: &FrameView<'_>,
+    needs: &Needs,
+    stats: &mut HostStats,
+) -> Result<Option<Decision>, DropReason> {
+    let weir = &frame.weir;
+    let index = usize::from(weir.subflow());
+    let (acked, is_lost) = match message.acknowledge(index, now, weir.seq(), weir.stamp()) {
+        Acked::Bytes(acked) => (acked, false),
+        Acked::Lost => (0, true),
+        Acked::BeyondSent => return Err(DropReason::AckBeyondSent),
+        Acked::Stale => {
+            stats.stale_feedback += 1;
+            return Ok(None);
+        }
+    };
+    // The stamp is ours if the message existed then.
+    let rtt = Time::from_ns(u64::from(stamp(now).wrapping_sub(weir.stamp())));
+    let rtt = (rtt <= now.saturating_sub(message.start())).then_some(rtt);
+    let data_path = echoed_path(weir.grant());
+    let subflow = &mut message.subflows[index];
+    if let Some(rtt) = rtt {
+        subflow.sample(rtt, acked > 0);
+    }
+    subflow.ack_path = weir.path_id();
+    subflow.data_path = (!needs.grant).then_some(data_path);
+    let (seq, snd_nxt, repair) = (subflow.una(), subflow.nxt(), subflow.repair());
+    if message.is_finished() {
+        stats.acks_received += 1;
+        return Ok(None);
+    }
+    let (telemetry, path_id) = match needs.telemetry {
+        TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Notices => (Telemetry::EMPTY, 0),
+        TelemetryOn::Data | TelemetryOn::DataOncePerRtt => {
+            (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
+        }
+        TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id()),
+    };
+    let by_acks = needs.telemetry == TelemetryOn::Acks && !needs.grant;
+    let ack = AckEvent {
+        now,
+        seq,
+        acked: Bytes::new(acked),
+        snd_nxt,
+        rtt,
+        ecn_echo: weir.flags().has(Flags::ECN_ECHO),
+        concurrency: weir.concurrency(),
+        grant: if needs.grant { weir.grant() } else { 0 },
+        path_id,
+        data_path: if by_acks { data_path } else { path_id },
+        telemetry: &telemetry,
+    };
+    let decision = message.control.on_ack(index, repair, &ack, &mut stats.telemetry);
+    let is_nack = weir.kind() == Kind::Nack;
+    *if is_nack { &mut stats.nacks_received } else { &mut stats.acks_received } += 1;
+    stats.fast_retransmits += u64::from(is_lost);
+    if is_lost || is_nack && message.subflows[index].go_back(now) {
+        let loss = LossEvent { now, kind: LossKind::Nack, seq, snd_nxt };
+        return Ok(Some(message.control.on_loss(index, &loss)));
+    }
+    Ok(Some(decision))
+}

@@ -1,0 +1,94 @@
+//! Answers to probes: the telemetry that they gathered, or credits where packets need them.
+
+use super::book::{Known, id_of};
+use super::control::{Control, ControlQueue, Records};
+use super::inbound::Inbound;
+use crate::scheme::{Credit, Feedback};
+use crate::stats::{DropReason, HostStats};
+use crate::wire::{Flags, FrameView, Kind};
+use weir_units::Time;
+
+impl Inbound {
+    /// Takes a probe, whose records go back at once. It is of no message yet, and begins none. With selective
+    /// retransmission schemes use no telemetry, so there are no probes.
+    pub fn probe(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) -> Result<(), DropReason> {
+        if self.is_selective {
+            return Err(DropReason::UnexpectedKind);
+        }
+        if frame.payload_len() > 0 {
+            return Err(DropReason::LengthMismatch);
+        }
+        if self.credited {
+            return self.request(now, frame, control, stats);
+        }
+        let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
+        let reply = self.reply(frame, &Feedback { concurrency, ..Feedback::default() });
+        let grant = u32::from(frame.weir.path_id());
+        let seq = frame.weir.seq();
+        control.push(Control { kind: Kind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply }, stats);
+        Ok(())
+    }
+
+    /// Takes a request for credits: a message begins, goes on where credits were lost, or has ended unheard of.
+    fn request(
+        &mut self,
+        now: Time,
+        frame: &FrameView<'_>,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) -> Result<(), DropReason> {
+        let reply = self.reply(frame, &Feedback::default());
+        let id = id_of(frame.ip.source(), frame.weir.message());
+        let slot = match self.book.find(id) {
+            Known::Arriving(slot) => slot,
+            Known::Ended(ended) => {
+                control.push(Control { seq: ended.size as u32, ..reply }, stats);
+                return Ok(());
+            }
+            Known::Unknown => self.begin(now, id, stats)?,
+        };
+        self.book.touch(now, slot);
+        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
+        let last = message.credit.as_ref().map_or(0, |last| last.seq);
+        let begins = message.credit.replace(Control { seq: last, ..credit }).is_none()
+            || self.credits.get(slot).is_none();
+        if begins {
+            self.grant_credit(now, slot, true, control, stats);
+        }
+        Ok(())
+    }
+
+    /// Sends a message its next credit, and notes when the one after it is due.
+    pub(super) fn grant_credit(
+        &mut self,
+        now: Time,
+        slot: u32,
+        begins: bool,
+        control: &mut ControlQueue,
+        stats: &mut HostStats,
+    ) {
+        // A sender that has been silent for so long asks again.
+        let heard = self.book.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
+        let Some(message) = self.book.at_mut(slot).filter(|_| heard) else { return };
+        let Some(credit) = &mut message.credit else { return };
+        let resumes = std::mem::take(&mut message.resumes);
+        if resumes {
+            self.receiver.resume_credits(slot, credit.seq);
+        }
+        let Some(Credit { number, next }) = self.receiver.credit(now, slot, begins || resumes) else {
+            return;
+        };
+        self.credits.set(slot, next);
+        if let Some(seq) = number {
+            credit.seq = seq;
+            control.push(credit.clone(), stats);
+        }
+    }
+}

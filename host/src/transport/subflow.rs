@@ -1,0 +1,374 @@
+use super::pacer::Pacer;
+use super::reno::Reno;
+use super::rto::Rto;
+use super::{MAX_WINDOW, opening, unwrap_seq};
+use crate::config::Resolved;
+use crate::event::SubflowView;
+use crate::scheme::{Decision, Needs, Recovery, Repair};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, patch_data, patch_grant};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent alone.
+const DEAD: u32 = 2;
+
+/// One outgoing subflow: a sequence space with a window, a rate and a retransmission timer of its own.
+///
+/// Lost packets are repeated by one of two strategies. Go-back-N sends everything again from the first byte that is not
+/// acknowledged; a message then has one subflow, whose offsets are the message's. [`Reno`] sends what is missing.
+#[derive(Debug)]
+pub(super) struct Subflow {
+    /// Headers of its full DATA packets, and the same as bytes.
+    repr: FrameRepr,
+    head: [u8; HEADERS_LEN],
+
+    /// First byte not acknowledged.
+    una: u64,
+    /// Next byte to send.
+    nxt: u64,
+    /// First byte never sent.
+    max: u64,
+    /// State of selective retransmission; `None` with go-back-N.
+    reno: Option<Box<Reno>>,
+
+    window: u64,
+    pacer: Pacer,
+    /// Time at which the scheme's timer expires.
+    scheme_timer: Option<Time>,
+    rto: Rto,
+    /// Time of the retransmission timeout; `None` with nothing in flight.
+    rto_at: Option<Time>,
+
+    /// True if it waits in the ring of subflows that may send.
+    pub queued: bool,
+    pub retransmits: u64,
+    pub rtt: Option<Time>,
+    pub ack_path: u16,
+    pub data_path: Option<u16>,
+}
+
+/// The effect of an acknowledgement.
+pub(super) enum Acked {
+    /// It is older than one already taken.
+    Stale,
+    /// It acknowledges what was never sent.
+    BeyondSent,
+    /// This number of new bytes, possibly 0.
+    Bytes(u64),
+    /// No new bytes, and it is the duplicate that signals a loss.
+    Lost,
+}
+
+/// A DATA packet that leaves.
+pub(super) struct Segment {
+    /// Offset in the subflow.
+    pub seq: u64,
+    /// Offset in the message.
+    pub data: u64,
+    pub payload: u32,
+    pub flags: Flags,
+    /// True if the message's bytes were sent before.
+    pub again: bool,
+}
+
+impl Segment {
+    /// End of its bytes in the message.
+    pub fn end(&self) -> u64 {
+        self.data + u64::from(self.payload)
+    }
+}
+
+impl Subflow {
+    pub fn new(now: Time, repr: FrameRepr, resolved: &Resolved, decision: Decision) -> Subflow {
+        let mut head = [0; HEADERS_LEN];
+        // A full packet fits the MTU, which fits IPv4: HostConfig::check.
+        let written = repr.emit(&[], &mut head);
+        debug_assert_eq!(written, Some(HEADERS_LEN));
+        let mut subflow = Subflow {
+            repr,
+            head,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            reno: (resolved.recovery == Recovery::Selective).then(|| Box::new(Reno::new())),
+            window: 0,
+            pacer: Pacer::new(now),
+            scheme_timer: None,
+            rto: Rto::new(resolved.min_rto, resolved.initial_rto),
+            rto_at: None,
+            queued: false,
+            retransmits: 0,
+            rtt: None,
+            ack_path: 0,
+            data_path: None,
+        };
+        subflow.apply(decision);
+        subflow
+    }
+
+    pub fn entropy_port(&self) -> u16 {
+        self.repr.entropy_port
+    }
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+    pub fn rate(&self) -> Bandwidth {
+        self.pacer.rate()
+    }
+    pub fn next_avail(&self) -> Time {
+        self.pacer.next()
+    }
+    pub fn is_selective(&self) -> bool {
+        self.reno.is_some()
+    }
+    /// Returns the state of loss recovery that schemes see; go-back-N has none.
+    pub fn repair(&self) -> Repair {
+        self.reno.as_ref().map_or(Repair::None, |reno| reno.repair)
+    }
+    fn full(&self) -> u32 {
+        self.repr.payload_len
+    }
+
+    /// Payload bytes in the network, as far as ACKs tell.
+    pub fn inflight(&self) -> u64 {
+        (self.nxt - self.una).saturating_sub(self.reno.as_ref().map_or(0, |reno| reno.past))
+    }
+
+    /// Returns whether a packet that was sent before is to be sent again now.
+    pub fn must_repeat(&self) -> bool {
+        self.resends() || self.nxt < self.max && self.has_window()
+    }
+
+    /// Returns whether the window has room for a new packet, all old ones sent.
+    pub fn has_room(&self) -> bool {
+        self.nxt == self.max && self.has_window()
+    }
+
+    /// The window is tested before the packet, on payload bytes (docs/algorithms/README.md#window-and-pacer), so inflight
+    /// may exceed it by less than one packet.
+    fn has_window(&self) -> bool {
+        self.inflight() < self.window
+    }
+
+    fn resends(&self) -> bool {
+        self.reno.as_ref().is_some_and(|reno| reno.resend)
+    }
+
+    /// Returns whether nothing comes through any more.
+    pub fn is_dead(&self) -> bool {
+        self.rto.timeouts() >= DEAD
+    }
+
+    /// Returns the ranges of the message that it has sent and that are not acknowledged.
+    pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.reno.iter().flat_map(|reno| reno.unacknowledged())
+    }
+
+    /// Returns the decision in force.
+    pub fn held(&self) -> Decision {
+        Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
+    }
+
+    /// Adapts packets and timeouts to another scheme.
+    pub fn adapt(&mut self, needs: &Needs, resolved: &Resolved) {
+        opening::adapt(&mut self.repr, needs, resolved.payload);
+        self.repr.emit(&[], &mut self.head);
+        self.rto.limit(resolved.min_rto, resolved.initial_rto);
+    }
+
+    /// Takes over what the scheme decided.
+    pub fn apply(&mut self, decision: Decision) {
+        self.window = decision.window.get().clamp(1, MAX_WINDOW);
+        self.scheme_timer = decision.timer;
+        self.pacer.set_rate(decision.rate);
+    }
+
+    /// Takes the next packet that was sent before; the caller asked [`must_repeat`](Self::must_repeat). Go-back-N fills it
+    /// up with new bytes of the message, which ends at `size`.
+    pub fn repeat(&mut self, size: u64) -> Option<Segment> {
+        let (seq, (data, until)) = match &mut self.reno {
+            None => (self.nxt, (self.nxt, size)),
+            Some(reno) => {
+                let seq = if std::mem::take(&mut reno.resend) { self.una } else { self.nxt };
+                (seq, reno.find(seq)?)
+            }
+        };
+        let payload = (until - data).min(u64::from(self.full())) as u32;
+        self.nxt = self.nxt.max(seq + u64::from(payload));
+        self.max = self.max.max(self.nxt);
+        self.retransmits += 1;
+        Some(Segment { seq, data, payload, flags: Flags::RETRANSMIT, again: true })
+    }
+
+    /// Takes a packet that is new to this subflow, with the message's bytes from `data` on and before `until`. The caller
+    /// asked [`has_room`](Self::has_room).
+    pub fn extend(&mut self, data: u64, until: u64) -> Segment {
+        let payload = (until - data).min(u64::from(self.full())) as u32;
+        let seq = self.max;
+        if let Some(reno) = &mut self.reno {
+            reno.append(seq, data, u64::from(payload));
+        }
+        self.max += u64::from(payload);
+        self.nxt = self.max;
+        Segment { seq, data, payload, flags: Flags::NONE, again: false }
+    }
+
+    /// Writes the head of a packet, and its grant field if there is one.
+    pub fn emit(&mut self, now: Time, segment: &Segment, grant: Option<u32>, out: &mut [u8; HEADERS_LEN]) {
+        if segment.payload == self.full() {
+            out.copy_from_slice(&self.head);
+        } else {
+            FrameRepr { payload_len: segment.payload, ..self.repr }.emit(&[], out);
+        }
+        let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
+        patch_data(out, self.repr.weir.flags | segment.flags | start, segment.seq as u32, stamp(now));
+        if let Some(grant) = grant {
+            patch_grant(out, grant);
+        }
+        self.sent(now, segment.payload);
+    }
+
+    /// Writes a probe: a packet like any other of the subflow, without payload.
+    pub fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
+        let mut repr = FrameRepr { payload_len: 0, ..self.repr };
+        repr.weir.kind = Kind::Probe;
+        repr.emit(&[], out);
+        patch_data(out, Flags::TELEMETRY, number, stamp(now));
+        self.pacer.sent(now, HEADERS_LEN as u32);
+    }
+
+    fn sent(&mut self, now: Time, payload: u32) {
+        self.pacer.sent(now, HEADERS_LEN as u32 + payload);
+        self.expect_answer(now);
+    }
+
+    /// Starts the retransmission timer unless it runs.
+    pub fn expect_answer(&mut self, now: Time) {
+        if self.rto_at.is_none() {
+            self.wait_again(now);
+        }
+    }
+
+    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells `arrived`
+    /// which bytes of the message that is.
+    pub fn acknowledge(&mut self, wire_seq: u32, echo: u32, mut arrived: impl FnMut(u64, u64)) -> Acked {
+        let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
+            return Acked::Stale;
+        };
+        if seq > self.max {
+            return Acked::BeyondSent;
+        }
+        let (before, full) = (self.una, u64::from(self.full()));
+        let new = seq - before;
+        self.una = seq;
+        // After going back: the receiver had it all along.
+        self.nxt = self.nxt.max(seq);
+        if new > 0 {
+            self.rto.progress();
+        }
+        let Some(reno) = &mut self.reno else {
+            if new > 0 {
+                arrived(before, seq);
+            }
+            return Acked::Bytes(new);
+        };
+        let is_news = reno.is_news(echo);
+        if new > 0 {
+            reno.advance(seq, new, full, arrived);
+        } else if is_news && seq < self.max && reno.duplicate(seq, self.max, full) {
+            return Acked::Lost;
+        }
+        Acked::Bytes(new)
+    }
+
+    /// Restarts the retransmission timer after new bytes were acknowledged, or stops it with nothing in flight, unless the
+    /// subflow `waits` for something else.
+    pub fn restart_timer(&mut self, now: Time, waits: bool) {
+        let end = if self.is_selective() { self.max } else { self.nxt };
+        if self.una == end && !waits {
+            self.rto_at = None;
+        } else {
+            self.wait_again(now);
+        }
+    }
+
+    /// Goes back to the first byte that is not acknowledged. Returns whether anything had been sent from there.
+    pub fn go_back(&mut self, now: Time) -> bool {
+        let was_ahead = self.nxt > self.una;
+        if was_ahead {
+            self.nxt = self.una;
+            self.wait_again(now);
+        }
+        was_ahead
+    }
+
+    /// Takes a round-trip time; the ACK brought news or not.
+    pub fn sample(&mut self, rtt: Time, is_news: bool) {
+        if !self.is_selective() {
+            self.rtt = Some(rtt);
+        } else if is_news {
+            self.rtt = Some(rtt);
+            self.rto.sample(rtt);
+        }
+    }
+
+    /// Returns whether nothing was acknowledged for too long.
+    pub fn is_timed_out(&self, now: Time) -> bool {
+        self.rto_at.is_some_and(|at| at <= now)
+    }
+
+    /// Starts the retransmission timer anew. The silence so far does not count against the path.
+    pub fn wait_again(&mut self, now: Time) {
+        self.rto_at = Some(now.saturating_add(self.rto.get()));
+    }
+
+    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `None` if nothing was lost,
+    /// because nothing had been sent since the sender last went back.
+    pub fn time_out(&mut self, now: Time) -> Option<u64> {
+        let was = self.nxt;
+        self.nxt = self.una;
+        self.rto.back_off();
+        self.wait_again(now);
+        if let Some(reno) = &mut self.reno {
+            reno.time_out(self.max);
+            return Some(was);
+        }
+        (was > self.una).then_some(was)
+    }
+
+    /// Returns whether the scheme's timer expired; it does so once.
+    pub fn take_scheme_timer(&mut self, now: Time) -> bool {
+        self.scheme_timer.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Returns the next time at which a timer of the subflow expires.
+    pub fn deadline(&self) -> Option<Time> {
+        match (self.rto_at, self.scheme_timer) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    pub fn view(&self, active: bool) -> SubflowView {
+        SubflowView {
+            entropy_port: self.entropy_port(),
+            active,
+            window: Bytes::new(self.window),
+            inflight: Bytes::new(self.inflight()),
+            acked: Bytes::new(self.una),
+            retransmits: self.retransmits,
+            rtt: self.rtt,
+            data_path: self.data_path,
+        }
+    }
+}
+
+/// Returns the sender's clock as it is written into a packet: nanoseconds, 32 bits.
+pub(super) fn stamp(now: Time) -> u32 {
+    now.as_ns() as u32
+}
