@@ -82,12 +82,13 @@ fn disturb(lab: &Lab, cut_off: &str, pings: impl FnOnce(&Lab) -> Vec<Lines>) -> 
     damages.extend(damage("another controller led and was killed", &start, &watch, &pings));
 
     let start = now();
-    // It leads all switches but one until it has waited for that one, where none answers.
+    // It leads all switches but one until it has waited for that one, where none answers. Beside other work on two cores
+    // twenty switches need more than a second: one that is given up with half of its entries is a fault of its own.
     lab.ip("s", "link add silent type veth peer name silenced");
     lab.ip("s", "addr add 192.0.2.1/24 dev silent");
     lab.ip("s", "link set silent up");
     let silent = format!("{cut_off}=192.0.2.2:1");
-    let options = ["apply", "--election-id", "5", "--timeout", "1s", "--switch", &silent];
+    let options = ["apply", "--election-id", "5", "--timeout", "4s", "--switch", &silent];
     let applied = lab.controller(&options).output().expect("weir runs");
     assert!(said(&applied).contains(&format!("{cut_off}: ")), "{}", said(&applied));
     regained(&watch, start.at);
