@@ -2,7 +2,7 @@
 
 - One fabric at a time lives in a network namespace: it holds an abstract socket, which nothing leaves behind.
 - Every process that a fabric starts carries a mark in its environment, every interface one as its alias. Both
-  outlive whoever made them, so a run finds what a killed one left. Nothing of others is touched, in contrast to
+  outlive the process that made them, so a run finds what a killed one left. Nothing of others is touched, in contrast to
   `mn -c`, which kills by name.
 """
 

@@ -24,7 +24,7 @@ PORT_TAKEN = "Address already in use"
 
 
 def tethered(command: List[str]) -> List[str]:
-    """A command that ends when whoever started it ends, even by SIGKILL."""
+    """A command that ends when the process that started it ends, even by SIGKILL."""
     return ["setpriv", "--pdeathsig", "KILL", *command]
 
 

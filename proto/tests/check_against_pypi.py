@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds our .proto files against the published ones, both ways.
+"""Compares our .proto files with the published ones, in both directions.
 
     pip install p4runtime
     check_against_pypi.py descriptors.bin

@@ -1,4 +1,4 @@
-//! Why the switch itself threw a packet away, and the tallies behind the books.
+//! Why the switch itself drops a packet, and the counters of each reason.
 //!
 //! Reasons a P4 program has of its own (no route, TTL expired) are counters of that program; to the
 //! switch they all end as [`DropReason::IngressDrop`] or [`DropReason::EgressDrop`].

@@ -1,4 +1,4 @@
-//! A command's output streams, and the ways in which it ends.
+//! A command's output streams, and how it ends.
 
 use crate::output::Style;
 use serde::Serialize;

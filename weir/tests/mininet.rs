@@ -181,7 +181,7 @@ fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     }
 }
 
-/// Runs of the quickstart, at least one of which has to keep its bottleneck busy: what else this machine does meanwhile
+/// Runs of the quickstart; at least one has to keep its bottleneck busy: what else this machine does meanwhile
 /// makes clocks unsteady, and an unsteady clock makes a link look fuller than it is (docs/two-worlds.md).
 const QUICKSTART_RUNS: usize = 3;
 

@@ -359,8 +359,8 @@ fn spread(place: &Place, eta: &str, via: &str, wanted: u64, but: &[&str]) -> Dur
     others.map(|(_, report)| looked.saturating_sub(held(report))).max().expect("hosts")
 }
 
-/// Catches a POLICY packet of another host as it comes in, and when it is told to, sends it again, forged, and broken in
-/// some ways, ten times each.
+/// Catches a POLICY packet of another host as it comes in, and when it is told to, sends it again, forged, and damaged in
+/// several forms, ten times each.
 const LIAR: &str = r#"
 import socket, sys
 GROUP = bytes.fromhex("01005e574549")

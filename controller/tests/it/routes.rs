@@ -44,7 +44,7 @@ fn ecmp_is_proved_on_every_kind() {
 fn the_proof_counts_what_a_fat_tree_has() {
     let topology = fabric("{kind: fat-tree, k: 4}");
     let proof = verify(&topology, &routes(&topology, Method::Ecmp).unwrap()).unwrap();
-    // 8 racks: 28 pairs, of which 4 in the same pod with 2 paths each, the rest with 4.
+    // 8 racks: 28 pairs: 4 in the same pod, with 2 paths each, and 24 with 4.
     assert_eq!((proof.pairs, proof.class_pairs), (240, 28));
     assert_eq!(proof.paths, 4 * 2 + 24 * 4);
     assert_eq!((proof.widest, proof.longest), (4, 5));

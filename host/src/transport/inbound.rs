@@ -129,7 +129,7 @@ impl Inbound {
         self.book.insert(now, id, Arriving::default(), stats, forget)
     }
 
-    /// Returns where a packet is: in its subflow, of which `reached` is the next byte expected, and in the message, of which
+    /// Returns where a packet is: in its subflow, whose next expected byte is `reached`, and in the message, whose
     /// `done` is. Before the first byte of the subflow is as much a repetition as anything else that has arrived.
     fn place(&self, frame: &FrameView<'_>, reached: u64, done: u64) -> Result<Place, DropReason> {
         let weir = &frame.weir;

@@ -173,7 +173,7 @@ pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
             "",
             0,
             counted(|s| s.deflections),
-            "packets sent round a crowded port",
+            "packets deflected from a congested port",
         ));
     }
     if schemes.iter().any(|s| s.fct.count + s.fct.unfinished > 0) {

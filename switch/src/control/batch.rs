@@ -1,4 +1,4 @@
-//! A write of many updates, with the three ways in which P4Runtime lets it fail (§12.2).
+//! A write of many updates, with the three kinds of atomicity that P4Runtime defines (section 12.2).
 
 use super::{Control, ControlError};
 use crate::Switch;
@@ -43,7 +43,7 @@ impl Undo {
 }
 
 impl Batch {
-    /// Creates a batch of `len` updates of which none is applied yet.
+    /// Creates a batch of `len` updates; none is applied yet.
     pub fn new(len: usize, atomicity: Atomicity) -> Batch {
         Batch { len, atomicity, results: Vec::new(), undo: Undo::default(), failed: false }
     }

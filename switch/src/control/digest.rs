@@ -1,4 +1,4 @@
-//! Which digests a controller wants, and in what lists. They are kept here; whoever sends the lists heeds them.
+//! Which digests a controller wants, and in what lists. They are kept here; the sender of the lists heeds them.
 
 use super::cells::{one, wanted};
 use super::{Control, ControlError};

@@ -1,4 +1,4 @@
-//! A part of a long read: tables and arrays can be long, and whoever reads them may have to do other things between.
+//! A part of a long read: tables and arrays can be long, and a reader may have to do other things in between.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What the data plane tells whoever listens: digests, packets for the controller, ports that come and go.
+//! What the data plane tells its listener: digests, packets for the controller, ports that come and go.
 
 use crate::pipeline::Digest;
 
@@ -34,7 +34,7 @@ pub enum Delivery {
     Gone,
 }
 
-/// Whoever listens. Called on the data-plane thread, so it must not block: it copies what it needs into
+/// The listener. Called on the data-plane thread, so it must not block: it copies what it needs into
 /// a channel with bounds and returns.
 pub(super) type Subscriber = Box<dyn FnMut(Notice<'_>) -> Delivery + Send>;
 

@@ -365,7 +365,7 @@ impl Runtime {
 }
 
 /// The time of a departure: now, but on a cable the moment that its rate made possible, if that is just over.
-/// Telemetry then tells the pace of the cable, not that of this thread's awakenings.
+/// Telemetry then reports the rate of the cable, not that of this thread's awakenings.
 fn departure(now: Time, due: Time, port: &Port) -> Time {
     if port.under_way.is_some() && due > Time::ZERO && due < now {
         due.max(now.saturating_sub(LATE))

@@ -45,7 +45,7 @@ reasons! {
     BadLength = "bad_length",
     /// To send: refused by the kernel for another reason.
     SendError = "send_error",
-    /// To the controller: nobody listens, or whoever does is too slow.
+    /// To the controller: nobody listens, or the listener is too slow.
     PacketInLost = "packet_in_lost",
 }
 
@@ -116,7 +116,7 @@ pub struct DataplaneStats {
     pub packet_out: u64,
     /// Digests nobody took.
     pub digests_lost: u64,
-    /// The books of the switch; `None` while it has no program.
+    /// The counters of the switch; `None` while it has no program.
     pub switch: Option<SwitchBooks>,
 }
 

@@ -22,7 +22,7 @@ impl Clock {
             Clock::Us => time.as_us(),
         }
     }
-    /// The time of so many ticks of this clock.
+    /// Returns the time of `ticks` ticks of this clock.
     pub fn time(self, ticks: u64) -> Time {
         match self {
             Clock::Ns => Time::from_ns(ticks.min(Time::MAX.as_ns())),

@@ -52,7 +52,7 @@ pub struct Switch {
 }
 
 /// What came to the switch, what it made, and what became of all that, in packets. (Bytes change under
-/// way; the traffic manager's books have them.)
+/// way; the traffic manager's counters have them.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchBooks {
     /// Frames that arrived.
@@ -346,7 +346,7 @@ impl Switch {
     pub fn drops(&self) -> &Drops {
         &self.queues.drops
     }
-    /// The books, in packets.
+    /// Returns the counters, in packets.
     pub fn books(&self) -> SwitchBooks {
         SwitchBooks {
             received: self.received,
@@ -356,7 +356,7 @@ impl Switch {
             queued: self.queues.tm.books().queued.packets,
         }
     }
-    /// The traffic manager, for levels, peaks and books per port.
+    /// Returns the traffic manager, for levels, peaks and counters of each port.
     pub fn queues(&self) -> &TrafficManager<Queued> {
         &self.queues.tm
     }

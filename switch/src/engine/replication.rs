@@ -21,7 +21,7 @@ pub struct CloneSession {
     pub replicas: Vec<Replica>,
     /// Their priority; `None` for that of the program.
     pub priority: Option<u8>,
-    /// The clones are cut to so many bytes when they are sent.
+    /// Length in bytes to which clones are cut when they are sent.
     pub truncate: Option<u32>,
 }
 

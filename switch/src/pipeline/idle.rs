@@ -14,7 +14,7 @@ impl Pipeline {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// So many ticks.
+    /// This number of ticks.
     pub fn duration(&self, ticks: u64) -> Duration {
         let ns = u128::from(ticks) * NS_PER_SECOND / u128::from(self.state.ticks_per_second);
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))

@@ -92,8 +92,8 @@ pub struct Digest {
 pub struct Effects {
     /// Where copies take their boxes from.
     pub pool: PacketPool,
-    /// Clones, in the order they were made. Whoever runs the pipeline takes them out.
+    /// Clones, in the order they were made. The driver of the pipeline takes them out.
     pub clones: Vec<ClonedPacket>,
-    /// Digests, in the order they were made. Whoever runs the pipeline takes them out.
+    /// Digests, in the order they were made. The driver of the pipeline takes them out.
     pub digests: Vec<Digest>,
 }

@@ -87,7 +87,7 @@ impl TableState {
         state
     }
 
-    /// What an entry runs, and the arguments, of which the action may not need all.
+    /// The action of an entry and its arguments; the action may not need all of them.
     #[inline]
     pub fn row(&self, table: &Table, entry: u32) -> (Hot, &[u64]) {
         let width = table.params + 1;

@@ -147,7 +147,7 @@ fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> Input {
 /// The fields as summands, if all of them are narrow and where they stand does not depend on the packet.
 fn summands(inputs: &[Input]) -> Option<Vec<Summands>> {
     const WORD: u32 = 16;
-    /// So many bits leave room to add up more fields than a calculation can have.
+    /// This number of bits leaves room to add up more fields than a calculation can have.
     const MAX_SUMMAND_BITS: u32 = 48;
     let (mut at, mut sum) = (0u32, Vec::<Summands>::new());
     for input in inputs {

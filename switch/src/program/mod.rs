@@ -3,7 +3,7 @@
 //! Everything is resolved and checked here, once: after loading there are no names to look up, no trees to walk and
 //! nothing that could turn out to be missing. What is not supported is refused with its place in the JSON.
 //!
-//! Loading has five phases, each of which makes something complete of what the phase before made:
+//! Loading has five phases; each one turns the complete result of the phase before into another:
 //!
 //! | phase | result |
 //! |---|---|

@@ -25,7 +25,7 @@ pub struct Failure {
     pub kind: FailureKind,
 }
 
-/// The ways to fail.
+/// Reasons to fail.
 #[derive(Clone, Debug)]
 pub enum FailureKind {
     /// A frame came that differs.
@@ -66,9 +66,9 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Everything that did not come as expected, by port and order.
     pub failures: Vec<Failure>,
-    /// The ways of the packets, each with the line it was sent in by, if the test was traced.
+    /// The paths of the packets, each with the line it was sent in by, if the test was traced.
     pub traces: Vec<(usize, PacketTrace)>,
-    /// The switch's books at the end: why packets were dropped.
+    /// The switch's counters at the end: why packets were dropped.
     pub books: SwitchBooks,
 }
 

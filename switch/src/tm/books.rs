@@ -1,4 +1,4 @@
-//! The books of the traffic manager, and their audit.
+//! The counters of the traffic manager, and their audit.
 
 use super::TrafficManager;
 use crate::drops::{Drops, Tally};
@@ -24,7 +24,7 @@ impl Books {
     }
 }
 
-/// A page of the books that does not add up: a bug in this crate.
+/// Counters that do not add up: a bug in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the traffic manager's books do not balance: {what} at port {port:?}")]
 pub struct Imbalance {
@@ -35,7 +35,7 @@ pub struct Imbalance {
 }
 
 impl<T> TrafficManager<T> {
-    /// The books of one port; empty for a port that does not exist.
+    /// Returns the counters of one port; zero for a port that does not exist.
     pub fn port_books(&self, port: u16) -> Books {
         let Some(slot) = self.slot(port) else { return Books::default() };
         let port = &self.ports[slot];
@@ -43,7 +43,7 @@ impl<T> TrafficManager<T> {
         Books { offered: port.offered, sent: port.sent, dropped: port.dropped.clone(), queued }
     }
 
-    /// The books of the whole switch, with what had no port to go to.
+    /// Returns the counters of the whole switch, with what had no port to go to.
     pub fn books(&self) -> Books {
         let mut total =
             Books { offered: self.nowhere.total(), dropped: self.nowhere.clone(), ..Books::default() };

@@ -42,9 +42,9 @@ impl Rate {
 /// How much one queue (one port, one priority) may hold. What does not fit is dropped at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// At most so many packets.
+    /// Most packets.
     pub packets: u32,
-    /// At most so many bytes.
+    /// Most bytes.
     pub bytes: Bytes,
 }
 
@@ -109,7 +109,7 @@ pub struct PfcConfig {
     pub exempt: u8,
 }
 
-/// The two ways to set the threshold.
+/// How the threshold is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PfcMode {
     /// Pause at a fixed use of the buffer by one (ingress port, priority).

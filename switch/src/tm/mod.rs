@@ -5,7 +5,7 @@
 //! says when that neighbour must pause. The traffic manager knows nothing of P4, of packets or of
 //! time's source: it queues anything, for lengths, ports and priorities it is told.
 //!
-//! Its books hold at every moment, per port and in total:
+//! Its counters balance at every moment, per port and in total:
 //! `offered = sent + dropped (by reason) + queued`, in packets and in bytes.
 //!
 //! Nothing is allocated once the queues have seen their first burst.
@@ -232,7 +232,7 @@ impl<T> TrafficManager<T> {
         Ok(Admitted { ready, pause })
     }
 
-    /// Checks every limit, and takes the packet into the lossless books if all hold.
+    /// Checks every limit, and counts the packet as lossless if all hold.
     fn admit(&mut self, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
         let Queue { limits, fifo, .. } = &self.queues[index];
         let len = u64::from(at.len);

@@ -78,7 +78,7 @@ impl Pfc {
         self.threshold_with(entry, self.shared)
     }
 
-    /// How much of the shared pool this use may have while so many bytes of it are used.
+    /// Returns how much of the shared pool this use may have while `shared` bytes of it are used.
     fn threshold_with(&self, entry: &Use, shared: u64) -> u64 {
         let free = self.pool.saturating_sub(shared);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
@@ -150,7 +150,7 @@ impl Pfc {
         resume
     }
 
-    /// Whether a use has fallen far enough for the neighbour to go on while so many bytes of the pool are used.
+    /// Returns whether a use has fallen far enough for the neighbour to go on while `shared` bytes of the pool are used.
     fn is_low(&self, entry: &Use, shared: u64) -> bool {
         let offset = self.config.resume_offset.get();
         match self.config.mode {

@@ -176,7 +176,7 @@ fn all_pairs(topology: &str, method: Method, program: (&str, &str), flows: u16) 
 const DUMBBELL: &str = "{kind: dumbbell, switches: 3, senders: 2, receivers: 2}";
 const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 4, hosts_per_leaf: 2}";
 const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
-/// Six, so that opposite switches have two shortest ways and ECMP cannot be symmetric.
+/// Six, so that opposite switches have two shortest paths and ECMP cannot be symmetric.
 const RING: &str =
     "{kind: custom, hosts: [h1, h2, h3, h4, h5, h6], switches: [s1, s2, s3, s4, s5, s6], links:
   [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [h6, s6],

@@ -14,20 +14,20 @@ const WRITTEN_BY_PROGRAMS: [&str; 1] = ["docs/results.md"];
 /// go down: replace a term where you meet it, and lower its number.
 const TERMS: [(&str, usize); 15] = [
     ("befalls", 0),
-    ("books", 12),
-    ("crowded", 10),
+    ("books", 0),
+    ("crowded", 5),
     ("goes round", 0),
     ("knob", 0),
     ("knobs", 0),
     ("lane", 0),
-    ("of which", 13),
-    ("pace", 1),
-    ("reckons", 1),
-    ("so many", 16),
-    ("the line", 30),
-    ("way", 168),
-    ("ways", 20),
-    ("whoever", 8),
+    ("of which", 3),
+    ("pace", 0),
+    ("reckons", 0),
+    ("so many", 3),
+    ("the line", 23),
+    ("way", 159),
+    ("ways", 3),
+    ("whoever", 0),
 ];
 
 fn root() -> PathBuf {

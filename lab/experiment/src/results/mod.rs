@@ -49,7 +49,7 @@ pub struct Part {
     pub fingerprint: u64,
 }
 
-/// Identifies the run of which parts are kept.
+/// Identifies the run whose parts are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Heading {
     /// The experiment's name.

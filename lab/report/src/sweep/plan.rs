@@ -123,7 +123,7 @@ impl Sweep {
         Ok(Findings::new(&self.grid, outcomes, measures))
     }
 
-    /// Writes tables, charts and the page, each of which is complete at any moment, and returns the page's path.
+    /// Writes tables, charts and the page, and returns the page's path. Each file is complete at any moment.
     /// `command` is what repeats the sweep.
     ///
     /// # Errors

@@ -157,7 +157,7 @@ fn look_ahead_makes_room_for_the_incast() {
 }
 
 /// Every scheme and every variant runs in virtual time on the program that its telemetry asks for, marked where it
-/// asks for it: FNCC's dumbbell, and an incast of HPCC++'s ways.
+/// asks for it: FNCC's dumbbell, and an incast of HPCC++'s variants.
 #[test]
 fn every_scheme_runs_in_virtual_time() {
     let peers = results("dumbbell-peers.yaml", &["duration=2ms", "observe.fairness_window=500us"]);

@@ -1,5 +1,5 @@
 //! Thrift's values, read within bounds and written. A struct knows its fields by their numbers only: what they mean is
-//! known to whoever asks.
+//! known to the caller.
 
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol, TStructIdentifier,

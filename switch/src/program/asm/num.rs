@@ -108,7 +108,7 @@ impl Asm<'_> {
         }
     }
 
-    /// Computes a number of which only the low `wanted` bits matter (all, if none is given).
+    /// Computes a number whose low `wanted` bits matter (all, if none is given).
     pub(super) fn num(&mut self, at: &At, num: &Num, wanted: Option<u32>) -> Result<Value, LoadError> {
         let range = self.range(num);
         let exact = |slot| Value { slot, limbs: range.limbs(), range, modular: false };

@@ -13,7 +13,7 @@ use weir_units::Bytes;
 
 /// Give every port of BMv2 the rate of its link, and its queues a depth, by Thrift
 ///
-/// BMv2's ports have no rate of their own, and P4Runtime has no word for one. BMv2 counts packets, so a rate is so many
+/// BMv2's ports have no rate of their own, and P4Runtime has no word for one. BMv2 counts packets, so a rate is a number of
 /// full frames a second: a port that carries short ones beside them is slower than its link. `weir switch` takes the
 /// same calls, and has rates in bits (`--link`).
 #[derive(Debug, clap::Args)]

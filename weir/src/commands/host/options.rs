@@ -56,7 +56,7 @@ pub struct HostOptions {
     #[arg(long, default_value = "us", value_parser = telemetry_clock)]
     telemetry_clock: Time,
 
-    /// Acknowledge every so many packets
+    /// Packets for each acknowledgement
     #[arg(long, default_value_t = 1, value_name = "M")]
     ack_every: u32,
 

@@ -45,7 +45,7 @@ pub struct PolicyOptions {
     #[arg(long, value_name = "N", requires = "policy_key", default_value_t = DOUBLINGS)]
     policy_imax: u32,
 
-    /// So many others who say the same make it redundant to say it; 0: none do
+    /// Number of others who say the same that makes it redundant to say it; 0: none does
     #[arg(long, value_name = "K", requires = "policy_key", default_value_t = REDUNDANCY)]
     policy_k: u32,
 }

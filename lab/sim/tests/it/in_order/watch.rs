@@ -166,7 +166,7 @@ fn parse(topology: &str, scheme: &str, seed: u64, stop: Time, more: &str) -> Exp
     Experiment::parse(&text, "in_order", "in_order", &[], None).expect("an experiment")
 }
 
-/// Fabrics whose ECMP has ways to be deflected to: three spines, and four cores over eight aggregation switches. Their
+/// Fabrics whose ECMP has paths to be deflected to: three spines, and four cores over eight aggregation switches. Their
 /// uplinks are half of what their hosts can send.
 pub const FABRICS: [(&str, &str); 2] = [
     ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 3, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
