@@ -13,7 +13,7 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run results check test soak bench p4 stop clean help build
+.PHONY: run results check test soak bench p4 packages stop clean help build
 
 run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
@@ -43,6 +43,9 @@ bench: build ## Measure: packet-hops per second, ns per packet, memory; then the
 
 p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I /x/p4include"
 	@$(MAKE) --no-print-directory -C p4src P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
+
+packages: ## Build a .deb and the Python wheel into target/packages, and try them: minutes
+	@packaging/build
 
 stop: ## Take down what a run in Mininet that was killed left up
 	@if [ "$$(id -u)" = 0 ] && [ -x $(WEIR) ] && /usr/bin/python3 -c 'import mininet' 2>/dev/null; then $(WEIR) mininet --clean; fi
