@@ -141,27 +141,18 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
-            ParseOp::Extract { header, base, union } => {
+            ParseOp::Extract { header, base, union, length } => {
                 let shape = &program.shapes[usize::from(header.0)];
-                self.extract(shape, header, base, None, at)?;
+                let length = length.map(|length| self.value(length, *at));
+                self.extract(shape, header, base, length, at)?;
                 if union {
                     self.invalidate_siblings(header);
                 }
                 Ok(())
             }
-            ParseOp::ExtractVarbit { header, base, union, length } => {
-                let shape = &program.shapes[usize::from(header.0)];
-                let length = self.value(length, *at);
-                self.extract(shape, header, base, Some(length), at)?;
-                if union {
-                    self.invalidate_siblings(header);
-                }
-                Ok(())
-            }
-            ParseOp::ExtractNext { stack, block } => self.extract_next(stack, block, None, at),
-            ParseOp::ExtractNextVarbit { stack, block, length } => {
-                let length = self.value(length, *at);
-                self.extract_next(stack, block, Some(length), at)
+            ParseOp::ExtractNext { stack, block, length } => {
+                let length = length.map(|length| self.value(length, *at));
+                self.extract_next(stack, block, length, at)
             }
             ParseOp::Lookahead { slot, width, offset, bits } => {
                 let begin = *at * 8 + offset as usize;

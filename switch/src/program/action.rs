@@ -29,16 +29,10 @@ pub(crate) struct State {
 impl State {
     /// Takes the slots.
     pub fn place(root: &At, slots: &mut Slots) -> Result<State, LoadError> {
-        let mut take = || slots.take(root, 1);
-        Ok(State {
-            exit: take()?,
-            drop_port: take()?,
-            clone_session: take()?,
-            clone_list: take()?,
-            resubmit: take()?,
-            recirculate: take()?,
-            digest: take()?,
-        })
+        let first = slots.take(root, 7)?;
+        let [exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest] =
+            std::array::from_fn(|index| first + index as u16);
+        Ok(State { exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest })
     }
 }
 
@@ -382,7 +376,7 @@ impl<'s, 'p> Actions<'s, 'p> {
     /// `inout` parameter became.
     fn mark_to_drop(&mut self, at: &At) -> Result<(), LoadError> {
         let header = self.scope.header(at)?;
-        let ty = self.scope.type_of(&header);
+        let ty = header.ty(self.asm.layout);
         let fields = &self.asm.layout.types[ty].fields;
         let find = |name: &str| fields.iter().position(|field| field.name == name);
         let (spec, group) = (find("egress_spec"), find("mcast_grp"));
@@ -397,7 +391,7 @@ impl<'s, 'p> Actions<'s, 'p> {
     }
 
     fn copy_header(&mut self, at: &At, to: &HeaderExpr, from: &HeaderExpr) -> Result<(), LoadError> {
-        if self.scope.type_of(to) != self.scope.type_of(from) {
+        if to.ty(self.asm.layout) != from.ty(self.asm.layout) {
             return at.fail("the headers are of different types");
         }
         if let (HeaderExpr::Static(to), HeaderExpr::Static(from)) = (to, from) {
@@ -416,12 +410,8 @@ impl<'s, 'p> Actions<'s, 'p> {
     }
 
     fn copy_union(&mut self, at: &At, to: UnionExpr, from: UnionExpr) -> Result<(), LoadError> {
-        let members = |union: &UnionExpr| match union {
-            UnionExpr::Static(union) => self.asm.layout.unions[*union].headers.len(),
-            UnionExpr::At(stack, _) => self.asm.layout.stacks[*stack].blocks.len(),
-        };
-        let count = members(&to);
-        if count != members(&from) {
+        let count = to.members(self.asm.layout).len();
+        if count != from.members(self.asm.layout).len() {
             return at.fail("the unions are of different types");
         }
         for member in 0..count {

@@ -92,6 +92,32 @@ pub(crate) enum UnionExpr {
     At(usize, Box<Num>),
 }
 
+impl HeaderExpr {
+    /// The index of its type.
+    pub fn ty(&self, layout: &Layout) -> usize {
+        match self {
+            HeaderExpr::Static(id) => layout.header(*id).ty,
+            HeaderExpr::At(stack, _) | HeaderExpr::Last(stack) => layout.stacks[*stack].blocks[0].1,
+            HeaderExpr::Member(union, member) => union.members(layout)[*member].1,
+        }
+    }
+}
+
+impl UnionExpr {
+    /// Where its members are, relative to it, and their types.
+    pub fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
+        match self {
+            UnionExpr::At(stack, _) => layout.stacks[*stack].blocks.clone(),
+            UnionExpr::Static(union) => {
+                let headers = &layout.unions[*union].headers;
+                let first = layout.header(headers[0]).base;
+                let members = headers.iter().map(|id| layout.header(*id));
+                members.map(|header| (header.base - first, header.ty)).collect()
+            }
+        }
+    }
+}
+
 /// Any expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
@@ -154,28 +180,6 @@ impl Scope<'_> {
         }
     }
 
-    /// The header type of a header expression.
-    pub fn type_of(&self, header: &HeaderExpr) -> usize {
-        match header {
-            HeaderExpr::Static(id) => self.layout.header(*id).ty,
-            HeaderExpr::At(stack, _) | HeaderExpr::Last(stack) => self.layout.stacks[*stack].blocks[0].1,
-            HeaderExpr::Member(UnionExpr::Static(union), member) => {
-                self.layout.header(self.layout.unions[*union].headers[*member]).ty
-            }
-            HeaderExpr::Member(UnionExpr::At(stack, _), member) => {
-                self.layout.stacks[*stack].blocks[*member].1
-            }
-        }
-    }
-
-    /// How many members a union expression's union has.
-    fn members_of(&self, union: &UnionExpr) -> usize {
-        match union {
-            UnionExpr::Static(union) => self.layout.unions[*union].headers.len(),
-            UnionExpr::At(stack, _) => self.layout.stacks[*stack].blocks.len(),
-        }
-    }
-
     fn stack_field(&self, at: &At) -> Result<Num, LoadError> {
         let [stack, field] = at.tuple()?;
         let stack = self.layout.stack(&stack)?;
@@ -188,7 +192,7 @@ impl Scope<'_> {
         header: HeaderExpr,
         find: impl FnOnce(usize) -> Result<usize, LoadError>,
     ) -> Result<Num, LoadError> {
-        let ty = self.type_of(&header);
+        let ty = header.ty(self.layout);
         let field = find(ty)?;
         match self.layout.types[ty].fields.get(field) {
             Some(found) if !found.varbit => {}
@@ -358,7 +362,7 @@ impl Scope<'_> {
             "access_union_header" => {
                 let (expr, union_at) = side("left")?;
                 let (union, index) = (self.as_union(&union_at, expr)?, at.get("right")?);
-                let member = index.size(self.members_of(&union) - 1)?;
+                let member = index.size(union.members(self.layout).len() - 1)?;
                 Ok(Expr::Header(HeaderExpr::Member(union, member)))
             }
             other => op_at.fail(format_args!("operation {other:?} is not supported")),
@@ -395,13 +399,13 @@ impl Scope<'_> {
             (Expr::Num(left), Expr::Num(right)) => Bool::Compare(CmpOp::Eq, left, right),
             (Expr::Bool(left), Expr::Bool(right)) => Bool::Same(Box::new(left), Box::new(right)),
             (Expr::Header(left), Expr::Header(right)) => {
-                if self.type_of(&left) != self.type_of(&right) {
+                if left.ty(self.layout) != right.ty(self.layout) {
                     return op.fail("the headers are of different types");
                 }
                 Bool::SameHeader(left, right)
             }
             (Expr::Union(left), Expr::Union(right)) => {
-                if self.members_of(&left) != self.members_of(&right) {
+                if left.members(self.layout).len() != right.members(self.layout).len() {
                     return op.fail("the unions are of different types");
                 }
                 Bool::SameUnion(left, right)

@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub default: Option<u16>,
 }
 
-/// What a state does.
+/// What a state does. An extraction's `length` computes the bits of the header's variable field, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
     Extract {
@@ -42,23 +42,13 @@ pub(crate) enum ParseOp {
         base: Slot,
         /// Others must become invalid.
         union: bool,
+        length: Option<Condition>,
     },
     /// To the next element of a stack, member `block` of it.
     ExtractNext {
         stack: u16,
         block: u16,
-    },
-    /// With a variable field whose length in bits is in `length` once `code` has run.
-    ExtractVarbit {
-        header: HeaderId,
-        base: Slot,
-        union: bool,
-        length: Condition,
-    },
-    ExtractNextVarbit {
-        stack: u16,
-        block: u16,
-        length: Condition,
+        length: Option<Condition>,
     },
     /// `bits` of the packet, `offset` bits ahead, to `limbs` slots cut to `width` bits.
     Lookahead {
@@ -99,11 +89,11 @@ impl ParseOp {
     /// The operation with the conditions that `change` makes of its own.
     pub fn with(self, mut change: impl FnMut(Condition) -> Condition) -> ParseOp {
         match self {
-            ParseOp::ExtractVarbit { header, base, union, length } => {
-                ParseOp::ExtractVarbit { header, base, union, length: change(length) }
+            ParseOp::Extract { header, base, union, length } => {
+                ParseOp::Extract { header, base, union, length: length.map(change) }
             }
-            ParseOp::ExtractNextVarbit { stack, block, length } => {
-                ParseOp::ExtractNextVarbit { stack, block, length: change(length) }
+            ParseOp::ExtractNext { stack, block, length } => {
+                ParseOp::ExtractNext { stack, block, length: length.map(change) }
             }
             ParseOp::Advance(length) => ParseOp::Advance(change(length)),
             ParseOp::Verify { condition, error } => {
@@ -525,10 +515,7 @@ fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<
             let header = layout.header_id(&value)?;
             check(layout.header(header).ty)?;
             let (base, union) = (layout.header(header).base, layout.header(header).union.is_some());
-            return Ok(match length {
-                None => ParseOp::Extract { header, base, union },
-                Some(length) => ParseOp::ExtractVarbit { header, base, union, length },
-            });
+            return Ok(ParseOp::Extract { header, base, union, length });
         }
         "stack" => (layout.stack(&value)?, 0),
         "union_stack" => {
@@ -540,9 +527,5 @@ fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<
     };
     check(layout.stacks[stack].blocks[block].1)?;
     actions.asm.whole_stack(stack);
-    let (stack, block) = (stack as u16, block as u16);
-    Ok(match length {
-        None => ParseOp::ExtractNext { stack, block },
-        Some(length) => ParseOp::ExtractNextVarbit { stack, block, length },
-    })
+    Ok(ParseOp::ExtractNext { stack: stack as u16, block: block as u16, length })
 }

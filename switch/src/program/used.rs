@@ -6,7 +6,7 @@ use super::op::{Code, Role, Slot};
 use super::parser::{KeyPart, ParseOp};
 use super::shape::Shape;
 use super::table::limbs;
-use super::{Checksum, HeaderId, Input};
+use super::{HeaderId, Input};
 use std::collections::BTreeSet;
 
 /// Returns how each header instance is taken from the frame and put back, if the checksums at the indices `on_wire` are
@@ -43,28 +43,22 @@ fn used(program: &Linked, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>)
         read.extend([op.a, op.b].iter().flat_map(|operand| operand.slot..operand.slot + operand.limbs));
         written.extend(op.d.slot..op.d.slot + op.d.limbs);
     }
+    let checksums = program.checksums.iter().enumerate().filter(|(number, _)| !on_wire.contains(number));
     let slotted = |index: usize| {
-        let mut users = program.checksums.iter().enumerate();
         let hashed = program.code.iter().any(|op| op.code == Code::Hash && usize::from(op.a) == index);
-        let uses = |(number, checksum): (usize, &Checksum)| {
-            usize::from(checksum.calculation) == index && !on_wire.contains(&number)
-        };
-        on_wire.is_empty() || hashed || users.any(uses)
+        let mut users = checksums.clone();
+        on_wire.is_empty() || hashed || users.any(|(_, it)| usize::from(it.calculation) == index)
     };
     let calculations = program.calculations.iter().enumerate().filter(|(index, _)| slotted(*index));
     let selectors = program.profiles.iter().filter_map(|profile| profile.selector.as_ref());
     for calculation in calculations.map(|(_, calculation)| calculation).chain(selectors) {
         for input in &calculation.inputs {
-            match input {
-                Input::Field { slot, bits, .. } => read.extend(range(*slot, *bits)),
-                Input::Varbit { .. } | Input::Const { .. } | Input::Payload => {}
+            if let Input::Field { slot, bits, .. } = input {
+                read.extend(range(*slot, *bits));
             }
         }
     }
-    for (number, checksum) in program.checksums.iter().enumerate() {
-        if on_wire.contains(&number) {
-            continue;
-        }
+    for (_, checksum) in checksums {
         read.insert(checksum.target.slot);
         if checksum.update {
             written.insert(checksum.target.slot);

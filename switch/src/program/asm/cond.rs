@@ -60,7 +60,7 @@ impl Asm<'_> {
             }
             Bool::ValidUnion(union) => {
                 let mut any = self.constant(0);
-                for member in 0..self.members(union).len() {
+                for member in 0..union.members(self.layout).len() {
                     let valid = Bool::Valid(HeaderExpr::Member(union.clone(), member));
                     let valid = self.bool(at, &valid)?;
                     any = self.op(Code::Or, 64, any, valid);
@@ -79,7 +79,7 @@ impl Asm<'_> {
             Bool::SameUnion(left, right) => {
                 // As in BMv2: equal if the same member is valid in both and equal.
                 let mut any = self.constant(0);
-                for member in 0..self.members(left).len() {
+                for member in 0..left.members(self.layout).len() {
                     let (left, right) = (left.clone(), right.clone());
                     let (left, right) = (HeaderExpr::Member(left, member), HeaderExpr::Member(right, member));
                     let same = self.same_header(at, &left, &right)?;
@@ -117,7 +117,7 @@ impl Asm<'_> {
     }
 
     fn same_header(&mut self, at: &At, left: &HeaderExpr, right: &HeaderExpr) -> Result<Slot, LoadError> {
-        let slots = self.header_type(left).slots;
+        let slots = self.layout.types[left.ty(self.layout)].slots;
         let (left, right) = (self.whole_header(at, left)?, self.whole_header(at, right)?);
         self.wide_compare(at, WideKind::EqHeader(slots), narrow_value(left), narrow_value(right))
     }

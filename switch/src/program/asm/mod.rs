@@ -8,7 +8,7 @@ use super::expr::{HeaderExpr, Num, UnionExpr};
 use super::json::At;
 use super::layout::Layout;
 use super::op::{Code, HeaderOp, Op, Pc, Slot, WideOp};
-use super::types::{HeaderType, MAX_VARS};
+use super::types::MAX_VARS;
 use super::{Condition, HeaderId, LoadError, LogMessage};
 use std::collections::{BTreeSet, HashMap};
 
@@ -129,30 +129,6 @@ impl<'p> Asm<'p> {
         self.emit(Code::Wide, 64, index, 0, 0);
     }
 
-    pub fn header_type(&self, header: &HeaderExpr) -> &'p HeaderType {
-        let layout = self.layout;
-        let ty = match header {
-            HeaderExpr::Static(id) => layout.header(*id).ty,
-            HeaderExpr::At(stack, _) | HeaderExpr::Last(stack) => layout.stacks[*stack].blocks[0].1,
-            HeaderExpr::Member(union, member) => self.members(union)[*member].1,
-        };
-        &layout.types[ty]
-    }
-
-    /// Where the members of a union are, relative to it, and their types.
-    fn members(&self, union: &UnionExpr) -> Vec<(u16, usize)> {
-        match union {
-            UnionExpr::At(stack, _) => self.layout.stacks[*stack].blocks.clone(),
-            UnionExpr::Static(union) => {
-                let headers = &self.layout.unions[*union].headers;
-                let first = self.layout.header(headers[0]).base;
-                let place =
-                    |id: &HeaderId| (self.layout.header(*id).base - first, self.layout.header(*id).ty);
-                headers.iter().map(place).collect()
-            }
-        }
-    }
-
     /// A slot with the base of a header.
     pub fn header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
         Ok(match header {
@@ -160,7 +136,7 @@ impl<'p> Asm<'p> {
             HeaderExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
             HeaderExpr::Last(stack) => self.element(at, *stack, None)?,
             HeaderExpr::Member(union, member) => {
-                let offset = self.members(union)[*member].0;
+                let offset = union.members(self.layout)[*member].0;
                 let base = match union {
                     UnionExpr::Static(union) => {
                         let id = self.layout.unions[*union].headers[*member];
@@ -209,7 +185,7 @@ impl<'p> Asm<'p> {
 
     /// The side table entry for operations on a header.
     pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
-        let ty = self.header_type(header);
+        let ty = &self.layout.types[header.ty(self.layout)];
         let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
         let siblings = match header {
             HeaderExpr::Static(id) => match self.layout.header(*id).union {
@@ -229,7 +205,7 @@ impl<'p> Asm<'p> {
     }
 
     fn members_but(&self, union: &UnionExpr, member: usize, offset: fn(u16, u16) -> i32) -> Vec<i32> {
-        let members = self.members(union);
+        let members = union.members(self.layout);
         let from = members[member].0;
         let others = members.iter().enumerate().filter(|(other, _)| *other != member);
         others.map(|(_, (to, _))| offset(from, *to)).collect()

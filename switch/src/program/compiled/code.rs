@@ -41,16 +41,31 @@ pub(crate) use with_pairs;
 
 macro_rules! kinds {
     ($($pair:ident($first:ident, $second:ident),)*) => {
+        kinds! {
+            [
+                Mov Add Sub Mul And Or Xor Shl Shr SatU Eq LtU LeU IsZero IsNonZero Jump JumpBack JumpZ JumpNz JumpEq
+                JumpNe JumpLt JumpLe Table Return End EndIfExit RegRead RegWrite Count Hash SetValid
+            ]
+            $($pair($first, $second),)*
+        }
+    };
+    ([$($single:ident)*] $($pair:ident($first:ident, $second:ident),)*) => {
         /// What the fast engine does at an address.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
         pub(crate) enum Kind {
-            Mov, Add, Sub, Mul, And, Or, Xor, Shl, Shr, SatU, Eq, LtU, LeU, IsZero, IsNonZero,
-            Jump, JumpBack, JumpZ, JumpNz, JumpEq, JumpNe, JumpLt, JumpLe,
-            Table, Return, End, EndIfExit, RegRead, RegWrite, Count, Hash, SetValid,
+            $($single,)*
             /// Left to the interpreter.
             Other,
             $($pair,)*
+        }
+
+        fn single(op: &Op, header_ops: &[HeaderOp]) -> Kind {
+            match op.code {
+                Code::SetValid if !header_ops[usize::from(op.b)].siblings.is_empty() => Kind::Other,
+                $(Code::$single => Kind::$single,)*
+                _ => Kind::Other,
+            }
         }
 
         fn pair(first: Code, second: Code) -> Option<Kind> {
@@ -94,48 +109,10 @@ pub(super) fn instructions(program: &Linked) -> Vec<Instruction> {
     let next = program.code.iter().skip(1).map(Some).chain([None]);
     let instruction = |(op, next): (&Op, Option<&Op>)| {
         let joined = next.and_then(|next| pair(op.code, next.code));
-        let kind = joined.unwrap_or_else(|| kind(op, &program.header_ops));
+        let kind = joined.unwrap_or_else(|| single(op, &program.header_ops));
         Instruction { kind, w: op.w, d: op.d, a: op.a, b: op.b }
     };
     program.code.iter().zip(next).map(instruction).collect()
-}
-
-fn kind(op: &Op, header_ops: &[HeaderOp]) -> Kind {
-    match op.code {
-        Code::Mov => Kind::Mov,
-        Code::Add => Kind::Add,
-        Code::Sub => Kind::Sub,
-        Code::Mul => Kind::Mul,
-        Code::And => Kind::And,
-        Code::Or => Kind::Or,
-        Code::Xor => Kind::Xor,
-        Code::Shl => Kind::Shl,
-        Code::Shr => Kind::Shr,
-        Code::SatU => Kind::SatU,
-        Code::Eq => Kind::Eq,
-        Code::LtU => Kind::LtU,
-        Code::LeU => Kind::LeU,
-        Code::IsZero => Kind::IsZero,
-        Code::IsNonZero => Kind::IsNonZero,
-        Code::Jump => Kind::Jump,
-        Code::JumpBack => Kind::JumpBack,
-        Code::JumpZ => Kind::JumpZ,
-        Code::JumpNz => Kind::JumpNz,
-        Code::JumpEq => Kind::JumpEq,
-        Code::JumpNe => Kind::JumpNe,
-        Code::JumpLt => Kind::JumpLt,
-        Code::JumpLe => Kind::JumpLe,
-        Code::Table => Kind::Table,
-        Code::Return => Kind::Return,
-        Code::End => Kind::End,
-        Code::EndIfExit => Kind::EndIfExit,
-        Code::RegRead => Kind::RegRead,
-        Code::RegWrite => Kind::RegWrite,
-        Code::Count => Kind::Count,
-        Code::Hash => Kind::Hash,
-        Code::SetValid if header_ops[usize::from(op.b)].siblings.is_empty() => Kind::SetValid,
-        _ => Kind::Other,
-    }
 }
 
 /// The assignments of each action that does nothing else.

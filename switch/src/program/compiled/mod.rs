@@ -135,7 +135,7 @@ impl Compiled {
             .collect();
         let fast = used::shapes(program, &on_wire);
         let step = |op: &ParseOp| match *op {
-            ParseOp::Extract { header, base, union: false } => {
+            ParseOp::Extract { header, base, union: false, length: None } => {
                 let shape = &fast[usize::from(header.0)];
                 match gets(&shape.reads, base).filter(|_| shape.varbit.is_none()) {
                     Some(gets) => Step::Extract { base, bytes: shape.bytes, lazy: shape.lazy, gets },
