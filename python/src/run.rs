@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_experiment::backend::Error;
 use weir_experiment::results::{Part, Results};
-use weir_experiment::{Backend, Catalogue, Experiment, Observer, Progress};
+use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
 use weir_report::load::load as read;
 use weir_report::sweep::pool::{at_a_time, cores};
 use weir_report::{Keeper, RunDir, describe, page};

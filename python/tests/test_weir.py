@@ -64,6 +64,9 @@ def test_errors_have_a_place(tmp_path):
     assert isinstance(error, ValueError)
     assert (error.file, error.column) == (str(file), 8)
     assert file.read_text().splitlines()[error.line - 1] == "speed: 3"
+    with pytest.raises(weir.InputError, match="^experiment: duration: ") as raised:
+        weir.run(INCAST | {"duration": "1 parsec"})
+    assert raised.value.line is None
     with pytest.raises(weir.InputError, match="cannot be read"):
         weir.run(tmp_path / "none.yaml")
     with pytest.raises(weir.InputError, match='did you mean "fncc"'):

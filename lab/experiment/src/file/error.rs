@@ -54,6 +54,17 @@ impl ExperimentError {
         ExperimentError::Key { file: file.to_owned(), position, place, why }
     }
 
+    /// Leaves out line and column, for a text that its author never saw.
+    #[must_use]
+    pub fn without_position(self) -> ExperimentError {
+        match self {
+            ExperimentError::Key { file, place, why, .. } => {
+                ExperimentError::Key { file, position: None, place, why }
+            }
+            other => other,
+        }
+    }
+
     /// Adds the line and the column, as far as the text has the key.
     pub(super) fn located(self, positions: &Positions) -> ExperimentError {
         match self {
