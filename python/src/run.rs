@@ -130,6 +130,7 @@ pub fn run(
         (Some(file), _) => Experiment::load_with(&catalogue, file, &overrides, seed),
         (None, text) => {
             Experiment::parse_with(&catalogue, text, "experiment", "experiment", &overrides, seed)
+                .map_err(ExperimentError::without_position)
         }
     };
     let mut experiment = experiment.map_err(|error| of_experiment(py, error))?;
@@ -154,7 +155,7 @@ fn carry_out(
     let described = describe(experiment, &[]);
     let keeper = place.map(|place| Keeper::new(place, &described, experiment)).transpose();
     let mut kept = Kept { watch, keeper: keeper.map_err(|error| failed(error.into()))? };
-    let outcome = VirtualTime { jobs }.run(experiment, &mut kept);
+    let outcome = VirtualTime::new(jobs).run(experiment, &mut kept);
     let Kept { watch, keeper } = kept;
     let results = match outcome {
         Ok(outcome) => outcome.results,

@@ -50,7 +50,7 @@ fn run_until_interrupted(sweep: &Sweep, jobs: usize, fresh: bool) -> (Vec<Outcom
     const INTERVAL: Duration = Duration::from_millis(50);
     CANCELLED.store(false, Ordering::SeqCst);
     let run = || {
-        let backend = |jobs| -> Box<dyn Backend> { Box::new(VirtualTime { jobs }) };
+        let backend = |jobs| -> Box<dyn Backend> { Box::new(VirtualTime::new(jobs)) };
         let is_cancelled = || CANCELLED.load(Ordering::SeqCst);
         let warn = |_: &str| ();
         sweep.run(&Pool { backend, is_cancelled, jobs, fresh, watched: false, verbose: false, warn })

@@ -9,7 +9,7 @@ use weir_host::abilities::{Ability, Declaration, TELEMETRY_ANNOTATION};
 use weir_host::offer::Offer;
 use weir_host::own_record::{RECORD_HEADER, RecordLayout};
 use weir_host::scheme::SwitchProgram;
-use weir_switch::program::Program;
+use weir_switch::program::{Engine, Program};
 
 /// A compiled program: what the switch loads and what its controller knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +76,13 @@ impl Artifact {
         if self.name.ends_with(".json") { self.name.to_string() } else { format!("{}.p4", self.name) }
     }
 
-    /// Returns the program, ready for switches, and its P4Info.
+    /// Returns the program, ready for switches that run it by this engine, and its P4Info.
     ///
     /// # Errors
     ///
     /// If either is damaged.
-    pub fn load(&self) -> Result<(Arc<Program>, Arc<Index>), String> {
-        let program = Program::from_json(&self.json).map_err(|e| format!("{}: {e}", self.name))?;
+    pub fn load(&self, engine: Engine) -> Result<(Arc<Program>, Arc<Index>), String> {
+        let program = Program::load(&self.json, engine).map_err(|e| format!("{}: {e}", self.name))?;
         Ok((program, Arc::new(self.index()?)))
     }
 
@@ -161,7 +161,7 @@ mod tests {
         for program in SwitchProgram::ALL {
             let artifact = Artifact::of(program);
             assert_eq!(artifact.name, program.name());
-            let (_, p4info) = artifact.load().unwrap();
+            let (_, p4info) = artifact.load(Engine::default()).unwrap();
             assert_eq!(offer(&p4info), Ok(program.abilities().into()), "{program}");
         }
     }

@@ -6,6 +6,7 @@ use crate::link::Direction;
 use crate::network::{Chassis, NO_DIRECTION, Network};
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::Routes;
 use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY};
@@ -17,34 +18,108 @@ use weir_experiment::{Experiment, Scheme};
 use weir_host::{Host, HostConfig};
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
-use weir_switch::program::Program;
+use weir_switch::program::{Engine, Program};
 use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
 use weir_units::Time;
 
-/// The fabric of one scheme, and what only assembling it knows.
-pub struct Assembly {
-    /// At rest.
-    pub network: Network,
+/// What the fabric of one scheme is built from, at the beginning and when a switch restarts.
+pub struct Blueprint<'e> {
+    experiment: &'e Experiment,
+    /// The scheme that its hosts run.
+    pub scheme: &'e Scheme,
+    routes: &'e Routes,
+    program: Arc<Program>,
+    p4info: Arc<Index>,
     /// `T` of every sender.
     pub base_rtt: Time,
 }
 
-/// Builds the fabric of `scheme`. `routes` must be those of the experiment's topology.
-pub fn assemble(experiment: &Experiment, scheme: &Scheme, routes: &Routes) -> Result<Assembly, Error> {
-    let topology = &experiment.topology;
-    let artifact = experiment.artifact_of(scheme);
-    let (program, p4info) = artifact.load().map_err(Error::Work)?;
-    let directions = lay_links(topology);
-    let base_rtt = base_rtt(experiment, routes);
-    let switches = rack_switches(experiment, scheme, routes, &program, &p4info, base_rtt)?;
-
-    let mut hosts = Vec::with_capacity(topology.hosts.len());
-    for ix in topology.host_ixs() {
-        hosts.push((build_host(experiment, scheme, ix, base_rtt)?, host_direction(topology, ix)));
+impl<'e> Blueprint<'e> {
+    /// Loads the program of `scheme` for this engine. `routes` must be those of the experiment's topology.
+    ///
+    /// # Errors
+    ///
+    /// If the program does not load.
+    pub fn new(
+        experiment: &'e Experiment,
+        scheme: &'e Scheme,
+        routes: &'e Routes,
+        engine: Engine,
+    ) -> Result<Blueprint<'e>, Error> {
+        let (program, p4info) = experiment.artifact_of(scheme).load(engine).map_err(Error::Work)?;
+        let base_rtt = base_rtt(experiment, routes);
+        Ok(Blueprint { experiment, scheme, routes, program, p4info, base_rtt })
     }
-    let mut network = Network::new(directions, switches, hosts);
-    network.policy_hops = experiment.spec.policy.is_some().then_some(0);
-    Ok(Assembly { network, base_rtt })
+
+    /// Builds the fabric, at rest.
+    ///
+    /// # Errors
+    ///
+    /// If a switch refuses its tables, or a host its configuration.
+    pub fn build(&self) -> Result<Network, Error> {
+        let topology = &self.experiment.topology;
+        let mut hosts = Vec::with_capacity(topology.hosts.len());
+        for ix in topology.host_ixs() {
+            let host = build_host(self.experiment, self.scheme, ix, self.base_rtt)?;
+            hosts.push((host, host_direction(topology, ix)));
+        }
+        let mut network = Network::new(lay_links(topology), self.switches()?, hosts);
+        network.policy_hops = self.experiment.spec.policy.is_some().then_some(0);
+        Ok(network)
+    }
+
+    /// Returns a switch with the program and empty tables, as after a restart.
+    ///
+    /// # Errors
+    ///
+    /// If the switch refuses its configuration.
+    pub fn bare_switch(&self, ix: SwitchIx) -> Result<Switch, Error> {
+        let name = &self.experiment.topology.switch(ix).name;
+        let config = switch_config(self.experiment, self.scheme, ix);
+        let config = SwitchConfig { clock: clock(self.base_rtt), ..config };
+        Switch::new(Arc::clone(&self.program), config, stream_seed(self.experiment.spec.seed, name))
+            .map_err(|error| Error::Work(format!("switch {name}: {error}")))
+    }
+
+    /// Fills the tables of a switch, as the controller does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no plan, or the switch refuses an entry.
+    pub fn fill(&self, ix: SwitchIx, switch: &mut Switch) -> Result<(), Error> {
+        let name = &self.experiment.topology.switch(ix).name;
+        self.write(name, &self.updates()?.remove(name).unwrap_or_default(), switch)
+    }
+
+    fn updates(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
+        let tick = clock(self.base_rtt).time(1);
+        updates(self.experiment, self.scheme, self.routes, self.base_rtt, tick, &self.p4info)
+    }
+
+    fn write(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
+        let refused = |error: ControlError| Error::Work(format!("switch {name}: {error}"));
+        let mut control = Control::new(Arc::clone(&self.p4info), switch).map_err(refused)?;
+        updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
+    }
+
+    fn switches(&self) -> Result<Vec<Chassis>, Error> {
+        let topology = &self.experiment.topology;
+        let mut updates = self.updates()?;
+        let mut switches = Vec::with_capacity(topology.switches.len());
+        for ix in topology.switch_ixs() {
+            let name = &topology.switch(ix).name;
+            let mut switch = self.bare_switch(ix)?;
+            self.write(name, &updates.remove(name).unwrap_or_default(), &mut switch)?;
+            let mut directions = Vec::new();
+            for (port, link) in topology.switch(ix).ports() {
+                let port = usize::from(port);
+                directions.resize(directions.len().max(port + 1), NO_DIRECTION);
+                directions[port] = leaving(topology, Node::Switch(ix), link.0 as usize);
+            }
+            switches.push(Chassis { switch, directions });
+        }
+        Ok(switches)
+    }
 }
 
 /// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
@@ -76,78 +151,6 @@ fn leaving(topology: &Topology, node: Node, link: usize) -> u32 {
 
 fn host_direction(topology: &Topology, host: HostIx) -> u32 {
     leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
-}
-
-/// A switch with the program and empty tables.
-fn bare_switch(
-    experiment: &Experiment,
-    scheme: &Scheme,
-    base_rtt: Time,
-    program: &Arc<Program>,
-    ix: SwitchIx,
-) -> Result<Switch, Error> {
-    let name = &experiment.topology.switch(ix).name;
-    let config = SwitchConfig { clock: clock(base_rtt), ..switch_config(experiment, scheme, ix) };
-    Switch::new(Arc::clone(program), config, stream_seed(experiment.spec.seed, name))
-        .map_err(|e| Error::Work(format!("switch {name}: {e}")))
-}
-
-fn fill(switch: &mut Switch, name: &str, p4info: &Arc<Index>, updates: &[Update]) -> Result<(), Error> {
-    let refused = |e: ControlError| Error::Work(format!("switch {name}: {e}"));
-    let mut control = Control::new(Arc::clone(p4info), switch).map_err(refused)?;
-    updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
-}
-
-/// A switch that has lost everything.
-pub fn restarted(
-    experiment: &Experiment,
-    scheme: &Scheme,
-    base_rtt: Time,
-    ix: SwitchIx,
-) -> Result<Switch, Error> {
-    let (program, _) = experiment.artifact_of(scheme).load().map_err(Error::Work)?;
-    bare_switch(experiment, scheme, base_rtt, &program, ix)
-}
-
-/// The controller fills it again.
-pub fn refill(
-    experiment: &Experiment,
-    scheme: &Scheme,
-    routes: &Routes,
-    base_rtt: Time,
-    ix: SwitchIx,
-    switch: &mut Switch,
-) -> Result<(), Error> {
-    let (_, p4info) = experiment.artifact_of(scheme).load().map_err(Error::Work)?;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), &p4info)?;
-    let name = &experiment.topology.switch(ix).name;
-    fill(switch, name, &p4info, &updates.remove(name).unwrap_or_default())
-}
-
-fn rack_switches(
-    experiment: &Experiment,
-    scheme: &Scheme,
-    routes: &Routes,
-    program: &Arc<Program>,
-    p4info: &Arc<Index>,
-    base_rtt: Time,
-) -> Result<Vec<Chassis>, Error> {
-    let topology = &experiment.topology;
-    let mut updates = updates(experiment, scheme, routes, base_rtt, clock(base_rtt).time(1), p4info)?;
-    let mut racked = Vec::with_capacity(topology.switches.len());
-    for ix in topology.switch_ixs() {
-        let name = &topology.switch(ix).name;
-        let mut switch = bare_switch(experiment, scheme, base_rtt, program, ix)?;
-        fill(&mut switch, name, p4info, &updates.remove(name).unwrap_or_default())?;
-        let mut directions = Vec::new();
-        for (port, link) in topology.switch(ix).ports() {
-            let port = usize::from(port);
-            directions.resize(directions.len().max(port + 1), NO_DIRECTION);
-            directions[port] = leaving(topology, Node::Switch(ix), link.0 as usize);
-        }
-        racked.push(Chassis { switch, directions });
-    }
-    Ok(racked)
 }
 
 fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> SwitchConfig {

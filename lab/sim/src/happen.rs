@@ -1,20 +1,19 @@
 //! Faults and policies as they happen in a run: what they do to the fabric, and what came of them.
 
-use crate::assemble::{self, Assembly};
+use crate::assemble::Blueprint;
 use crate::doubling::{Doubling, Interval};
 use crate::events::Event;
 use crate::link::Fault;
 use crate::network::Network;
 use crate::tally;
 use std::collections::BTreeMap;
-use weir_controller::Routes;
 use weir_controller::topology::{HostIx, SwitchIx};
+use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
 use weir_experiment::file::{Attack, What};
 use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
 use weir_experiment::rng::stream_seed;
-use weir_experiment::{Experiment, Scheme};
 use weir_host::PolicyEvent;
 use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, default_trickle};
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
@@ -23,9 +22,7 @@ use weir_units::Time;
 /// The faults and policies of one scheme's run: those that are due, and their outcome so far.
 pub struct Happenings<'e> {
     experiment: &'e Experiment,
-    scheme: &'e Scheme,
-    routes: &'e Routes,
-    base_rtt: Time,
+    blueprint: Blueprint<'e>,
     /// The next one.
     next: usize,
     /// Counters of switches before they restarted.
@@ -45,14 +42,12 @@ struct Set {
 }
 
 impl<'e> Happenings<'e> {
-    /// All that the experiment has in store for a fabric at rest.
+    /// Returns all that the experiment has in store for `network`, which is at rest.
     pub fn new(
         experiment: &'e Experiment,
-        scheme: &'e Scheme,
-        routes: &'e Routes,
-        assembly: &mut Assembly,
+        blueprint: Blueprint<'e>,
+        network: &mut Network,
     ) -> Happenings<'e> {
-        let network = &mut assembly.network;
         if let Some(first) = experiment.happenings.first() {
             network.events.push(first.at, Event::Happening);
         }
@@ -70,9 +65,7 @@ impl<'e> Happenings<'e> {
         }
         Happenings {
             experiment,
-            scheme,
-            routes,
-            base_rtt: assembly.base_rtt,
+            blueprint,
             next: 0,
             before: Counts::default(),
             sets: Vec::new(),
@@ -113,7 +106,7 @@ impl<'e> Happenings<'e> {
                 What::Restart(ix) => self.restart(now, network, *ix)?,
                 What::Refill(ix) => {
                     let switch = &mut network.switches[ix.0 as usize].switch;
-                    assemble::refill(self.experiment, self.scheme, self.routes, self.base_rtt, *ix, switch)?;
+                    self.blueprint.fill(*ix, switch)?;
                 }
                 What::Set(index) => self.set(now, network, *index),
                 What::Attack(host, with) => self.attack(now, network, *host, *with),
@@ -128,7 +121,7 @@ impl<'e> Happenings<'e> {
     }
 
     fn restart(&mut self, now: Time, network: &mut Network, ix: SwitchIx) -> Result<(), Error> {
-        let fresh = assemble::restarted(self.experiment, self.scheme, self.base_rtt, ix)?;
+        let fresh = self.blueprint.bare_switch(ix)?;
         let chassis = &mut network.switches[ix.0 as usize];
         tally::count_switch(&mut self.before, &chassis.switch);
         let held: u64 = (0..chassis.directions.len() as u16)
@@ -195,13 +188,13 @@ impl<'e> Happenings<'e> {
     fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
-            trickle: default_trickle(self.base_rtt),
+            trickle: default_trickle(self.blueprint.base_rtt),
             start: now,
-            ..PolicyConfig::new(key, 1, self.base_rtt)
+            ..PolicyConfig::new(key, 1, self.blueprint.base_rtt)
         };
         let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
         for _ in 0..1_000 {
-            node.set(now, Policy::of(&*self.scheme.config)).ok()?;
+            node.set(now, Policy::of(&*self.blueprint.scheme.config)).ok()?;
         }
         let moment = node.next_wakeup();
         node.wakeup(moment);
@@ -243,7 +236,7 @@ impl<'e> Happenings<'e> {
     pub fn summarise(&self, now: Time, network: &Network) -> Option<PolicySummary> {
         let hops = network.policy_hops?;
         let spec = self.experiment.spec.policy.as_ref()?;
-        let default = default_trickle(self.base_rtt);
+        let default = default_trickle(self.blueprint.base_rtt);
         let imin = self.imin()?;
         let (all, policies) = self.half.unwrap_or_default();
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
@@ -285,7 +278,7 @@ impl<'e> Happenings<'e> {
     /// The shortest interval of Trickle.
     fn imin(&self) -> Option<Time> {
         let spec = self.experiment.spec.policy.as_ref()?;
-        Some(spec.imin.unwrap_or_else(|| default_trickle(self.base_rtt).imin))
+        Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs an experiment: every scheme by itself on a fresh fabric, the same flows, the same seed.
 
 use crate::arrivals::Arrivals;
-use crate::assemble::{Assembly, assemble};
+use crate::assemble::Blueprint;
 use crate::deadlock;
 use crate::events::{Event, MAX_INDEX};
 use crate::flows::{Active, FlowTable};
@@ -27,6 +27,7 @@ use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::workload::{Ended, Feed};
 use weir_experiment::{Experiment, Flow, Scheme};
 use weir_host::{FlowSpec, HostEvent};
+use weir_switch::program::Engine;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
@@ -39,30 +40,43 @@ const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 pub struct VirtualTime {
     /// Schemes that run at a time, each on a thread of its own. The results do not depend on it.
     pub jobs: usize,
+    /// What runs the switches' programs. The results do not depend on it.
+    pub engine: Engine,
+}
+
+impl VirtualTime {
+    /// Runs `jobs` schemes at a time on the fast engine.
+    pub fn new(jobs: usize) -> VirtualTime {
+        VirtualTime { jobs, engine: Engine::default() }
+    }
 }
 
 impl Backend for VirtualTime {
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
-        let results = run_on(experiment, self.jobs, observer)?;
+        let results = run_on(experiment, *self, observer)?;
         Ok(Outcome { results, fabric: None, failure: None })
     }
 }
 
-/// Runs all schemes of `experiment`, one after the other.
+/// Runs all schemes of `experiment`, one after the other, on the fast engine.
 ///
 /// # Errors
 ///
 /// If the experiment does not fit the simulator, a switch or a host.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, Error> {
-    run_on(experiment, 1, observer)
+    run_on(experiment, VirtualTime::new(1), observer)
 }
 
-/// Runs all schemes of `experiment`, `jobs` at a time. The results do not depend on `jobs`.
+/// Runs all schemes of `experiment`.
 ///
 /// # Errors
 ///
 /// As of [`run`].
-pub fn run_on(experiment: &Experiment, jobs: usize, observer: &mut dyn Observer) -> Result<Results, Error> {
+pub fn run_on(
+    experiment: &Experiment,
+    VirtualTime { jobs, engine }: VirtualTime,
+    observer: &mut dyn Observer,
+) -> Result<Results, Error> {
     let began = Instant::now();
     let (spec, schemes) = (&experiment.spec, &experiment.schemes);
     let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
@@ -73,7 +87,7 @@ pub fn run_on(experiment: &Experiment, jobs: usize, observer: &mut dyn Observer)
     let routes =
         routes(&experiment.topology, spec.routing).map_err(|e| Error::Input(format!("topology: {e}")))?;
     let one = |index: usize, observer: &mut dyn Observer| {
-        let mut run = SchemeRun::new(experiment, &schemes[index], &routes)?;
+        let mut run = SchemeRun::new(experiment, &schemes[index], &routes, engine)?;
         let flow = run.go((index, schemes.len()), observer);
         Ok((run.part(index), flow))
     };
@@ -119,7 +133,7 @@ fn agenda(flows: &[Flow]) -> VecDeque<(Time, Item)> {
 struct SchemeRun<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
-    assembly: Assembly,
+    network: Network,
     recorder: Recorder,
     now: Time,
     flows: FlowTable,
@@ -142,17 +156,23 @@ struct SchemeRun<'e> {
 }
 
 impl<'e> SchemeRun<'e> {
-    fn new(experiment: &'e Experiment, scheme: &'e Scheme, routes: &'e Routes) -> Result<Self, Error> {
-        let mut assembly = assemble(experiment, scheme, routes)?;
-        let happenings = Happenings::new(experiment, scheme, routes, &mut assembly);
+    fn new(
+        experiment: &'e Experiment,
+        scheme: &'e Scheme,
+        routes: &'e Routes,
+        engine: Engine,
+    ) -> Result<Self, Error> {
+        let blueprint = Blueprint::new(experiment, scheme, routes, engine)?;
+        let (mut network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
+        let happenings = Happenings::new(experiment, blueprint, &mut network);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let feed = experiment.feed();
         let arrivals = || Box::new(Arrivals::new(&spec.observe.size_classes));
-        assembly.network.arrivals = spec.observe.packets.then(arrivals);
+        network.arrivals = spec.observe.packets.then(arrivals);
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
-        let recorder = Recorder::new(topology, &assembly.network, spec.observe.interval, &ports, names);
+        let recorder = Recorder::new(topology, &network, spec.observe.interval, &ports, names);
         Ok(SchemeRun {
             experiment,
             routes,
@@ -164,31 +184,27 @@ impl<'e> SchemeRun<'e> {
             feed,
             names: Names::new(topology, flows),
             next_flow: None,
-            slowdown: experiment.first_join().map(|join| FirstSlowdown::new(join, assembly.base_rtt)),
+            slowdown: experiment.first_join().map(|join| FirstSlowdown::new(join, base_rtt)),
             happenings,
             window_start: experiment.fairness_window_start(),
             searched: Time::ZERO,
             deadlock: None,
-            assembly,
+            network,
         })
-    }
-
-    fn network(&self) -> &Network {
-        &self.assembly.network
     }
 
     fn go(&mut self, (index, of): (usize, usize), observer: &mut dyn Observer) -> ControlFlow<()> {
         let end = self.experiment.spec.duration;
         self.await_flow();
-        self.assembly.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
-        self.happenings.begin(&mut self.assembly.network);
+        self.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
+        self.happenings.begin(&mut self.network);
         let mut until_look = 0;
-        while let Some((time, event)) = self.assembly.network.events.pop() {
+        while let Some((time, event)) = self.network.events.pop() {
             if time > end {
                 break;
             }
             self.now = time;
-            self.assembly.network.look_ahead();
+            self.network.look_ahead();
             match event {
                 Event::Flow => self.follow_agenda(),
                 Event::Sample => {
@@ -198,17 +214,17 @@ impl<'e> SchemeRun<'e> {
                     }
                 }
                 Event::Happening => {
-                    let happened = self.happenings.happen(time, &mut self.assembly.network);
+                    let happened = self.happenings.happen(time, &mut self.network);
                     happened.expect("the same switches and tables were accepted before");
                 }
-                other => self.assembly.network.handle(time, other),
+                other => self.network.handle(time, other),
             }
             if self.drain_hosts() && self.is_idle() {
                 return ControlFlow::Continue(());
             }
             if until_look == 0 {
                 until_look = EVENTS_PER_LOOK;
-                let packet_hops = self.network().packet_hops;
+                let packet_hops = self.network.packet_hops;
                 let scheme = &self.experiment.schemes[index].label;
                 observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
                 if observer.keeps(index) {
@@ -230,7 +246,7 @@ impl<'e> SchemeRun<'e> {
     /// Sees to it that there is an event when the next flow starts or stops.
     fn await_flow(&mut self) {
         if let Some(next) = self.next_item().filter(|&next| self.next_flow.is_none_or(|due| next < due)) {
-            self.assembly.network.events.push(next, Event::Flow);
+            self.network.events.push(next, Event::Flow);
             self.next_flow = Some(next);
         }
     }
@@ -275,10 +291,10 @@ impl<'e> SchemeRun<'e> {
             size: flow.size,
             message,
         };
-        if let (Some(arrivals), Some(size)) = (&mut self.assembly.network.arrivals, flow.size) {
+        if let (Some(arrivals), Some(size)) = (&mut self.network.arrivals, flow.size) {
             arrivals.expect(self.experiment.topology.host(flow.from).ip, message, size);
         }
-        let nic = &mut self.assembly.network.nics[flow.from.0 as usize];
+        let nic = &mut self.network.nics[flow.from.0 as usize];
         let opened = nic.host.open(self.now, spec);
         let id = opened.expect("message ids are fresh and sizes are checked");
         if !flow.announces.is_empty() {
@@ -288,15 +304,15 @@ impl<'e> SchemeRun<'e> {
         }
         let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
         let record = self.flows.start(flow, (id, message), ideal, source);
-        self.assembly.network.kick(self.now, flow.from.0);
+        self.network.kick(self.now, flow.from.0);
         record
     }
 
     fn stop_flow(&mut self, listed: usize) {
         let record = self.flows.listed(listed);
         if let Some(&Active { id, from, .. }) = record.and_then(|record| self.flows.active(record)) {
-            self.assembly.network.nics[from.0 as usize].host.stop(self.now, id);
-            self.assembly.network.kick(self.now, from.0);
+            self.network.nics[from.0 as usize].host.stop(self.now, id);
+            self.network.kick(self.now, from.0);
         }
     }
 
@@ -308,8 +324,8 @@ impl<'e> SchemeRun<'e> {
     /// Takes what hosts have to report, and looks after the first flow's rate. Says whether a flow has finished.
     fn drain_hosts(&mut self) -> bool {
         let (mut finished, mut heard) = (false, false);
-        while let Some(index) = self.assembly.network.touched.pop() {
-            let nic = &mut self.assembly.network.nics[index as usize];
+        while let Some(index) = self.network.touched.pop() {
+            let nic = &mut self.network.nics[index as usize];
             while let Some(event) = nic.host.poll_event() {
                 match event {
                     HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
@@ -349,7 +365,7 @@ impl<'e> SchemeRun<'e> {
     }
 
     fn view(&self, flow: &Active) -> Option<weir_host::FlowView> {
-        self.assembly.network.nics[flow.from.0 as usize].host.flow(flow.id)
+        self.network.nics[flow.from.0 as usize].host.flow(flow.id)
     }
 
     /// The experiment's flow of this number, while it is under way.
@@ -368,9 +384,9 @@ impl<'e> SchemeRun<'e> {
 
     fn sample(&mut self) {
         let interval = self.experiment.spec.observe.interval;
-        self.assembly.network.events.push(self.now + interval, Event::Sample);
+        self.network.events.push(self.now + interval, Event::Sample);
         if self.now >= self.window_start {
-            let nics = &self.assembly.network.nics;
+            let nics = &self.network.nics;
             for flow in self.flows.all_active_mut() {
                 let view = nics[flow.from.0 as usize].host.flow(flow.id);
                 flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
@@ -384,18 +400,18 @@ impl<'e> SchemeRun<'e> {
                 FlowSample { rate, acked: self.acked(flow) }
             })
             .collect();
-        self.happenings.sample(self.now, &self.assembly.network);
-        self.recorder.sample(&self.assembly.network, &flows);
+        self.happenings.sample(self.now, &self.network);
+        self.recorder.sample(&self.network, &flows);
     }
 
     /// Returns whether ports wait for each other for good, so that the run ends here.
     fn is_deadlocked(&mut self) -> bool {
-        let due = self.network().pauses_held > 0 && self.now - self.searched >= DEADLOCK_INTERVAL;
+        let due = self.network.pauses_held > 0 && self.now - self.searched >= DEADLOCK_INTERVAL;
         if !due || !self.happenings.is_over() {
             return false;
         }
         self.searched = self.now;
-        let found = deadlock::find(self.network());
+        let found = deadlock::find(&self.network);
         self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
     }
@@ -404,12 +420,12 @@ impl<'e> SchemeRun<'e> {
     fn part(&self, index: usize) -> Part {
         let (summary, trace) = self.summarise();
         let label = self.experiment.schemes[index].label.clone();
-        let (packet_hops, fingerprint) = (self.network().packet_hops, self.network().fingerprint);
+        let (packet_hops, fingerprint) = (self.network.packet_hops, self.network.fingerprint);
         Part { index, label, summary, trace, now: self.now, packet_hops, fingerprint }
     }
 
     fn summarise(&self) -> (SchemeSummary, SchemeTrace) {
-        let (topology, network) = (&self.experiment.topology, self.network());
+        let (topology, network) = (&self.experiment.topology, &self.network);
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows = self.flows.records(|flow| self.view(flow).map(|view| (view.acked, view.retransmits)));
         let pauses: Vec<PauseRecord> = network
@@ -451,7 +467,7 @@ impl<'e> SchemeRun<'e> {
 
     /// Returns what packets cost and what befell them, if that was counted.
     fn packets(&self) -> Option<PacketSummary> {
-        let network = self.network();
+        let network = &self.network;
         let arrivals = network.arrivals.as_ref()?;
         Some(PacketSummary {
             packet_hops: network.packet_hops,

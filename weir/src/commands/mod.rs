@@ -32,7 +32,7 @@ use weir_experiment::Catalogue;
 use weir_experiment::yaml::in_file;
 use weir_report::sweep::pool::{Pool, cores};
 use weir_sim::VirtualTime;
-use weir_switch::Program;
+use weir_switch::program::{self, Program};
 
 /// Congestion control for data centre fabrics, switch and host, in virtual time.
 ///
@@ -136,7 +136,7 @@ fn memory_bytes(what: &str) -> Option<u64> {
 }
 
 /// Loads a compiled P4 program; the message names the file and the place in it.
-fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
+fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
     let text = read(path)?;
     if path.extension().is_some_and(|extension| extension == "p4") {
         let (source, program) = (path.display(), path.with_extension("json"));
@@ -146,13 +146,33 @@ fn load_program(path: &Path) -> Result<Arc<Program>, Failure> {
         )));
     }
     let name = path.display().to_string();
-    Program::from_json(&text).map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
+    Program::load(&text, engine.into())
+        .map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
+}
+
+/// What runs a switch's program
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// The program as compiled when it is loaded
+    #[default]
+    Compiled,
+    /// A plain interpreter: slower, and the reference for the other
+    Interpreter,
+}
+
+impl From<Engine> for program::Engine {
+    fn from(engine: Engine) -> program::Engine {
+        match engine {
+            Engine::Compiled => program::Engine::Compiled,
+            Engine::Interpreter => program::Engine::Interpreter,
+        }
+    }
 }
 
 /// Returns what does the runs of a sweep: `jobs` at a time, or one for each core.
 fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool {
     Pool {
-        backend: |jobs| Box::new(VirtualTime { jobs }),
+        backend: |jobs| Box::new(VirtualTime::new(jobs)),
         is_cancelled: interrupted,
         jobs: jobs.map_or_else(cores, |jobs| jobs as usize),
         fresh,

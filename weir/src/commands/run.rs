@@ -1,10 +1,10 @@
 //! `weir run`
 
 use super::estimate::Estimate;
-use super::folder;
 use super::host::policy::check_key;
 use super::mininet::Switch;
 use super::progress::{Kept, Watch};
+use super::{Engine, folder};
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
 use crate::output::Output;
@@ -101,6 +101,10 @@ pub struct Args {
     /// Schemes run at a time, each on a thread; absent: as many as keep all cores busy. The results are the same
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+
+    /// What runs the switches' programs; the results are the same
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    engine: Engine,
 
     /// Check the files and estimate packet-hops, time and memory; run nothing
     #[arg(long)]
@@ -208,6 +212,9 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
         ("--pcap", args.pcap.is_some()),
         ("--policy-key", args.policy_key.is_some()),
     ];
+    if args.on == World::Mininet && args.engine == Engine::Interpreter {
+        return Err(Failure::input("--engine is for virtual time"));
+    }
     match given.iter().find(|(_, given)| *given && args.on == World::Sim) {
         Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
         None => Ok(()),
@@ -275,7 +282,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
     if args.on == World::Sim {
-        return Ok(Box::new(VirtualTime { jobs: jobs(args, experiment) }));
+        return Ok(Box::new(VirtualTime { jobs: jobs(args, experiment), engine: args.engine.into() }));
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;

@@ -1,6 +1,6 @@
 //! `weir stf`
 
-use super::{load_program, read};
+use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
 use std::io::Write;
 use std::path::PathBuf;
@@ -30,11 +30,15 @@ pub struct Args {
     /// Print failures and the totals, not each test
     #[arg(long, short)]
     quiet: bool,
+
+    /// What runs the program; the results are the same
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    engine: Engine,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let program = load_program(&args.program)?;
+    let program = load_program(&args.program, args.engine)?;
     let mut failed = 0;
     for test in &args.tests {
         let name = test.display().to_string();

@@ -5,7 +5,7 @@ mod log;
 mod options;
 mod thrift;
 
-use super::load_program;
+use super::{Engine, load_program};
 use crate::console::{Console, Failure};
 use crate::privilege;
 use caps::Capability;
@@ -44,7 +44,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         warn(&warning)?;
     }
     let traced = log::start(args)?;
-    let program = program.filter(|_| !args.no_p4).map(load_program).transpose()?;
+    let program =
+        program.filter(|_| !args.no_p4).map(|path| load_program(path, Engine::default())).transpose()?;
     let endpoint = grpc::Endpoint::open(&target.grpc)?;
     confine(args, pcap)?;
     let (quit, told_to_quit) = sync_channel(1);

@@ -1,6 +1,6 @@
 //! `weir trace`
 
-use super::{load_program, read};
+use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
 use std::io::Write;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let program = load_program(&args.program)?;
+    let program = load_program(&args.program, Engine::default())?;
     let (mut text, name) = match &args.stf {
         Some(file) => (read(file)?, file.display().to_string()),
         None => (String::new(), "--hex".to_owned()),

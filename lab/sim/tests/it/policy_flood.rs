@@ -8,12 +8,13 @@ use weir_experiment::Experiment;
 use weir_host::wire::{
     Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
 };
-use weir_sim::assemble::assemble;
+use weir_sim::assemble::Blueprint;
 use weir_sim::network::Network;
 use weir_sim::tally;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::Packet;
 use weir_switch::pipeline::Digest;
+use weir_switch::program::Engine;
 use weir_units::Time;
 
 const PAYLOAD: &[u8] = &[7; 200];
@@ -105,7 +106,9 @@ fn every_host_hears_every_other_once_in_every_program() {
             let experiment = experiment(topology, scheme);
             let topology = &experiment.topology;
             let routes = routes(topology, experiment.spec.routing).unwrap();
-            let mut network = assemble(&experiment, &experiment.schemes[0], &routes).unwrap().network;
+            let mut network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+                .and_then(|it| it.build())
+                .unwrap();
             for from in topology.host_ixs() {
                 let frame = policy(topology, from);
                 let (heard, links) = carry(topology, &mut network, from, &frame);
@@ -136,7 +139,9 @@ fn who_says_too_much_is_cut_short() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
     let routes = routes(topology, experiment.spec.routing).unwrap();
-    let mut network = assemble(&experiment, &experiment.schemes[0], &routes).unwrap().network;
+    let mut network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+        .and_then(|it| it.build())
+        .unwrap();
     let frame = policy(topology, HostIx(0));
     let burst = 64_000 / 16 / frame.len();
     for said in 0..burst + 50 {

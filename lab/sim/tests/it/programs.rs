@@ -5,6 +5,8 @@ use weir_experiment::Experiment;
 use weir_experiment::results::SchemeSummary;
 use weir_host::scheme::SwitchProgram;
 use weir_host::schemes::Registry;
+use weir_sim::VirtualTime;
+use weir_switch::program::Engine;
 
 /// Senders that collide in the fabric and at a receiver, and short messages beside them.
 fn experiment(scheme: &str, more: &str) -> Result<Experiment, String> {
@@ -28,6 +30,19 @@ fn run(scheme: &str, more: &str) -> (String, SchemeSummary) {
     let experiment = experiment(scheme, more).unwrap_or_else(|e| panic!("{e}"));
     let mut results = weir_sim::run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{scheme}: {e}"));
     (results.summary.digest, results.summary.schemes.remove(scheme).expect("it ran"))
+}
+
+/// Every scheme, so every program of `p4src`.
+#[test]
+fn both_engines_give_the_same_digest() {
+    for scheme in Registry::builtin().schemes() {
+        let experiment = experiment(scheme.name(), "observe: {packets: true}").unwrap();
+        let digest = |engine| {
+            let backend = VirtualTime { jobs: 1, engine };
+            weir_sim::run_on(&experiment, backend, &mut ()).unwrap().summary.digest
+        };
+        assert_eq!(digest(Engine::Compiled), digest(Engine::Interpreter), "{}", scheme.name());
+    }
 }
 
 #[test]

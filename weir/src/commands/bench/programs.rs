@@ -9,8 +9,9 @@ use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_experiment::Experiment;
 use weir_host::scheme::TelemetryOn;
 use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
-use weir_sim::assemble::assemble;
+use weir_sim::assemble::Blueprint;
 use weir_switch::pipeline::Digest;
+use weir_switch::program::Engine;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
@@ -59,7 +60,9 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         let (near, far) = ports(topology, first, from)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A switch of its own: what one kind left behind, as RoCC's notices, is not in the other's way.
-            let mut network = assemble(experiment, scheme, &routes).map_err(Failure::work)?.network;
+            let mut network = Blueprint::new(experiment, scheme, &routes, Engine::default())
+                .and_then(|it| it.build())
+                .map_err(Failure::work)?;
             let ns = cost(&mut network.switches[0].switch, &frame?, port_in, port_out)?;
             costs.push(Cost { program: program.clone(), packet, ns });
         }

@@ -5,11 +5,12 @@ use weir_controller::routes::routes;
 use weir_controller::topology::{Node, SwitchIx};
 use weir_experiment::Experiment;
 use weir_host::{FlowSpec, HostEvent};
-use weir_sim::assemble::assemble;
+use weir_sim::assemble::Blueprint;
 use weir_sim::events::Event;
 use weir_sim::network::Network;
 use weir_sim::tally;
 use weir_switch::Switch;
+use weir_switch::program::Engine;
 use weir_units::Time;
 
 /// Entries of a switch's table (`p4src/controls/deflect.p4`).
@@ -58,7 +59,9 @@ fn table(switch: &Switch) -> Table {
 /// Runs the first scheme of an experiment until all its messages are there, or its duration is over.
 pub fn watch(experiment: &Experiment) -> Seen {
     let routes = routes(&experiment.topology, experiment.spec.routing).expect("routes");
-    let mut network = assemble(experiment, &experiment.schemes[0], &routes).expect("a fabric").network;
+    let mut network = Blueprint::new(experiment, &experiment.schemes[0], &routes, Engine::default())
+        .and_then(|it| it.build())
+        .expect("a fabric");
     let mut tables = vec![Table::default(); network.switches.len()];
     let mut seen = Seen::default();
     let flows = &experiment.flows;
