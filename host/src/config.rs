@@ -362,7 +362,7 @@ pub enum ConfigError {
         /// What it lacks.
         missing: Missing,
     },
-    /// Subflows need the other transport.
+    /// Several subflows need selective retransmission.
     #[error(
         "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"
     )]
@@ -373,7 +373,7 @@ pub enum ConfigError {
     /// Policies cannot spread like this.
     #[error("policy: {0}")]
     Trickle(#[from] TrickleError),
-    /// Telemetry needs the other transport.
+    /// Telemetry needs go-back-N.
     #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
     NoTelemetry {
         /// The scheme.

@@ -1,9 +1,9 @@
 //! A network of hosts round one switch, in virtual time: whole-transport tests in ten lines.
 //!
-//! The switch is ideal: per port one queue without limit, INT as docs/wire.md#records has it (records of DATA
-//! that asks for it from the port it leaves by, of ACKs that ask for it from the port they came in
-//! by), marks where the scheme wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its
-//! flow's window and pacing rate.
+//! The switch is ideal: per port one queue without limit, INT as docs/wire.md#records has it (records of DATA that asks
+//! for it from the port it leaves by, of ACKs that ask for it from the port they came in by), marks where the scheme
+//! wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its flow's window
+//! and pacing rate.
 
 use crate::law;
 use rand::{RngExt, SeedableRng};

@@ -1,8 +1,8 @@
 //! Defines a congestion control scheme: a factory with parameters, a sender half and a receiver half.
 //!
-//! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does
-//! not know how telemetry travelled: [`Telemetry`](crate::telemetry::Telemetry) comes in data-path order, whichever packet
-//! carried it.
+//! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does not know how
+//! telemetry travelled: [`Telemetry`](crate::telemetry::Telemetry) comes in data-path order, whichever packet carried
+//! it.
 
 mod needs;
 mod receiver;
@@ -115,7 +115,8 @@ pub trait Scheme: Parameters {
     }
     /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of a message with [`Transport::subflows`] subflows. Default: one, [`sender`](Self::sender).
+    /// Makes the sender half of a message with [`Transport::subflows`] subflows. Default: one,
+    /// [`sender`](Self::sender).
     fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
         Box::new(self.sender(flow))
     }

@@ -1,5 +1,6 @@
 use super::control::Control;
 use super::intervals::Intervals;
+use crate::scheme::MAX_SUBFLOWS;
 use crate::stats::DropReason;
 use weir_units::Time;
 
@@ -50,7 +51,7 @@ pub(super) struct Place {
     pub is_end: bool,
 }
 
-/// How a DATA packet stands to those before.
+/// The order of a DATA packet among those of its subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// It brought the bytes that were expected next.
@@ -96,8 +97,13 @@ impl Arriving {
     }
 
     /// Returns how far each subflow has delivered its own bytes.
-    pub fn reached(&self) -> impl Iterator<Item = u64> {
-        self.subflows().map(|subflow| subflow.bytes.done())
+    pub fn reached(&self) -> [u64; MAX_SUBFLOWS as usize] {
+        let mut reached = [0; MAX_SUBFLOWS as usize];
+        reached
+            .iter_mut()
+            .zip(self.subflows())
+            .for_each(|(reached, subflow)| *reached = subflow.bytes.done());
+        reached
     }
 
     /// Returns the next byte expected of a subflow.
@@ -113,10 +119,12 @@ impl Arriving {
     /// Takes a packet with go-back-N: what is behind a gap is not kept.
     pub fn take_next(&mut self, place: Place) -> Taken {
         let (expected, end) = (self.data.done(), place.data + place.len);
-        let order = match () {
-            () if place.data > expected => Order::Ahead,
-            () if end <= expected => Order::Repeated,
-            () => Order::Next,
+        let order = if place.data > expected {
+            Order::Ahead
+        } else if end <= expected {
+            Order::Repeated
+        } else {
+            Order::Next
         };
         let is_next = order == Order::Next;
         let bytes = if is_next { self.data.insert(expected, end) } else { 0 };
@@ -129,7 +137,8 @@ impl Arriving {
         }
     }
 
-    /// Takes a packet of a subflow with selective retransmission, if there is `room` for that many more ranges behind gaps.
+    /// Takes a packet of a subflow with selective retransmission, if there is `room` for that many more ranges behind
+    /// gaps.
     pub fn take_any(&mut self, index: usize, place: Place, room: usize) -> Result<Taken, DropReason> {
         let Place { seq, data, len, is_end } = place;
         let (end, data_end) = (seq + len, data + len);

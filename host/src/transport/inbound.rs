@@ -6,7 +6,7 @@ use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::law::PortLaw;
-use crate::scheme::{DataEvent, Feedback, Receiver, Recovery, TelemetryOn};
+use crate::scheme::{DataEvent, Feedback, MAX_SUBFLOWS, Receiver, Recovery, TelemetryOn};
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
@@ -43,8 +43,8 @@ pub(crate) struct Inbound {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub size: u64,
-    /// How far each subflow had delivered its own bytes; empty with go-back-N.
-    reached: Box<[u64]>,
+    /// How far each subflow had delivered its own bytes; `None` with go-back-N.
+    reached: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
 }
 
 /// Returns the flags by which ACKs request telemetry of switches.
@@ -129,8 +129,8 @@ impl Inbound {
         self.book.insert(now, id, Arriving::default(), stats, forget)
     }
 
-    /// Returns where a packet is: in its subflow, whose next expected byte is `reached`, and in the message, whose
-    /// `done` is. Before the first byte of the subflow is as much a repetition as anything else that has arrived.
+    /// Returns the place of a packet in its subflow and in the message, whose next expected bytes are `reached` and
+    /// `done`. Bytes before the first one of a subflow count as repeated.
     fn place(&self, frame: &FrameView<'_>, reached: u64, done: u64) -> Result<Place, DropReason> {
         let weir = &frame.weir;
         let seq = unwrap_seq(reached, weir.seq()).unwrap_or(0);
@@ -160,7 +160,7 @@ impl Inbound {
         let slot = match self.book.find(id) {
             Known::Arriving(slot) => slot,
             Known::Ended(Ended { size, reached }) => {
-                let (size, reached) = (*size, reached.get(index).copied());
+                let (size, reached) = (*size, reached.as_ref().map(|reached| reached[index]));
                 return self.data_after_end(now, frame, size, reached, control, stats);
             }
             Known::Unknown => self.begin(now, id, stats)?,
@@ -215,7 +215,8 @@ impl Inbound {
         arrival.unacked += 1;
         // Where few packets carry records, each of them is answered.
         let told = self.telemetry == TelemetryOn::DataOncePerRtt && !frame.records().is_empty();
-        // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not know.
+        // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not
+        // know.
         let at_once = !taken.in_order || taken.order == Order::Repeated || taken.is_whole;
         if at_once || marked || told || feedback.ack_now || arrival.unacked >= self.ack_every {
             // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
@@ -244,7 +245,7 @@ impl Inbound {
             let is_selective = self.is_selective;
             self.book.end(slot, |message| Ended {
                 size,
-                reached: if is_selective { message.reached().collect() } else { Box::default() },
+                reached: is_selective.then(|| Box::new(message.reached())),
             });
             let (peer, message) = (frame.ip.source(), weir.message());
             events.push_back(HostEvent::MessageReceived { peer, message, bytes: Bytes::new(size), at: now });
@@ -316,8 +317,8 @@ impl Inbound {
         }
     }
 
-    /// Answers a packet of a message that has ended: the sender did not hear of it. All bytes of the message are there: what
-    /// its subflow lacks, another brought, and nothing more is needed of it.
+    /// Answers a packet of a message that has ended: the sender did not hear of it. All bytes of the message are there:
+    /// what its subflow lacks, another brought, and nothing more is needed of it.
     fn data_after_end(
         &mut self,
         now: Time,

@@ -100,8 +100,8 @@ impl Message {
         self.size = self.size.min(self.next.saturating_add(u64::from(self.full)));
     }
 
-    /// Announces these senders in the first packet. Selective retransmission has no first packet of the message: receivers
-    /// count senders as they come.
+    /// Announces these senders in the first packet. With selective retransmission nothing is announced: subflows have no
+    /// common first packet, and receivers count senders as they come.
     pub fn announce(&mut self, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
         if self.is_selective() {
             return Ok(());
@@ -127,7 +127,8 @@ impl Message {
         has_data && subflow.has_room() && self.is_active(index)
     }
 
-    /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are dead.
+    /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are
+    /// dead.
     fn is_active(&self, index: usize) -> bool {
         if self.subflows.len() == 1 {
             return true;

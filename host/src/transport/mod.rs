@@ -1,8 +1,8 @@
 //! The message transport: what one host sends ([`Outbound`]) and what it receives ([`Inbound`]), apart from each other.
 //!
-//! A message has 1 to 16 subflows. Each has a UDP port of its own, and so its own path, its own sequence space, and makes
-//! up for its own losses. A byte of the message is given to one subflow, and to another one too if the path of the first
-//! is dead. The message has arrived when all of its bytes have, by whichever subflows.
+//! A message has 1 to 16 subflows. Each has a UDP port of its own, and so its own path, its own sequence space, and
+//! makes up for its own losses. A byte of the message is given to one subflow, and to another one too if the path of
+//! the first is dead. The message has arrived when all of its bytes have, by whichever subflows.
 //!
 //! There are two strategies against losses ([`Recovery`](crate::scheme::Recovery)). With go-back-N a message has one
 //! subflow, `seq` is the offset in the message, and a receiver answers a gap with a NACK. With selective retransmission

@@ -18,8 +18,8 @@ pub(super) fn check(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(),
     Ok(())
 }
 
-/// Adapts the head of a message's packets to another scheme. Tokens and class stay as they were when the message was opened:
-/// switches find the entry of a deflected message by its tokens, and packets in another class would overtake.
+/// Adapts the head of a message's packets to another scheme. Tokens and class stay as they were when the message was
+/// opened: switches find the entry of a deflected message by its tokens, and packets in another class would overtake.
 pub(super) fn adapt(repr: &mut FrameRepr, needs: &Needs, payload_len: u32) {
     repr.ecn = ecn(needs);
     repr.weir.format = needs.records;

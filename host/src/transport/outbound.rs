@@ -34,8 +34,8 @@ pub(crate) struct Outbound {
     pub(super) by_message: IdMap<u32, u32>,
     ready: Lanes<(Key, u8)>,
     paced: Deadlines,
-    /// Retransmission and scheme timers. A subflow's entry is never later than its deadline, but may be earlier, so that an
-    /// ACK need not touch it.
+    /// Retransmission and scheme timers. A subflow's entry is never later than its deadline, but may be earlier, so
+    /// that an ACK need not touch it.
     timers: Deadlines,
     pub(super) needs: Needs,
     deflection: Option<Deflection>,
@@ -89,9 +89,9 @@ impl Outbound {
         Ok(key)
     }
 
-    /// Changes the scheme. Each subflow of a running message continues at its present sending rate, converted with the base
-    /// RTT so far. A message keeps its number of subflows, and its control algorithm if the new one needs another number
-    /// of them.
+    /// Changes the scheme. Each subflow of a running message continues at its present sending rate, converted with the
+    /// base RTT so far. A message keeps its number of subflows, and its control algorithm if the new one needs another
+    /// number of them.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
         self.needs = config.needs();
         self.deflection = self.needs.deflection;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// What a message asks for beside the delivery of its bytes: telemetry, by DATA or by probes, and credits; and the senders
-/// that it announces. Only messages with go-back-N ask for anything.
+/// What a message asks for beside the delivery of its bytes: telemetry, by DATA or by probes, and credits; and the
+/// senders that it announces. Only messages with go-back-N ask for anything.
 #[derive(Debug)]
 pub(super) struct Requests {
     telemetry: TelemetryOn,
@@ -65,9 +65,9 @@ impl Requests {
         self.credits.as_ref().is_none_or(|credits| credits.ask || !credits.held.is_empty())
     }
 
-    /// Takes a credit of a message that has bytes to send or not. Returns whether the credit is of use: one that is a little
-    /// older than the newest came before, and is not, nor is one that finds nothing to send. A number far off is a forger's,
-    /// or all between were lost: it is worth a packet, and says nothing of the others.
+    /// Takes a credit; `has_bytes` is true if the message has bytes to send. Returns whether the credit is of use: one
+    /// that is a little older than the newest came before, and is not, nor is one that finds nothing to send. A number
+    /// far off is a forger's, or all between were lost: it is worth a packet, and says nothing of the others.
     pub fn take_credit(&mut self, number: u32, has_bytes: bool) -> bool {
         let Some(credits) = &mut self.credits else { return false };
         let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
@@ -107,8 +107,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Writes the list of announced senders, which comes behind the head of the first packet. Returns its length in bytes,
-    /// a part of the payload.
+    /// Writes the list of announced senders, which comes behind the head of the first packet. Returns its length in
+    /// bytes, a part of the payload.
     pub fn list(&self, out: &mut [u8]) -> usize {
         if self.announces.is_empty() {
             return 0;
@@ -135,8 +135,8 @@ impl Requests {
         flags
     }
 
-    /// Returns whether the DATA packet at `seq` asks for telemetry. If one per round trip does: the first, the first after
-    /// the last that asked was acknowledged, and that one again if it is repeated.
+    /// Returns whether the DATA packet at `seq` asks for telemetry. If one per round trip does: the first, the first
+    /// after the last that asked was acknowledged, and that one again if it is repeated.
     fn wants_records(&self, una: u64, seq: u64) -> bool {
         match self.telemetry {
             TelemetryOn::Data | TelemetryOn::Notices => true,

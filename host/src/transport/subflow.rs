@@ -8,7 +8,8 @@ use crate::scheme::{Decision, Needs, Recovery, Repair};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, patch_data, patch_grant};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent alone.
+/// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent
+/// alone.
 const DEAD: u32 = 2;
 
 /// One outgoing subflow: a sequence space with a window, a rate and a retransmission timer of its own.
@@ -149,8 +150,8 @@ impl Subflow {
         self.nxt == self.max && self.has_window()
     }
 
-    /// The window is tested before the packet, on payload bytes (docs/algorithms/README.md#window-and-pacer), so inflight
-    /// may exceed it by less than one packet.
+    /// The window is tested before the packet, on payload bytes (docs/algorithms/README.md#window-and-pacer), so
+    /// inflight may exceed it by less than one packet.
     fn has_window(&self) -> bool {
         self.inflight() < self.window
     }
@@ -188,8 +189,8 @@ impl Subflow {
         self.pacer.set_rate(decision.rate);
     }
 
-    /// Takes the next packet that was sent before; the caller asked [`must_repeat`](Self::must_repeat). Go-back-N fills it
-    /// up with new bytes of the message, which ends at `size`.
+    /// Takes the next packet that was sent before; the caller asked [`must_repeat`](Self::must_repeat). Go-back-N fills
+    /// it up with new bytes of the message, which ends at `size`.
     pub fn repeat(&mut self, size: u64) -> Option<Segment> {
         let (seq, (data, until)) = match &mut self.reno {
             None => (self.nxt, (self.nxt, size)),
@@ -205,8 +206,8 @@ impl Subflow {
         Some(Segment { seq, data, payload, flags: Flags::RETRANSMIT, again: true })
     }
 
-    /// Takes a packet that is new to this subflow, with the message's bytes from `data` on and before `until`. The caller
-    /// asked [`has_room`](Self::has_room).
+    /// Takes a packet that is new to this subflow, with the message's bytes from `data` on and before `until`. The
+    /// caller asked [`has_room`](Self::has_room).
     pub fn extend(&mut self, data: u64, until: u64) -> Segment {
         let payload = (until - data).min(u64::from(self.full())) as u32;
         let seq = self.max;
@@ -230,7 +231,8 @@ impl Subflow {
         if let Some(grant) = grant {
             patch_grant(out, grant);
         }
-        self.sent(now, segment.payload);
+        self.pacer.sent(now, HEADERS_LEN as u32 + segment.payload);
+        self.expect_answer(now);
     }
 
     /// Writes a probe: a packet like any other of the subflow, without payload.
@@ -242,11 +244,6 @@ impl Subflow {
         self.pacer.sent(now, HEADERS_LEN as u32);
     }
 
-    fn sent(&mut self, now: Time, payload: u32) {
-        self.pacer.sent(now, HEADERS_LEN as u32 + payload);
-        self.expect_answer(now);
-    }
-
     /// Starts the retransmission timer unless it runs.
     pub fn expect_answer(&mut self, now: Time) {
         if self.rto_at.is_none() {
@@ -254,8 +251,8 @@ impl Subflow {
         }
     }
 
-    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells `arrived`
-    /// which bytes of the message that is.
+    /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells
+    /// `arrived` which bytes of the message that is.
     pub fn acknowledge(&mut self, wire_seq: u32, echo: u32, mut arrived: impl FnMut(u64, u64)) -> Acked {
         let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
             return Acked::Stale;
@@ -286,8 +283,8 @@ impl Subflow {
         Acked::Bytes(new)
     }
 
-    /// Restarts the retransmission timer after new bytes were acknowledged, or stops it with nothing in flight, unless the
-    /// subflow `waits` for something else.
+    /// Restarts the retransmission timer after new bytes were acknowledged, or stops it with nothing in flight, unless
+    /// the subflow `waits` for something else.
     pub fn restart_timer(&mut self, now: Time, waits: bool) {
         let end = if self.is_selective() { self.max } else { self.nxt };
         if self.una == end && !waits {
@@ -307,7 +304,7 @@ impl Subflow {
         was_ahead
     }
 
-    /// Takes a round-trip time; the ACK brought news or not.
+    /// Takes a round-trip time. With selective retransmission only an ACK of new bytes (`is_news`) counts.
     pub fn sample(&mut self, rtt: Time, is_news: bool) {
         if !self.is_selective() {
             self.rtt = Some(rtt);
@@ -327,8 +324,8 @@ impl Subflow {
         self.rto_at = Some(now.saturating_add(self.rto.get()));
     }
 
-    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `None` if nothing was lost,
-    /// because nothing had been sent since the sender last went back.
+    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `None` if nothing was
+    /// lost, because nothing had been sent since the sender last went back.
     pub fn time_out(&mut self, now: Time) -> Option<u64> {
         let was = self.nxt;
         self.nxt = self.una;

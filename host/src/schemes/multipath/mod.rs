@@ -1,4 +1,4 @@
-//! Schemes that regulate the windows of a connection's subflows together, as TCP counts them: in packets.
+//! Schemes that regulate the windows of a message's subflows together, as TCP counts them: in packets.
 //!
 //! What they share is here: slow start, the end of a window of data, what a loss does. A [`Law`] says how a
 //! window grows and how far it is cut.
@@ -82,18 +82,18 @@ impl WindowsConfig {
         Needs { ecn: Some(self.ecn), transport: self.transport(), ..Needs::of(SwitchProgram::Ecn) }
     }
 
-    /// The sender half of a connection.
+    /// Returns the sender half of a message with the configured number of subflows.
     pub fn coupled<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Coupled> {
         Box::new(Windows::new(self, law, self.subflows.0, flow))
     }
 
-    /// The same of a message without subflows.
+    /// Returns the sender half of a message with one subflow.
     pub fn sender<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(OnlyPath(Windows::new(self, law, 1, flow)))
     }
 }
 
-/// The subflows of a connection, as a control law sees them. Windows are in packets, times in seconds.
+/// A subflow, as a control law sees it. Windows are in packets, times in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub w: f64,
@@ -145,7 +145,7 @@ pub(super) fn cut_to(path: &mut Path, part: f64, min: f64) {
     path.ssthresh = path.w;
 }
 
-/// The windows of a connection.
+/// The windows of a message's subflows.
 #[derive(Debug)]
 pub(super) struct Windows<L> {
     law: L,
@@ -284,7 +284,7 @@ impl<L: Law> Coupled for Windows<L> {
     }
 }
 
-/// The windows of a message that has no subflows. Its transport repairs losses without involving the control law.
+/// The window of a message with one subflow, whose loss recovery the control law does not see.
 #[derive(Debug)]
 struct OnlyPath<L>(Windows<L>);
 
