@@ -3,6 +3,7 @@
 use crate::console::{Console, Failure};
 use clap::Subcommand;
 use include_dir::{Dir, include_dir};
+use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,10 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(subcommand)]
     what: What,
+
+    /// Print the result as JSON (docs/json.md)
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -110,6 +115,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     write(folder, &files).inspect_err(|_| {
         let _ = fs::remove_dir_all(folder);
     })?;
+    if args.json {
+        let files: Vec<&String> = files.iter().map(|(path, _)| path).collect();
+        return console.answer(&json!({"directory": name, "files": files}));
+    }
     writeln!(console.out, "{name}: {} files. Read {name}/README.md.", files.len())?;
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,27 +36,44 @@ pub struct Args {
     /// What runs the program; the results are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let program = load_program(&args.program, args.engine)?;
-    let mut failed = 0;
+    let (mut failed, mut tests) = (0, Vec::new());
     for test in &args.tests {
         let name = test.display().to_string();
         let outcome = stf::run(Arc::clone(&program), &read(test)?, &name).map_err(Failure::input)?;
         failed += usize::from(!outcome.passed());
-        if !args.quiet || !outcome.passed() {
+        if console.style.json {
+            tests.push(answer(&name, &outcome));
+        } else if !args.quiet || !outcome.passed() {
             print(args, &name, &outcome, console)?;
         }
     }
     let passed = args.tests.len() - failed;
-    writeln!(console.out, "{}: {passed} passed, {failed} failed", args.program.display())?;
+    if console.style.json {
+        let program = &args.program;
+        console.answer(&json!({"program": program, "passed": passed, "failed": failed, "tests": tests}))?;
+    } else {
+        writeln!(console.out, "{}: {passed} passed, {failed} failed", args.program.display())?;
+    }
     if failed > 0 {
         Err(Failure::Work(format!("{failed} of {} tests failed", args.tests.len())))
     } else {
         Ok(())
     }
+}
+
+fn answer(name: &str, outcome: &Outcome) -> Value {
+    let failure = |it: &stf::Failure| json!({"what": it.to_string(), "packet": culprit(it, outcome)});
+    let failures: Vec<Value> = outcome.failures.iter().map(failure).collect();
+    json!({"test": name, "passed": outcome.passed(), "notes": outcome.notes, "failures": failures})
 }
 
 fn print(args: &Args, name: &str, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {

@@ -2,9 +2,12 @@
 
 use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use weir_switch::stf;
+use weir_switch::trace::PacketTrace;
 
 /// Follow a packet through a compiled P4 program
 ///
@@ -37,10 +40,14 @@ pub struct Args {
     /// A packet of your own, sent after those of the file; blanks and colons are skipped
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     let program = load_program(&args.program, Engine::default())?;
     let (mut text, name) = match &args.stf {
         Some(file) => (read(file)?, file.display().to_string()),
@@ -59,7 +66,15 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             return Err(Failure::Input(why));
         }
     };
-    for (number, (line, trace)) in traces.iter().enumerate().filter(|(i, _)| shown.contains(i)) {
+    let shown = traces.iter().enumerate().filter(|(i, _)| shown.contains(i));
+    if console.style.json {
+        let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
+            let steps: Vec<String> = trace.to_string().lines().map(str::to_owned).collect();
+            json!({"packet": index + 1, "file": name, "line": line, "steps": steps})
+        };
+        return console.answer(&shown.map(packet).collect::<Vec<_>>());
+    }
+    for (number, (line, trace)) in shown {
         if args.hex.is_none() {
             writeln!(console.out, "packet {} ({name}:{line})", number + 1)?;
         }

@@ -78,6 +78,28 @@ fn every_command_with_a_result_prints_it_as_json() {
 
     assert_eq!(answer(dir, "export tiny.yaml --out e", 0)["flows_left_out"], 1);
 
+    let program = build("ecn.json").display().to_string();
+    let test = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/tests/ecn/ecn-data.stf");
+    let good = fs::read_to_string(test).unwrap();
+    fs::write(dir.join("good.stf"), &good).unwrap();
+    fs::write(dir.join("bad.stf"), format!("{good}\nexpect 1 00112233\n")).unwrap();
+    let stf = answer(dir, &format!("stf {program} good.stf bad.stf"), 1);
+    assert_eq!((&stf["passed"], &stf["failed"]), (&json!(1), &json!(1)), "{stf}");
+    assert_eq!((&stf["tests"][0]["test"], &stf["tests"][0]["passed"]), (&json!("good.stf"), &json!(true)));
+    assert!(stf["tests"][1]["failures"][0]["what"].as_str().is_some_and(|what| !what.is_empty()), "{stf}");
+    let trace = answer(dir, &format!("trace {program} --stf good.stf --packet 1"), 0);
+    assert_eq!((trace.as_array().map(Vec::len), &trace[0]["packet"]), (Some(1), &json!(1)), "{trace}");
+    assert!(trace[0]["steps"].as_array().is_some_and(|steps| steps.len() > 5), "{trace}");
+    let new = answer(dir, "new p4 mine", 0);
+    assert_eq!(new["directory"], "mine");
+    assert!(
+        new["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|it| dir.join("mine").join(it.as_str().unwrap()).is_file())
+    );
+
     let plan = answer(
         dir,
         &format!("controller plan --topology tiny.yaml --program {}", build("fncc.json").display()),
