@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_experiment::backend::Error;
-use weir_experiment::results::{Part, Results};
+use weir_experiment::results::Results;
 use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
 use weir_report::load::load as read;
 use weir_report::sweep::pool::{at_a_time, cores};
-use weir_report::{Keeper, RunDir, describe, page};
+use weir_report::{Keeper, Kept, RunDir, describe, page};
 use weir_sim::VirtualTime;
 
 /// The results of an experiment.
@@ -149,28 +149,31 @@ fn carry_out(
     place: Option<RunDir>,
     dir: Option<PathBuf>,
     jobs: usize,
-    watch: Watch,
+    mut watch: Watch,
 ) -> PyResult<Run> {
     let failed = |error: Error| Python::attach(|py| of_run(py, error));
     let described = describe(experiment, &[]);
-    let keeper = place.map(|place| Keeper::new(place, &described, experiment)).transpose();
-    let mut kept = Kept { watch, keeper: keeper.map_err(|error| failed(error.into()))? };
+    let Some(place) = place else {
+        let outcome = VirtualTime::new(jobs).run(experiment, &mut watch).map_err(failed)?;
+        return watch.raised.map_or(Ok(Run { results: outcome.results, described, dir }), Err);
+    };
+    let keeper = Keeper::new(place, &described, experiment).map_err(|error| failed(error.into()))?;
+    let mut kept = Kept { watch, keeper };
     let outcome = VirtualTime::new(jobs).run(experiment, &mut kept);
     let Kept { watch, keeper } = kept;
     let results = match outcome {
         Ok(outcome) => outcome.results,
         Err(error) => {
-            keeper.into_iter().for_each(Keeper::discard);
+            keeper.discard();
             return Err(failed(error));
         }
     };
     if let Some(raised) = watch.raised {
         // What an interrupted run has come to stays in `<dir>.partial`.
-        keeper.map(|keeper| keeper.leave(&results)).transpose().map_err(|error| failed(error.into()))?;
+        keeper.leave(&results).map_err(|error| failed(error.into()))?;
         return Err(raised);
     }
-    let keep = |keeper: Keeper<'_>| keeper.finish(&results, &described, |_| Ok(()));
-    keeper.map(keep).transpose().map_err(|error| failed(error.into()))?;
+    keeper.finish(&results, &described, |_| Ok(())).map_err(|error| failed(error.into()))?;
     Ok(Run { results, described, dir })
 }
 
@@ -216,26 +219,6 @@ impl Observer for Watch {
                 self.raised = Some(raised);
                 ControlFlow::Break(())
             }
-        }
-    }
-}
-
-/// The same, with a directory that is brought up to date now and then.
-struct Kept<'a> {
-    watch: Watch,
-    keeper: Option<Keeper<'a>>,
-}
-
-impl Observer for Kept<'_> {
-    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
-        self.watch.progress(progress)
-    }
-    fn keeps(&mut self, index: usize) -> bool {
-        self.keeper.as_ref().is_some_and(|keeper| keeper.is_due(index))
-    }
-    fn keep(&mut self, part: Part) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.keep(part);
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::{DirError, Run, RunDir, dir::OpenRun};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, mem};
-use weir_experiment::Experiment;
 use weir_experiment::results::{Heading, Part, Results};
+use weir_experiment::{Experiment, Observer, Progress};
 
 /// The first time; what is over before has nothing to lose.
 const FIRST: Duration = Duration::from_secs(1);
@@ -90,5 +91,25 @@ impl<'a> Keeper<'a> {
     /// There are no results: nothing stays.
     pub fn discard(self) {
         self.open.discard();
+    }
+}
+
+/// Passes progress on to another observer, and gives the results so far to a keeper.
+pub struct Kept<'a, O> {
+    /// Gets the progress, and may interrupt the run.
+    pub watch: O,
+    /// Keeps the results.
+    pub keeper: Keeper<'a>,
+}
+
+impl<O: Observer> Observer for Kept<'_, O> {
+    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
+        self.watch.progress(progress)
+    }
+    fn keeps(&mut self, index: usize) -> bool {
+        self.keeper.is_due(index)
+    }
+    fn keep(&mut self, part: Part) {
+        self.keeper.keep(part);
     }
 }

@@ -35,7 +35,7 @@ pub mod table;
 pub use csv::Tables;
 pub use describe::describe;
 pub use dir::{DirError, RunDir};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, Kept};
 pub use kit::Kit;
 pub use names::file_name;
 pub use paper::PaperValue;

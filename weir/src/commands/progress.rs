@@ -4,9 +4,8 @@ use crate::interrupt::interrupted;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::ops::ControlFlow;
 use std::time::Instant;
-use weir_experiment::results::Part;
 use weir_experiment::{Observer, Progress};
-use weir_report::{Keeper, format};
+use weir_report::format;
 
 /// Steps of a bar.
 const STEPS: u64 = 1000;
@@ -70,26 +69,6 @@ impl Drop for Watch {
         for running in self.schemes.iter().flatten() {
             running.bar.finish_and_clear();
         }
-    }
-}
-
-/// Watches a run and keeps what it comes to.
-pub struct Kept<'a> {
-    /// Watches.
-    pub watch: Watch,
-    /// Keeps.
-    pub keeper: Keeper<'a>,
-}
-
-impl Observer for Kept<'_> {
-    fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
-        self.watch.progress(progress)
-    }
-    fn keeps(&mut self, index: usize) -> bool {
-        self.keeper.is_due(index)
-    }
-    fn keep(&mut self, part: Part) {
-        self.keeper.keep(part);
     }
 }
 

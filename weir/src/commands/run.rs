@@ -3,7 +3,7 @@
 use super::estimate::Estimate;
 use super::host::policy::check_key;
 use super::mininet::Switch;
-use super::progress::{Kept, Watch};
+use super::progress::Watch;
 use super::{Engine, folder};
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
@@ -18,7 +18,9 @@ use weir_experiment::backend::{Backend, Outcome};
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::sweep::pool;
-use weir_report::{self as report, Keeper, Run, RunDir, format, metrics, names, perfetto, policy, table};
+use weir_report::{
+    self as report, Keeper, Kept, Run, RunDir, format, metrics, names, perfetto, policy, table,
+};
 use weir_sim::VirtualTime;
 use weir_testbed::Mininet;
 use weir_units::Bandwidth;

@@ -4,7 +4,7 @@ use crate::describe;
 use crate::kit::Kit;
 use crate::manifest::{self, Damage, Integrity};
 use crate::names::{MANIFEST, SUMMARY};
-use crate::{Keeper, Run, RunDir};
+use crate::{Keeper, Kept, Run, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_yaml::Mapping;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use weir_experiment::Experiment;
 use weir_experiment::backend::{Backend, Error, Observer, Progress};
-use weir_experiment::results::{Part, Summary};
+use weir_experiment::results::Summary;
 
 /// Steps of the bar for one run.
 const STEPS: u64 = 1000;
@@ -192,10 +192,11 @@ impl Pool {
         let run = describe(&experiment, &task.kit.charts);
         let place = RunDir::at(&task.dir).map_err(Error::input)?;
         let keeper = Keeper::new(place, &run, &experiment)?;
-        let mut eye = Eye { keeper, bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
+        let watch = Eye { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
+        let mut kept = Kept { watch, keeper };
         let threads = at_a_time(experiment.schemes.len(), threads);
-        let outcome = (self.backend)(threads).run(&experiment, &mut eye);
-        let Eye { keeper, .. } = eye;
+        let outcome = (self.backend)(threads).run(&experiment, &mut kept);
+        let Kept { keeper, .. } = kept;
         let results = match outcome {
             Ok(outcome) => outcome.results,
             Err(error) => {
@@ -255,7 +256,6 @@ impl Bar {
 
 /// Watches one run.
 struct Eye<'a> {
-    keeper: Keeper<'a>,
     bar: &'a Bar,
     index: usize,
     is_cancelled: fn() -> bool,
@@ -271,12 +271,6 @@ impl Observer for Eye<'_> {
         // The last step is for who has written its results.
         self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
         if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-    fn keeps(&mut self, index: usize) -> bool {
-        self.keeper.is_due(index)
-    }
-    fn keep(&mut self, part: Part) {
-        self.keeper.keep(part);
     }
 }
 
