@@ -22,14 +22,13 @@ pub struct Artifact {
     pub p4info: Cow<'static, str>,
 }
 
+/// The text is a static: a constant would be in the binary once for each crate that asks for it.
 macro_rules! shipped {
-    ($name:literal) => {
-        Artifact {
-            name: Cow::Borrowed($name),
-            json: Cow::Borrowed(include_str!(concat!("../../../p4src/build/", $name, ".json"))),
-            p4info: Cow::Borrowed(include_str!(concat!("../../../p4src/build/", $name, ".p4info.txtpb"))),
-        }
-    };
+    ($name:literal) => {{
+        static JSON: &str = include_str!(concat!("../../../p4src/build/", $name, ".json"));
+        static P4INFO: &str = include_str!(concat!("../../../p4src/build/", $name, ".p4info.txtpb"));
+        Artifact { name: Cow::Borrowed($name), json: Cow::Borrowed(JSON), p4info: Cow::Borrowed(P4INFO) }
+    }};
 }
 
 impl Artifact {
