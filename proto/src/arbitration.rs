@@ -14,10 +14,10 @@
 //! # Ok::<(), p4runtime::arbitration::Refusal>(())
 //! ```
 //!
-//! Where BMv2 and the specification differ, the server is as BMv2: the primary is the client with the highest id among those
+//! If BMv2 and the specification differ, the server follows BMv2: the primary is the client with the highest id among those
 //! that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than any
 //! that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
-//! least the highest id ever seen; who restarts a controller with a fixed id would be locked out.
+//! least the highest id ever seen; a controller that restarts with a fixed id would be locked out.
 
 use crate::google::rpc::{Code, Status};
 use crate::p4::v1::stream_message_request::Update;
@@ -123,7 +123,7 @@ impl Arbitration {
         Arbitration { device, clients: BTreeMap::new() }
     }
 
-    /// The client that may write.
+    /// Returns the client that may write; `None` if no client has an election id.
     pub fn primary(&self) -> Option<ClientId> {
         self.highest().map(|(client, _)| client)
     }
@@ -142,7 +142,8 @@ impl Arbitration {
     ///
     /// # Errors
     ///
-    /// If the bid is refused. The client loses its stream then: let it [`leave`](Self::leave).
+    /// The bid names another device or a role, its id is another client's, or there are [`MAX_CLIENTS`] clients. The
+    /// client loses its stream then: let it [`leave`](Self::leave).
     pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<Vec<Notice>, Refusal> {
         let known = self.clients.contains_key(&client);
         let (asked, device) = (bid.device_id, self.device);
@@ -169,7 +170,7 @@ impl Arbitration {
         })
     }
 
-    /// A client's stream ended. What the others are told.
+    /// Removes a client whose stream has ended. Returns the messages for the other clients.
     pub fn leave(&mut self, client: ClientId) -> Vec<Notice> {
         let before = self.highest();
         self.clients.remove(&client);
@@ -179,8 +180,12 @@ impl Arbitration {
         }
     }
 
-    /// Checks whether a request with this id may change the device. As in BMv2 a request without id may, while no
-    /// client is connected: tools without a session can set up a switch.
+    /// Checks whether a request with this election id may change the device. As in BMv2, a request without an
+    /// id may, while no client is connected: tools without a session can set up a switch.
+    ///
+    /// # Errors
+    ///
+    /// The id is not the primary's, or there is an id and no client has a stream.
     pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
         let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {
@@ -195,7 +200,11 @@ impl Arbitration {
         }
     }
 
-    /// A request names the device and a role.
+    /// Checks the device and the role that a request names.
+    ///
+    /// # Errors
+    ///
+    /// It is another device, or a role other than the default one.
     pub fn check_target(&self, device: u64, role: &str) -> Result<(), Refusal> {
         if device != self.device {
             return Err(Refusal::OtherDevice { asked: device, device: self.device });

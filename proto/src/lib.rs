@@ -12,10 +12,12 @@
 //!
 //! `examples/read_register.rs` reads a register of any P4Runtime switch; `examples/server.rs` is a small server.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 /// The `p4` package.
 pub mod p4 {
     /// P4Runtime: entities, updates, the session.
-    #[allow(missing_docs)]
+    #[allow(missing_docs, clippy::missing_errors_doc)] // generated
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/p4.v1.rs"));
     }
@@ -49,7 +51,7 @@ pub mod value;
 /// The server's side of the P4Runtime service. Its requests are [`Received`](received::Received) messages, which are
 /// decoded by the service itself.
 #[cfg(feature = "server")]
-#[allow(missing_docs)]
+#[allow(missing_docs, clippy::missing_errors_doc)] // generated
 pub mod server {
     include!(concat!(env!("OUT_DIR"), "/server/p4.v1.rs"));
 }

@@ -31,7 +31,7 @@ fn place(at: &Option<(usize, usize)>) -> String {
     at.map_or_else(String::new, |(line, column)| format!("{line}:{column}: "))
 }
 
-/// Returns the line and the column of a byte of a text, both from 1.
+/// Returns line and column of a byte of a text, both from 1.
 fn line_column(text: &str, offset: usize) -> Option<(usize, usize)> {
     let before = text.get(..offset)?;
     let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
@@ -45,11 +45,15 @@ fn descriptor<M: Name>() -> MessageDescriptor {
     POOL.get_message_by_name(&M::full_name()).expect("every message of this crate is in its descriptors")
 }
 
-/// Reads a message.
+/// Parses a message of this crate.
 ///
 /// # Errors
 ///
-/// If the text is not one. The error has the place.
+/// The text is not a message of type `M`. The error has the place, as far as it is known.
+///
+/// # Panics
+///
+/// `M` is a message of another crate.
 pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
     let fail = |at, reason: String| TextError { message: M::NAME, at, reason };
     let message = DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|error| {
@@ -59,7 +63,11 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
     message.transcode_to().map_err(|error| fail(None, error.to_string()))
 }
 
-/// Writes a message, on several lines.
+/// Prints a message of this crate, on several lines.
+///
+/// # Panics
+///
+/// `M` is a message of another crate.
 pub fn print<M: Message + Name>(message: &M) -> String {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
     dynamic.transcode_from(message).expect("a message is what its descriptor says");

@@ -34,7 +34,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// Refuses objects without an id and ids that occur twice.
+    /// Indexes a P4Info.
+    ///
+    /// # Errors
+    ///
+    /// An object has no id, or two objects of one kind have the same.
     pub fn new(info: p4::P4Info) -> Result<Index, P4InfoError> {
         Ok(Index {
             tables: Table::new(info.tables)?,
@@ -52,7 +56,11 @@ impl Index {
             type_info: info.type_info.unwrap_or_default(),
         })
     }
-    /// From the text format, in one go.
+    /// Parses the text format (`.p4info.txtpb`) and indexes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](super::parse) and [`new`](Self::new).
     pub fn from_text(text: &str) -> Result<Index, P4InfoError> {
         Index::new(super::parse(text)?)
     }
@@ -106,7 +114,12 @@ impl<T: Object> Table<T> {
         Ok(Table { objects, by_id, by_name })
     }
 
-    /// By full name, alias or unique suffix.
+    /// Returns the object with this full name, alias or unique suffix. A full name precedes an alias, an
+    /// alias a suffix.
+    ///
+    /// # Errors
+    ///
+    /// No object has the name, or it is the suffix of several.
     pub fn named(&self, name: &str) -> Result<&T, P4InfoError> {
         match self.by_name.get(name) {
             Some(&(Match::Full(i) | Match::Alias(i) | Match::Suffix(i))) => Ok(&self.objects[i]),
@@ -114,11 +127,11 @@ impl<T: Object> Table<T> {
             None => Err(P4InfoError::Unknown { kind: T::KIND, name: name.to_owned() }),
         }
     }
-    /// By id.
+    /// Returns the object with this id.
     pub fn id(&self, id: u32) -> Option<&T> {
         self.by_id.get(&id).map(|&i| &self.objects[i])
     }
-    /// All, in the order of the P4Info.
+    /// Returns all objects, in the order of the P4Info.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.objects.iter()
     }

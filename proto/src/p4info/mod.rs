@@ -62,6 +62,10 @@ pub enum P4InfoError {
 }
 
 /// Parses the text format (`.p4info.txtpb`) that p4c writes.
+///
+/// # Errors
+///
+/// The text is not a P4Info in text format. The error has the place.
 pub fn parse(text: &str) -> Result<P4Info, P4InfoError> {
     Ok(text::parse(text)?)
 }

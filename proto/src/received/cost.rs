@@ -67,6 +67,11 @@ impl Shape {
     }
 
     /// Returns the memory that a message of this shape takes when it is decoded, bytes, up to a limit.
+    ///
+    /// # Errors
+    ///
+    /// [`Uncounted::TooMuch`]: it takes more than `limit` bytes. [`Uncounted::Malformed`]: the bytes are not
+    /// a message.
     pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, Uncounted> {
         let mut cost = self.size;
         let mut open = vec![(message, self)];

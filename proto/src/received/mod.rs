@@ -94,7 +94,8 @@ impl<M: Message + Name + Default> Received<M> {
     ///
     /// # Errors
     ///
-    /// [`Refused::TooLarge`] before anything is allocated, [`Refused::Malformed`].
+    /// [`Refused::TooLarge`]: it takes more memory; nothing is allocated then. [`Refused::Malformed`]: the bytes are
+    /// not such a message.
     pub fn decode(&self, allowance: usize) -> Result<M, Refused> {
         check::<M>(&self.bytes, cost::shape(&M::full_name()), allowance)?;
         decode(self.bytes.clone())
@@ -165,8 +166,8 @@ impl<P: Message + Name + Default> Parts<P> {
         None
     }
 
-    /// Decodes further elements: `most`, or fewer whose decoded forms together take `memory` bytes or, the last one of
-    /// them, more.
+    /// Decodes further elements: at most `most`, and none after their decoded forms together take `memory`
+    /// bytes or more. An element is [`Refused::Malformed`] if its bytes are not a message of type `P`.
     pub fn decode_some(&mut self, most: usize, memory: usize) -> Vec<Result<P, Refused>> {
         let shape = cost::shape(&P::full_name());
         let (mut decoded, mut used) = (Vec::with_capacity(most.min(self.left)), 0);

@@ -27,6 +27,10 @@ pub struct Field<'a> {
 }
 
 /// Reads the next field of a message and removes it from the front; `None` at the end.
+///
+/// # Errors
+///
+/// The bytes at the front are not a field, or the field ends after the message.
 pub fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
     let from = *message;
     if from.is_empty() {
