@@ -1,4 +1,4 @@
-//! How long a fabric of 1,024 hosts and 320 switches takes: topology, routes, proof, plan.
+//! Measures the time that a fabric of 1,024 hosts and 320 switches takes: topology, routes, proof, plan.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use p4runtime::p4info::Index;

@@ -60,8 +60,12 @@ impl fmt::Display for ChannelCycle {
     }
 }
 
-/// Proves that no channel of these routes depends on itself, deflected packets in the classes of [`escape_classes`] included, or
-/// gives a cycle.
+/// Proves that no channel of these routes depends on itself, so that PFC cannot deadlock. The proof includes
+/// deflected packets in the classes of [`escape_classes`].
+///
+/// # Errors
+///
+/// A cycle of channels: each waits for the next.
 pub fn verify_channels(
     topology: &Topology,
     routes: &Routes,

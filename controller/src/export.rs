@@ -3,7 +3,8 @@
 use crate::topology::{Node, Topology};
 use std::fmt::Write as _;
 
-/// The id of a node in an HPCC topology file: hosts first, then switches, each in order of declaration.
+/// Returns the id of a node in an HPCC topology file: hosts first, then switches, each in order of
+/// declaration.
 pub fn hpcc_id(topology: &Topology, node: Node) -> usize {
     match node {
         Node::Host(ix) => ix.0 as usize,
@@ -11,8 +12,8 @@ pub fn hpcc_id(topology: &Topology, node: Node) -> usize {
     }
 }
 
-/// The topology file of the HPCC simulator (`TOPOLOGY_FILE`), which [`crate::import`] reads back: the same graph, its
-/// nodes called by their ids.
+/// Returns the topology file of the HPCC simulator (`TOPOLOGY_FILE`), which [`crate::import`] reads back: the
+/// same graph, its nodes called by their ids.
 pub fn hpcc_topology(topology: &Topology) -> String {
     let (hosts, switches) = (topology.hosts.len(), topology.switches.len());
     let mut text = format!("{} {switches} {}\n", hosts + switches, topology.links.len());

@@ -133,8 +133,13 @@ pub enum FloodFault {
 
 /// Proves that every host hears every other host's POLICY packets exactly once, as far as links are up.
 ///
-/// At each switch what comes by one port of the tree leaves by all its others; the links of the tree are taken at both ends,
-/// close no circle and join all switches that have hosts and are joined at all. From this it follows.
+/// The proof has three parts: at each switch, a packet that arrives on a port of the tree leaves by all its
+/// other ports; both ends of each link of the tree belong to it; and the links close no circle and join all
+/// switches with hosts that the topology joins.
+///
+/// # Errors
+///
+/// Every fault found; never an empty list.
 pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, Vec<FloodFault>> {
     let mut faults = Vec::new();
     let mut proof = FloodProof { hosts: topology.hosts.len(), ..FloodProof::default() };

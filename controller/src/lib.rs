@@ -19,6 +19,8 @@
 //! opens no socket and reads no clock, but for the P4Runtime client behind the feature `client`; `sim` gives the same
 //! updates to `weir_switch::control` in process. `docs/routing.md` and `docs/controller.md` explain the ideas.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod call;
 pub mod channels;
 mod compiled;

@@ -69,7 +69,12 @@ pub enum EcnError {
 }
 
 impl EcnConfig {
-    /// The ramp of a port of this rate.
+    /// Returns the marking ramp of a port of this rate.
+    ///
+    /// # Errors
+    ///
+    /// `kmin` is above `kmax`, `kmax` is 0, `pmax` is above 1, `per` is 0, or a scaled threshold does not fit
+    /// 32 bits.
     pub fn ramp(&self, rate: Bandwidth) -> Result<EcnRamp, EcnError> {
         if self.kmin > self.kmax {
             return Err(EcnError::Order(self.kmin, self.kmax));
@@ -158,12 +163,20 @@ pub enum ThresholdError {
 }
 
 impl DeflectionConfig {
-    /// Refuses more tokens than there are priority classes for.
+    /// Checks that there are priority classes for all deflections.
+    ///
+    /// # Errors
+    ///
+    /// More than [`MAX_DEFLECTIONS`] tokens.
     pub fn check(&self) -> Result<(), ThresholdError> {
         if self.tokens > MAX_DEFLECTIONS { Err(ThresholdError::Tokens(self.tokens)) } else { Ok(()) }
     }
 
-    /// The threshold of a port of this rate, in bytes.
+    /// Returns the threshold of a port of this rate, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// `per` is 0, or the scaled threshold does not fit 32 bits.
     pub fn limit(&self, rate: Bandwidth) -> Result<u32, ThresholdError> {
         let per = self.per.unwrap_or(rate);
         if per == Bandwidth::ZERO {

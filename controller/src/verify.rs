@@ -81,7 +81,12 @@ pub enum Fault {
     },
 }
 
-/// Proves the routes right, or says where they are not.
+/// Proves that every pair of hosts on one island is connected, without loops, and that each ACK returns on
+/// the path of its data, for every hash.
+///
+/// # Errors
+///
+/// The violations found, at least one; the search ends after a fixed number of them.
 pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violation>> {
     let compiled = Compiled::new(topology, routes);
     let check = Check { topology, compiled: &compiled };
@@ -90,7 +95,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
     let mut proof = Proof { pairs: hosts * (hosts - 1), ..Proof::default() };
     let islands = topology.islands();
     let island = |class: usize| islands[compiled.classes[class].switch.0 as usize];
-    // A pair of classes is walked one way only: for each hash, the way back is the same path or a violation.
+    // A pair of classes is walked in one direction only: for each hash, the return path is the same or a violation.
     for a in 0..compiled.classes.len() {
         for b in a + 1..compiled.classes.len() {
             if compiled.classes[a].switch == compiled.classes[b].switch {

@@ -164,7 +164,7 @@ pub(super) struct Writer {
     pub difference: Difference,
 }
 
-/// What is written to a switch at once.
+/// The updates that go to one switch in one step.
 struct Batch {
     name: String,
     session: Session,

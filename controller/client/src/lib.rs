@@ -4,6 +4,8 @@
 //! A thin driver: what to write and in which order is decided by [`weir_controller::reconcile`] and [`mod@weir_controller::plan`], which
 //! know no socket.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod backoff;
 mod error;
 pub mod fleet;
@@ -63,7 +65,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// From P4Info and what p4c made for BMv2.
+    /// Joins a P4Info to the JSON that p4c made for BMv2 (the device config). The cookie is a CRC of both and
+    /// never 0.
+    ///
+    /// # Errors
+    ///
+    /// Two objects of one kind have the same id, or one has none.
     pub fn new(p4info: P4Info, json: Vec<u8>) -> Result<Program, P4InfoError> {
         let index = Index::new(p4info.clone())?;
         let crc = Crc::<u32>::new(&CRC_32_ISO_HDLC);

@@ -39,6 +39,11 @@ pub struct Session {
 
 impl Session {
     /// Connects, to read. To write, one has to be the primary on a [`Stream`].
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Unreachable`]: the address does not parse, or no server accepts the connection within
+    /// the timeout of `options`.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
         let unreachable = |error: tonic::transport::Error| {
             let (address, (why, is_refused)) = (target.address.clone(), root(&error));
@@ -56,6 +61,11 @@ impl Session {
     }
 
     /// Opens the stream and asks to be the primary. Says who is.
+    ///
+    /// # Errors
+    ///
+    /// The stream cannot be opened or ends, no result comes in time, or another controller uses the same
+    /// election id ([`ClientError::ElectionIdTaken`]).
     pub async fn arbitrate(&self) -> Result<(Standing, Stream), ClientError> {
         let (asks, queue) = mpsc::channel(OUT_QUEUE);
         let bid = arbitration::bid(self.device_id, self.options.election_id.into());
@@ -71,7 +81,13 @@ impl Session {
         Ok((granted.map_err(|error| self.arbitration_error(error))?, stream))
     }
 
-    /// As [`arbitrate`](Self::arbitrate), and not to be the primary is an error. One may write while the stream lives.
+    /// Opens the stream and bids, as [`arbitrate`](Self::arbitrate). The session may write as long as the
+    /// stream is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NotPrimary`]: another controller has a higher election id; and the errors of
+    /// `arbitrate`.
     pub async fn become_primary(&self) -> Result<Stream, ClientError> {
         match self.arbitrate().await? {
             (Standing::Primary, stream) => Ok(stream),
@@ -89,8 +105,13 @@ impl Session {
         }
     }
 
-    /// Puts a program on the switch, unless it runs it already. Says whether it did, in which case all tables are
-    /// empty now.
+    /// Puts a program on the switch unless it runs that program already. Returns whether it did so; all
+    /// tables are empty then.
+    ///
+    /// # Errors
+    ///
+    /// The switch refuses the program or this controller's right to push it, does not answer in time, or the
+    /// connection broke.
     pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
         if self.runs(&program.config).await? {
             return Ok(false);
@@ -110,6 +131,11 @@ impl Session {
     }
 
     /// Returns whether the switch runs this program: by the cookie, or if another controller pushed it, by the program.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time, or the connection broke. A switch without a program is
+    /// `Ok(false)`.
     pub async fn runs(&self, ours: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
         let theirs = match self.config(ResponseType::CookieOnly).await? {
             Some(theirs) if theirs.cookie == ours.cookie => return Ok(true),
@@ -150,7 +176,13 @@ impl Session {
         }
     }
 
-    /// Everything that [`weir_controller::reconcile`] compares.
+    /// Reads every entity that [`weir_controller::reconcile`] compares: entries, default actions, members,
+    /// groups, multicast groups and clone sessions. Replication entities are left out if the server cannot
+    /// read them.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
     pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
         // Servers tell of an entry's meter only if asked.
         let has_meters = p4info.direct_meters.iter().next().is_some();
@@ -190,7 +222,12 @@ impl Session {
         Ok(found)
     }
 
-    /// The entities that match any of the requests.
+    /// Reads the entities that match any of the requests.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoProgram`]: the switch runs no program. Otherwise the switch refuses a request, does
+    /// not answer in time, or the connection broke.
     pub async fn read(&self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
         let request = ReadRequest { device_id: self.device_id, entities, ..ReadRequest::default() };
         let collect = |mut client: P4RuntimeClient<Channel>| async move {
@@ -212,6 +249,12 @@ impl Session {
     }
 
     /// Writes updates in order, in batches. After a batch with a refused update it stops.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] names each refused update of the batch, if the server reports them; the
+    /// others of the batch are applied. Otherwise the whole call failed, no answer came in time, or the
+    /// connection broke.
     pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         for batch in updates.chunks(BATCH) {
             let request = WriteRequest {

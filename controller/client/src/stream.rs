@@ -51,7 +51,11 @@ impl Stream {
         Stream { asks, answers }
     }
 
-    /// The next message; an error is the end.
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    ///
+    /// The server closed the stream, or the connection broke. No message follows an error.
     pub async fn next(&mut self) -> Result<StreamEvent, ClientError> {
         match self.answers.message().await {
             Ok(Some(message)) => Ok(event(message)),
@@ -78,7 +82,7 @@ impl Stream {
         let _ = timeout(limit, ended).await;
     }
 
-    /// For packet-outs.
+    /// Returns a sender of packet-outs, which keeps the stream open as long as it exists.
     pub fn packets(&self) -> PacketSender {
         PacketSender(self.asks.clone())
     }
@@ -89,7 +93,7 @@ impl Stream {
 pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
 
 impl PacketSender {
-    /// Returns whether there was room for it; it is dropped otherwise.
+    /// Queues a packet-out. Returns `false`, and drops it, if the queue is full or the stream has ended.
     pub fn send(&self, packet: PacketOut) -> bool {
         self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
     }

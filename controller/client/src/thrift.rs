@@ -60,12 +60,21 @@ pub struct ThriftClient {
 }
 
 impl ThriftClient {
-    /// Connects to `host:port`.
+    /// Connects to `host:port` with the default time limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_within`](Self::connect_within).
     pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
         ThriftClient::connect_within(address, PATIENCE)
     }
 
     /// Connects to `host:port`. `patience` limits the time to connect, and that of each call.
+    ///
+    /// # Errors
+    ///
+    /// [`ThriftError::Unreachable`]: the name has no address, or none of its addresses accepts a connection
+    /// in time.
     pub fn connect_within(address: &str, patience: Duration) -> Result<ThriftClient, ThriftError> {
         let connect = || {
             let mut failure = io::Error::other("the name has no address");
@@ -96,7 +105,12 @@ impl ThriftClient {
         }
     }
 
-    /// Every cell of a register array.
+    /// Reads every cell of a register array, in order of index. `name` is the full P4 name, such as
+    /// `MyIngress.queue_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no such register, does not answer in time, or the connection broke.
     pub fn register_read_all(&mut self, name: &str) -> Result<Vec<i64>, ThriftError> {
         self.call("standard:bm_register_read_all", &[Argument::I32(CONTEXT), Argument::Text(name)], |input| {
             let list = input.read_list_begin()?;
@@ -106,7 +120,11 @@ impl ThriftClient {
         })
     }
 
-    /// Packets per second that leave a port; BMv2 knows no bits.
+    /// Limits a port to this many packets per second: BMv2 cannot limit bits.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time, or the connection broke.
     pub fn set_queue_rate(&mut self, port: u16, packets: u64) -> Result<(), ThriftError> {
         let packets = i64::try_from(packets).unwrap_or(i64::MAX);
         self.call(
@@ -116,7 +134,11 @@ impl ThriftClient {
         )
     }
 
-    /// Packets that each queue of the switch holds.
+    /// Sets the capacity of every queue of the switch, in packets.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time, or the connection broke.
     pub fn set_queue_depth(&mut self, packets: u32) -> Result<(), ThriftError> {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.call("simple_switch:set_all_egress_queue_depths", &[Argument::I32(packets)], |input| {
@@ -125,6 +147,10 @@ impl ThriftClient {
     }
 
     /// Returns the switch's device id.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time, or the connection broke.
     pub fn device_id(&mut self) -> Result<u64, ThriftError> {
         self.call("standard:bm_mgmt_get_info", &[], |input| {
             let mut device_id = 0;
@@ -140,6 +166,10 @@ impl ThriftClient {
     }
 
     /// Returns the switch's ports, and whether each is up.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time, or the connection broke.
     pub fn ports(&mut self) -> Result<Vec<(u16, bool)>, ThriftError> {
         self.call("standard:bm_dev_mgr_show_ports", &[], |input| {
             let list = input.read_list_begin()?;

@@ -58,7 +58,13 @@ impl ImportError {
     }
 }
 
-/// Takes a file of another tool; `None` if it is none (and so, maybe, our own YAML).
+/// Imports the topology file of another tool: HPCC's simulator, p4-utils, or the P4 tutorials. `None` if the
+/// text is in none of these formats, and may be Weir's own YAML.
+///
+/// # Errors
+///
+/// The text is in one of these formats but says something that a topology cannot have; or it is a
+/// `p4app.json` of p4lang/p4app, which is not supported.
 pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
     if text.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
         return hpcc::import(text).map(Some);

@@ -33,7 +33,7 @@ pub struct PathHop {
 
 impl Path {
     /// As the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the propagation delays
-    /// plus the time to serialise `payload` (1000 B there) on each link, one way only.
+    /// plus the time to serialise `payload` (1000 B there) on each link, in one direction only.
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
     }
@@ -81,7 +81,12 @@ pub enum Lost {
 }
 
 impl Routes {
-    /// The path of one packet of a host to another.
+    /// Returns the path of one packet with this hash from host `src` to host `dst`.
+    ///
+    /// # Errors
+    ///
+    /// A switch has no route for it, it passes a switch twice, or it leaves by a port that does not lead to
+    /// `dst`.
     pub fn path(&self, topology: &Topology, src: HostIx, dst: HostIx, hash: PathHash) -> Result<Path, Lost> {
         let (from, to) = (topology.host(src), topology.host(dst));
         let mut path = Path { hops: Vec::new(), links: vec![from.link] };
@@ -104,7 +109,8 @@ impl Routes {
         }
     }
 
-    /// The path of a five-tuple between the hosts whose addresses it holds.
+    /// Returns the path of a five-tuple between the hosts whose addresses it holds; `None` if an address is
+    /// no host's. The inner error is that of [`path`](Self::path).
     pub fn path_of(&self, topology: &Topology, tuple: FiveTuple) -> Option<Result<Path, Lost>> {
         let host = |ip| topology.hosts.iter().position(|h| h.ip == ip).map(|i| HostIx(i as u32));
         Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))

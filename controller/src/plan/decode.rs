@@ -14,8 +14,12 @@ use p4runtime::value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// The routes that switches hold, by switch name; a switch that is not named has none. Entries of other tables are
-/// passed over; an entry of these tables that no plan writes is an error, in words.
+/// Reads back the routes that switches hold, by switch name. A switch that is not named has no routes;
+/// entries of other tables are ignored.
+///
+/// # Errors
+///
+/// Names the switch and the entry if an entry of the route tables is none that a plan writes.
 pub fn decode(
     topology: &Topology,
     held: &BTreeMap<String, Vec<Entity>>,

@@ -25,13 +25,22 @@ impl<'a> Encoder<'a> {
         Encoder { p4info }
     }
 
-    /// The update that puts the entry into an empty table: INSERT, or MODIFY of a default action.
+    /// Returns the update that puts the entry into an empty table: INSERT, or MODIFY of a default action.
+    ///
+    /// # Errors
+    ///
+    /// As [`entity`](Self::entity).
     pub fn update(&self, entry: &Entry) -> Result<Update, PlanError> {
         let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
         Ok(Update { r#type: kind.into(), entity: Some(self.entity(entry)?) })
     }
 
-    /// The entry as P4Runtime has it.
+    /// Returns the entry as a P4Runtime entity.
+    ///
+    /// # Errors
+    ///
+    /// The program lacks the table or the action, a key or parameter has another name or match kind, or a
+    /// value does not fit its width.
     pub fn entity(&self, entry: &Entry) -> Result<Entity, PlanError> {
         let table = self.p4info.tables.named(entry.table())?;
         let table_entry = TableEntry {

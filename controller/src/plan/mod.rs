@@ -192,9 +192,12 @@ pub enum PlanError {
     Deflection(#[from] ThresholdError),
 }
 
-/// The updates that fill every switch's empty tables, by switch name.
+/// Returns the updates that fill every switch's empty tables, by switch name.
 ///
-/// A table that the program does not have is an error only if this topology and these options need it.
+/// # Errors
+///
+/// The program lacks a table, action or field that this topology and these options need, a table is too
+/// small, or a threshold of the options is invalid. Tables that are not needed may be absent.
 pub fn plan(
     topology: &Topology,
     routes: &Routes,
@@ -215,6 +218,10 @@ pub fn plan(
 }
 
 /// Returns the content that every switch should have and the order in which it may be written, by switch name.
+///
+/// # Errors
+///
+/// As [`plan`].
 pub fn goals(
     topology: &Topology,
     routes: &Routes,

@@ -65,7 +65,7 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
     })
 }
 
-/// The same entity, written the one way: canonical byte strings, fields and members in order, don't-care fields left
+/// The same entity in canonical form: canonical byte strings, fields and members in order, don't-care fields left
 /// out, without counts and metadata, which are not compared.
 pub fn canonical(entity: &Entity) -> Entity {
     let kind = entity.entity.as_ref().map(|kind| match kind {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// is due when the last one was written everywhere.
 #[derive(Clone, Debug)]
 pub struct Ranked<K> {
-    /// What is left for each switch, by rank.
+    /// The updates that are left for each switch, by rank.
     left: BTreeMap<K, VecDeque<(u32, Update)>>,
 }
 

@@ -21,12 +21,20 @@ pub enum RouteError {
 }
 
 /// Computes the routes of a fabric.
+///
+/// # Errors
+///
+/// [`Method::Ecmp`] was asked for and is not symmetric on this topology. The other methods always succeed.
 pub fn routes(topology: &Topology, method: Method) -> Result<Routes, RouteError> {
     compute(topology, method, None)
 }
 
-/// The routes of a fabric after some of its links have failed or returned. `now` is what its switches have: if these
-/// are trees, their number stays, since it is written into every switch's hash.
+/// Computes the routes of a fabric after some of its links have failed or returned. `now` are the routes that
+/// its switches hold: if these are trees, their number stays, since it is written into every switch's hash.
+///
+/// # Errors
+///
+/// As [`routes`].
 pub fn reroute(topology: &Topology, method: Method, now: &Routes) -> Result<Routes, RouteError> {
     let trees = now.switches.iter().map(|it| it.trees.len()).max().filter(|_| now.method == Method::Trees);
     compute(topology, method, trees)

@@ -124,7 +124,11 @@ impl RuntimeJsonError {
 }
 
 impl RuntimeJson {
-    /// Reads a file's text.
+    /// Parses the text of a `runtime.json` file.
+    ///
+    /// # Errors
+    ///
+    /// The text is not JSON, has a key or value that the format does not have, or is for another target than `bmv2`.
     pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
         let file: RuntimeJson =
             serde_json::from_str(text).map_err(|error| RuntimeJsonError::at("not a runtime.json", error))?;

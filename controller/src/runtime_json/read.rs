@@ -19,6 +19,12 @@ use serde_json::Value;
 
 impl RuntimeJson {
     /// Returns the content of a switch with this program: that of the file and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// A table, field, action or parameter is not in the P4Info, an exact field or a parameter is missing, a
+    /// value does not parse or fit, a priority is missing or superfluous, the id of a group or session is 0,
+    /// or two entries have the same key. The error names the place, such as `table_entries[3].match`.
     pub fn goal(&self, p4info: &Index) -> Result<Goal, RuntimeJsonError> {
         let mut goal = Goal::default();
         for (index, group) in self.multicast_group_entries.iter().enumerate() {
@@ -197,7 +203,7 @@ fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchTyp
             FieldMatchType::Range(Range { low: value::read(low, bits)?, high: value::read(high, bits)? })
         }
         MatchType::Unspecified => {
-            return Err("the program matches it in a way that runtime.json cannot say".into());
+            return Err("the program matches it by a kind that runtime.json cannot express".into());
         }
     }))
 }

@@ -9,7 +9,12 @@ const IPV4_BITS: i32 = 32;
 const MAC_BITS: i32 = 48;
 const IPV6_BITS: i32 = 128;
 
-/// A number, an IPv4 or IPv6 address, a MAC, or a number as text, as the canonical bytes of a field of `bits`.
+/// Reads a number, an IPv4 or IPv6 address, a MAC address, or a number as text, as the canonical bytes of a
+/// field of `bits`.
+///
+/// # Errors
+///
+/// In words: the value is none of these, or does not fit `bits` bits.
 pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
     let number = match json {
         // The tutorials take a list of one for its element.

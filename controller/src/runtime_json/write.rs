@@ -12,8 +12,12 @@ use p4runtime::p4info::{Index, Object};
 use serde_json::{Value, json};
 
 impl RuntimeJson {
-    /// The file that holds these entities. `p4info` and `bmv2_json` are the paths to be written into it. Refuses, in
-    /// words, what the format cannot say.
+    /// Returns the file that holds these entities. `p4info` and `bmv2_json` are the paths that are written
+    /// into it.
+    ///
+    /// # Errors
+    ///
+    /// Names an entity that the format has no form for, such as an action profile's member.
     pub fn of(
         entities: &[Entity],
         index: &Index,

@@ -17,7 +17,12 @@ const DROP_PORT: u16 = 511;
 /// The first two bytes of a host's MAC: locally administered, unicast.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 
-/// Checks a spec and fixes every name, port and address.
+/// Checks a specification and assigns every port and address.
+///
+/// # Errors
+///
+/// Names, links, ports or addresses are missing, used twice or out of range, the graph is not connected, or
+/// there are more nodes than supported. The error names the place.
 pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let draft = draft(spec)?;
     let nodes = declare(&draft)?;

@@ -346,7 +346,7 @@ pub struct Custom {
     pub delay: Time,
 }
 
-/// Where a host is: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
+/// The addresses of a host: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

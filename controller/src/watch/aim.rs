@@ -6,20 +6,20 @@ use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A fabric to be kept.
+/// A fabric that the controller keeps as planned.
 #[derive(Clone, Debug)]
 pub struct Fabric {
-    /// With all links.
+    /// The topology with all links.
     pub topology: Topology,
-    /// How routes are made when links fail.
+    /// Method by which routes are computed when links fail.
     pub method: Method,
     /// While all links are up.
     pub routes: Routes,
-    /// What else the tables hold.
+    /// Content of the tables besides routes.
     pub options: PlanOptions,
 }
 
-/// What routes have to take into account.
+/// Faults that routes have to take into account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     /// The failed links.
@@ -41,13 +41,21 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// While all links are up.
+    /// Returns the aim while all links are up.
+    ///
+    /// # Errors
+    ///
+    /// As [`goals`].
     pub fn first(fabric: &Fabric, p4info: &Index) -> Result<Aim, PlanError> {
         Aim::of(fabric, p4info, Condition::default(), fabric.routes.clone())
     }
 
-    /// Returns the aim for another condition, whose routes come from the present ones; the words of the error
-    /// if there are no routes.
+    /// Returns the aim for another condition. Its routes are computed from the present ones, so that the
+    /// number of trees stays.
+    ///
+    /// # Errors
+    ///
+    /// In words: there are no routes for the condition, or the program cannot hold them.
     pub fn next(&self, fabric: &Fabric, p4info: &Index, condition: Condition) -> Result<Aim, String> {
         if condition == self.condition {
             return Ok(self.clone());

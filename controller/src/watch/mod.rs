@@ -1,5 +1,5 @@
-//! How a fabric is kept as planned: the part that knows no socket and no clock. `weir_client::watch` drives it, and so do
-//! the simulations of the control plane in `lab/sim/tests/it/control_plane/`.
+//! Keeps a fabric as planned, without a socket or a clock. `weir_client::watch` drives it, and so do the simulations of
+//! the control plane in `lab/sim/tests/it/control_plane/`.
 //!
 //! [`Watcher`] is told what happens and what time it is, and says what to do: which links to probe, when to bring which
 //! switches in line, and when to give that up. [`LinkMonitor`] says which links are up, [`Aim`] what the tables should

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// How long a rollout waits for switches whose content is not known: at the start, and when another controller has led.
+/// Longest time that a rollout waits for switches whose content is not known: at the start, and after another
+/// controller has led.
 const PATIENCE: Time = Time::from_secs(3);
-/// When a switch that refused something, or did not answer, is tried again.
+/// Delay after which a switch that refused something, or did not answer, is tried again.
 const RETRY: Time = Time::from_secs(1);
 
-/// What a switch holds.
+/// The entities that a switch holds.
 pub type Held = Arc<Vec<Entity>>;
 
-/// What made a rollout necessary.
+/// The reason of a rollout.
 ///
 /// Ordered by importance, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,13 +29,13 @@ pub enum Why {
     Drift,
 }
 
-/// What a rollout is to do: compute the aim, read switches whose content is not known, compare, and write
-/// the differences rank by rank. Its end goes to [`Watcher::end`].
+/// A task for the driver: compute the aim, read switches whose content is not known, compare, and write the
+/// differences rank by rank. Its end goes to [`Watcher::end`].
 #[derive(Clone, Debug)]
 pub struct Rollout {
     /// The aim so far.
     pub aim: Aim,
-    /// What the new routes take into account.
+    /// The condition that the new routes take into account.
     pub condition: Condition,
     /// Links whose state changes by this, and whether they are up now.
     pub changed: Vec<(LinkIx, bool)>,
@@ -42,7 +43,7 @@ pub struct Rollout {
     pub members: Vec<(SwitchIx, Option<Held>)>,
 }
 
-/// What a rollout did to a switch that took part.
+/// The result of a rollout for a switch that took part.
 #[derive(Clone, Debug)]
 pub enum Report {
     /// The switch holds what it should: this.
@@ -58,11 +59,11 @@ pub enum Report {
 /// A rollout that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// What it was for.
+    /// The reason of the rollout.
     pub why: Why,
-    /// When it began.
+    /// Time of its start.
     pub began: Time,
-    /// How many links are down.
+    /// Number of links that were down.
     pub down: usize,
 }
 
@@ -108,7 +109,7 @@ pub struct Watcher {
     monitor: LinkMonitor,
     is_probing: bool,
     aim: Aim,
-    /// What the next rollout is for.
+    /// Reason of the next rollout; `None`: nothing is to do.
     pending: Option<Why>,
     rollout: Option<UnderWay>,
     /// Until when switches that others may have written are waited for.
@@ -225,8 +226,9 @@ impl Watcher {
         }
     }
 
-    /// Whether the present rollout is to be given up: it waits for a switch that does not answer while links have
-    /// changed, and the others cannot wait. What it has written is compared again.
+    /// Gives up the present rollout if it waits for a switch that does not answer while links have changed,
+    /// since the others cannot wait. Returns whether it did so. What the rollout has written is compared
+    /// again.
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
         let is_stuck =
@@ -327,13 +329,14 @@ impl Watcher {
         self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
     }
 
-    /// Whether all switches whose content is not known can take part in a rollout, or have had the time.
+    /// Returns whether all switches whose content is not known can take part in a rollout, or have had the
+    /// time.
     fn is_ready(&self, now: Time) -> bool {
         let is_ready = |it: &Known| !it.is_foreign || (it.is_ours && it.waits_until.is_none());
         now >= self.waits_until || self.switches.iter().all(is_ready)
     }
 
-    /// Returns what routes have to take into account if these switches are written.
+    /// Returns the condition that routes have to take into account if these switches are written.
     fn condition(&self, members: &[(SwitchIx, Option<Held>)]) -> Condition {
         let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
         // A switch that failed may fail again.

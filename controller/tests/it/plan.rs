@@ -28,7 +28,7 @@ fn entry(update: &Update) -> &TableEntry {
     }
 }
 
-/// An update as text by names, the way a person would write it.
+/// An update as text by names, as a person would write it.
 fn text(index: &Index, update: &Update) -> String {
     let Some(entity::Entity::TableEntry(entry)) = update.entity.as_ref().and_then(|e| e.entity.as_ref())
     else {
@@ -269,7 +269,7 @@ fn a_bad_threshold_is_refused() {
     assert!(matches!(error, PlanError::Ecn(_)), "{error}");
 }
 
-/// 1,024 hosts on 320 switches: the whole way to updates, in a debug build on a busy machine.
+/// 1,024 hosts on 320 switches: from the topology to updates, in a debug build on a busy machine.
 #[test]
 fn k16_is_planned_quickly() {
     let index = Index::from_text(FNCC).unwrap();

@@ -1,5 +1,5 @@
 //! From what switches hold to what they should: writing the difference step by step reaches the goal, and on the
-//! way no packet loops and no route refers to a member that is not there.
+//! transition no packet loops and no route refers to a member that is not there.
 
 use crate::common::{fabric, hears, parallel, ring};
 use p4runtime::p4::v1::update::Type;

@@ -256,7 +256,8 @@ fn a_host_that_is_not_delivered_to_is_found() {
     assert_eq!(missing.to_string(), "h1 to h16: s8 does not deliver to it");
 }
 
-/// Whether some packet is lost or some ACK strays, found by trying: what `verify` must never miss.
+/// Returns whether some packet is lost or some ACK takes another path, found by trying: what `verify` must
+/// never miss.
 fn tried_and_found_wrong(topology: &Topology, routes: &Routes) -> bool {
     let hashes = || (0..32u32).map(|i| PathHash(i.wrapping_mul(0x9e37_79b1)));
     let mut pairs = topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b)));

@@ -58,7 +58,7 @@ fn a_fat_tree_with_more_hosts_and_pods_is_oversubscribed() {
     assert!(ports(1).all(|n| n == 8) && ports(2).all(|n| n == 16));
 }
 
-/// How many neighbours each switch has.
+/// Returns the number of neighbours of each switch.
 fn degrees(t: &Topology) -> Vec<usize> {
     t.switch_ixs().map(|ix| t.neighbours(ix).map(|n| n.switch).collect::<HashSet<_>>().len()).collect()
 }

@@ -15,14 +15,14 @@ pub struct Member {
     pub at: SwitchIx,
     pub name: String,
     pub session: Session,
-    /// What it holds, if that is known; else it is read.
+    /// Entities that the switch is known to hold; `None`: they are read first.
     pub held: Option<Held>,
 }
 
 /// Outcome of a rollout.
 pub struct Outcome {
     pub aim: Result<Aim, String>,
-    /// What became of each switch.
+    /// The result for each switch that took part.
     pub reports: BTreeMap<SwitchIx, Report>,
     /// Why switches could not be read or written.
     pub errors: Vec<(SwitchIx, ClientError)>,

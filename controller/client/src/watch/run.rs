@@ -23,10 +23,10 @@ use weir_units::Time;
 const EVENT_QUEUE: usize = 256;
 /// Probes that wait: a tick of a fat-tree with k = 16 has 8,192.
 const HEARD_QUEUE: usize = 16_384;
-/// How often strange packet-ins are spoken of.
+/// Least interval between two notices about packet-ins that are not probes.
 const STRANGE_EVERY: Duration = Duration::from_secs(10);
 
-/// How to watch.
+/// Options of [`watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
     /// Options of the connections to switches.
@@ -41,7 +41,13 @@ pub struct WatchOptions {
     pub random: u64,
 }
 
-/// Watches until `stop` is ready, and tells `tell` what it does. Entries stay in the switches.
+/// Keeps a fabric as planned until `stop` is ready: connects to the switches, probes links, and writes what
+/// differs. `tell` is called with each [`Notice`]. Entries stay in the switches afterwards.
+///
+/// # Errors
+///
+/// The program lacks a table, action or field that the plan needs, or an option does not fit it. Faults of
+/// switches are not errors: they are told to `tell`, and the switch is tried again.
 pub async fn watch(
     fabric: Fabric,
     program: Arc<Program>,

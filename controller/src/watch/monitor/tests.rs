@@ -7,13 +7,13 @@ const RUN: u64 = 7;
 /// Packet-ins that a switch keeps for a controller that does not read.
 const PACKET_IN_QUEUE: usize = 5;
 
-/// What waits on a control connection towards a switch.
+/// A message on a control connection towards a switch.
 enum Request {
     Probe(u16, Probe),
     Echo(u64),
 }
 
-/// What waits on a control connection towards the controller.
+/// A message on a control connection towards the controller.
 enum Answer {
     Probe(u16, Vec<u8>),
     Echo(u64),
@@ -197,7 +197,7 @@ fn a_switch_without_any_link_from_the_start_is_known_by_its_ports() {
     assert!(bench.monitor.down().is_empty());
 }
 
-/// When its ports were asked for first they were up.
+/// The ports were up when they were asked for first.
 #[test]
 fn ports_that_go_down_under_links_that_were_never_heard_are_known() {
     let mut bench = Bench::new();
@@ -381,7 +381,7 @@ fn a_neighbour_tells_whether_the_cable_to_a_silent_switch_is_connected() {
     assert_eq!(bench.monitor.down(), &BTreeSet::from([link]), "the other cable is connected");
 }
 
-/// What may happen to the control plane of a switch in one interval.
+/// A fault of a switch's control plane in one interval.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stall(bool),

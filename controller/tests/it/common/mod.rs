@@ -76,8 +76,8 @@ pub fn random(switches: u32, degree: u32, mut seed: u64) -> Topology {
     ))
 }
 
-/// Who hears what a host floods, how often each; `None` if it goes in circles. It follows what the tables say, right or
-/// wrong, over links that are there.
+/// Returns the hosts that hear what a host floods, and how often each does; `None` if it loops. It follows
+/// the tables, right or wrong, over links that are up.
 pub fn hears(topology: &Topology, routes: &Routes, host: HostIx) -> Option<Vec<HostIx>> {
     let from = topology.host(host);
     let (mut heard, mut seen) = (Vec::new(), BTreeSet::new());
