@@ -1,4 +1,4 @@
-//! What one DATA packet costs: emitted, received, acknowledged, the ACK emitted, received and its
+//! The cost of one DATA packet: emitted, received, acknowledged, the ACK emitted, received and its
 //! scheme run. Telemetry of three hops is written into the frames as switches would.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

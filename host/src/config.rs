@@ -359,7 +359,7 @@ pub enum ConfigError {
     Program {
         /// The scheme.
         scheme: &'static str,
-        /// What it lacks.
+        /// The abilities or records that the program lacks.
         missing: Missing,
     },
     /// Several subflows need selective retransmission.

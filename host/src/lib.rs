@@ -3,15 +3,18 @@
 //! The layers, from the bottom, and what each does *not* do:
 //!
 //! - [`wire`]: frames as checked views and values. Knows no flow.
-//! - [`telemetry`]: what switches reported, in data-path order and plain units. Knows no scheme.
+//! - [`telemetry`]: the records of switches, in data-path order and plain units. Knows no scheme.
 //! - [`Host`]: one per NIC. Messages, repeating what was lost, subflows, window and pacing, ACKs and NACKs, N. It decides
 //!   no rate.
-//! - [`scheme`]: what a congestion control scheme is; [`schemes`]: those there are. They see events
-//!   and give decisions; no frame, no timer.
+//! - [`scheme`]: the interface of congestion control schemes; [`schemes`]: Weir's own. They receive events and return
+//!   decisions; they handle no frame and no timer.
 //!
 //! The crate `weir-agent` drives a host on a raw socket and a real clock.
 //!
-//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come in as arguments, frames and events are asked for. The contract is on [`Host`].
+//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come in as arguments, frames
+//! and events are asked for. The contract is on [`Host`].
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod abilities;
 mod config;

@@ -1,14 +1,14 @@
-//! What the program of the switches offers, held against what a scheme needs.
+//! The abilities of the switches' program, compared with the needs of a scheme.
 
 use crate::abilities::Abilities;
 use crate::own_record::{RECORD_HEADER, RecordLayout};
 use crate::scheme::{Needs, TelemetryOn};
 use std::fmt;
 
-/// What the switches' program offers to schemes.
+/// The abilities and telemetry records that the switches' program offers to schemes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// What it does.
+    /// The abilities of the program.
     pub abilities: Abilities,
     /// The layout of its telemetry records; `None`: they are Weir's.
     pub record: Option<RecordLayout>,
@@ -16,7 +16,7 @@ pub struct Offer {
     pub ticks: u32,
 }
 
-/// What a scheme needs and the switches' program lacks.
+/// Something that a scheme needs and the switches' program lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// It does not do this.

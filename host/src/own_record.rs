@@ -53,7 +53,7 @@ pub struct RecordLayout {
     format: RecordFormat,
 }
 
-/// Why a header type cannot be a telemetry record.
+/// A reason why a header type cannot be a telemetry record.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// Its length does not suit.

@@ -22,7 +22,7 @@ pub const MOST_DOUBLINGS: u32 = 63;
 pub struct TrickleConfig {
     /// Imin: the shortest interval.
     pub imin: Time,
-    /// Imax: how often it doubles.
+    /// Imax, as the number of times that Imin doubles.
     pub doublings: u32,
     /// k: the number of other messages that make our own redundant. `None` always sends, which section 6.5 advises
     /// against.
@@ -31,6 +31,10 @@ pub struct TrickleConfig {
 
 impl TrickleConfig {
     /// Creates a configuration with k as a number; 0 means infinity (RFC 6206 section 6.5).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
     pub fn new(imin: Time, doublings: u32, k: u32) -> Result<TrickleConfig, TrickleError> {
         let config = TrickleConfig { imin, doublings, k: NonZeroU32::new(k) };
         config.check()?;
@@ -38,6 +42,10 @@ impl TrickleConfig {
     }
 
     /// Checks that such a timer can exist.
+    ///
+    /// # Errors
+    ///
+    /// `imin` is shorter than the shortest supported, or `doublings` more than the most.
     pub fn check(&self) -> Result<(), TrickleError> {
         if self.imin < SHORTEST_IMIN {
             return Err(TrickleError::Imin { imin: self.imin });
@@ -50,6 +58,10 @@ impl TrickleConfig {
 
     /// Checks that Imin leaves time for k packets of duration `packet`. RFC 6206 section 6.6 requires two to three
     /// times that, or intervals end before k packets could have been heard.
+    ///
+    /// # Errors
+    ///
+    /// Imin is shorter than the time of 2k such packets.
     pub fn check_time(&self, packet: Time) -> Result<(), TrickleError> {
         let packets = 2 * u64::from(self.redundancy().max(1));
         let least = Time::from_ps(packet.as_ps().saturating_mul(packets));
@@ -59,13 +71,13 @@ impl TrickleConfig {
         Ok(())
     }
 
-    /// The longest interval.
+    /// Returns the longest interval, Imax.
     pub fn longest(&self) -> Time {
         let ps = u128::from(self.imin.as_ps()) << self.doublings.min(MOST_DOUBLINGS);
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    /// k as a number; 0: infinity.
+    /// Returns k as a number; 0: infinity.
     pub fn redundancy(&self) -> u32 {
         self.k.map_or(0, NonZeroU32::get)
     }

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 const H1: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const H2: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// Where the Weir header begins.
+/// Offset of the Weir header in a frame.
 const WEIR_AT: usize = HEADERS_LEN - 24;
 
 fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
@@ -57,7 +57,7 @@ fn record(rate: u8, timestamp: u32, tx_units: u32, queue_units: u16) -> IntRecor
     IntRecord { rate: RateCode::from_bits(rate), timestamp, tx_units, queue_units }
 }
 
-/// What tshark prints for `fields`, a line a packet; packets are a millisecond apart. Several values
+/// Returns tshark's output for `fields`, a line a packet; packets are a millisecond apart. Several values
 /// of one field stand with commas between them.
 fn tshark(frames: &[Vec<u8>], options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
     // libpcap's file format: magic for nanoseconds, version 2.4, Ethernet.

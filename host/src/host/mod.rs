@@ -37,7 +37,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host without flows.
+    /// Creates a host without flows.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot work, such as an MTU without room for payload; the error says which value and
+    /// what to use instead.
     pub fn new(config: HostConfig) -> Result<Host, ConfigError> {
         let resolved = config.check()?;
         Ok(Host {
@@ -57,20 +62,27 @@ impl Host {
         &self.config
     }
 
-    /// Starts to send a message, at line rate. A message id must not be used again while the peer
-    /// may still remember it.
+    /// Starts to send a message, at line rate. A message id must not be used again while the peer may still
+    /// remember it.
+    ///
+    /// # Errors
+    ///
+    /// The message is empty, or its id is that of a message still being sent.
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, OpenError> {
         self.outbound.open(now, &spec, &self.config, &self.resolved).map(FlowId)
     }
 
-    /// The first packet of the flow, which must not have left yet, will tell the receiver that these hosts
-    /// are about to send to it too (Dart §III-D). One flow of an incast should; if it has ended, or its
-    /// first packet has left, nothing happens.
+    /// Lists, in the first packet of the flow, hosts that are about to send to the same receiver (Dart
+    /// §III-D). One flow of an incast should do so. No effect if that packet has left or the flow has ended.
+    ///
+    /// # Errors
+    ///
+    /// The list does not fit the packet ([`OpenError::TooManyAnnounced`]).
     pub fn announce(&mut self, flow: FlowId, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
         self.outbound.announce(flow.0, senders)
     }
 
-    /// The flow ends with the next packet that was not sent before. Nothing happens if it is
+    /// Stops the flow. One further packet of new data is sent, carrying END. No effect if the flow has
     /// finished or would end sooner.
     pub fn stop(&mut self, now: Time, flow: FlowId) {
         self.outbound.stop(now, flow.0);

@@ -176,8 +176,13 @@ impl Host {
         (self.config, self.resolved) = (wanted, resolved);
     }
 
-    /// Sets a policy here, for all hosts: what holds now with some keys changed ([`Policy::edit`]). It runs here at
-    /// once and leaves within an Imin or two. Refused if this host could not run it.
+    /// Sets a policy for all hosts: the present one with some keys changed ([`Policy::edit`]). This host runs
+    /// it at once and sends it within one or two Imin.
+    ///
+    /// # Errors
+    ///
+    /// The host takes no part in policies, an edit is invalid ([`Policy::edit`]), this host cannot run the
+    /// result, it does not fit a packet, or the version is the last one.
     pub fn set_policy<K: AsRef<str>, V: AsRef<str>>(
         &mut self,
         now: Time,
@@ -198,7 +203,7 @@ impl Host {
         Some(PolicyView { node: &part.node, runs: part.runs, refused: part.refused })
     }
 
-    /// The frame of the last [`Transmit::Policy`].
+    /// Returns the frame of the last [`Transmit::Policy`].
     pub fn policy_frame(&self) -> &[u8] {
         self.policy.as_deref().map_or(&[], |part| &part.frame)
     }
@@ -208,7 +213,13 @@ impl Host {
         self.policy.as_deref().map(|part| part.node.export(now))
     }
 
-    /// Takes back what an earlier run of this host kept, `asleep` ago, and runs it. Best before any flow.
+    /// Restores the state that an earlier run of this host exported `asleep` ago, and runs its policy. Call
+    /// it before any flow is opened.
+    ///
+    /// # Errors
+    ///
+    /// The host takes no part in policies, or the state is damaged, another host's, or signed with another
+    /// key.
     pub fn restore_policy(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
         let part = self.policy.as_mut().ok_or(StateError::Off)?;
         let before = part.node.held().id;

@@ -80,10 +80,15 @@ impl Policy {
         Policy { scheme, parameters, base_rtt: None, ecn: None, timer: Timer::default(), lifetime: None }
     }
 
-    /// The same with some keys changed: `scheme` (whose parameters then stand at their defaults), `T` (a time or `host`),
-    /// `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a time or `forever`), `imin` (a time or
-    /// `host`), `imax` (doublings or `host`), `k` (a number, 0 for infinity, or `host`), or any parameter of the
-    /// scheme. The order of edits does not matter.
+    /// Returns this policy with some keys changed: `scheme` (whose parameters then have their defaults), `T`
+    /// (a time or `host`), `ecn_thresholds` (as the parameter `ecn` of schemes, or `scheme`), `lifetime` (a
+    /// time or `forever`), `imin` (a time or `host`), `imax` (doublings or `host`), `k` (a number, 0 for
+    /// infinity, or `host`), or any parameter of the scheme. The order of edits does not matter.
+    ///
+    /// # Errors
+    ///
+    /// There is no such scheme or key, a value does not parse or is out of range, or no timer can have these
+    /// settings.
     pub fn edit<K: AsRef<str>, V: AsRef<str>>(
         &self,
         registry: &Registry,
@@ -125,7 +130,11 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The scheme, its parameters set. Where it asks for marks it asks for those of the policy.
+    /// Returns the scheme with its parameters set. If it asks for marks, it asks for those of the policy.
+    ///
+    /// # Errors
+    ///
+    /// The registry has no such scheme, or the scheme does not take a parameter.
     pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
         let mut parameters: Vec<(&str, String)> =
             self.parameters.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();

@@ -12,7 +12,11 @@ pub const LEAST_KEY: usize = 16;
 pub struct PolicyKey(Box<[u8]>);
 
 impl PolicyKey {
-    /// From at least [`LEAST_KEY`] bytes.
+    /// Creates a key from at least [`LEAST_KEY`] bytes.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer bytes.
     pub fn new(bytes: &[u8]) -> Result<PolicyKey, KeyError> {
         match bytes.len() >= LEAST_KEY {
             true => Ok(PolicyKey(bytes.into())),

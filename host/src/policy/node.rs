@@ -144,6 +144,11 @@ impl PolicyNode {
 
     /// Handles a multicast packet from `source`. Unicast packets must not arrive here: a host that gets one alone could
     /// be silenced without the others noticing (RFC 6206 section 9).
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the packet was dropped: it is our own, malformed, not signed with the key, from
+    /// the future, replayed, or of one sender too many.
     pub fn on_packet(&mut self, now: Time, source: Ipv4Addr, payload: &[u8]) -> Result<Heard, DropReason> {
         if source == self.addr {
             return Err(DropReason::PolicyEcho);
@@ -242,7 +247,11 @@ impl PolicyNode {
         }
     }
 
-    /// Sets a policy here: the next version, by this host. It leaves with the next packet, as any other would.
+    /// Sets the next version of the policy, written by this host. It leaves with the next packet.
+    ///
+    /// # Errors
+    ///
+    /// The policy does not fit a packet, or the version is the last one.
     pub fn set(&mut self, now: Time, policy: Policy) -> Result<PolicyId, PolicyError> {
         let version = self.held.id.version.checked_add(1).ok_or(PolicyError::LastVersion)?;
         let id = PolicyId { version, writer: self.addr.into() };

@@ -98,6 +98,11 @@ impl Body {
         Body { id: PolicyId::default(), parent: Digest::default(), policy: None }
     }
 
+    /// Encodes the body of a packet.
+    ///
+    /// # Errors
+    ///
+    /// The policy does not fit a packet.
     pub fn encode(&self) -> Result<Vec<u8>, PolicyError> {
         let mut out = Vec::with_capacity(MAX_POLICY_PACKET);
         out.extend(self.id.version.to_be_bytes());

@@ -44,8 +44,12 @@ impl PolicyNode {
         out
     }
 
-    /// Takes back what an earlier run of this host kept, `asleep` ago. Before anything was heard; what is held already
-    /// stays if it is newer.
+    /// Restores the state that an earlier run of this host exported `asleep` ago. Call it before anything is
+    /// heard; a policy that is held already stays if it is newer.
+    ///
+    /// # Errors
+    ///
+    /// The state is cut or damaged, another host's, or signed with another key.
     pub fn restore(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
         let (signed, signature) = state.split_last_chunk::<MAC_LEN>().ok_or(StateError::Malformed)?;
         if !self.key.verifies(&[DOMAIN, &self.addr.octets(), signed], signature) {

@@ -1,4 +1,4 @@
-//! What a scheme wants from switches, links and the transport.
+//! The needs of a scheme: its demands on switches, links and the transport.
 
 use crate::abilities::{Abilities, Ability};
 use crate::parameter::ParameterValue;
@@ -167,8 +167,8 @@ pub struct Needs {
     /// ([`own_record`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `None`: the records
     /// are Weir's.
     pub own_record: Option<&'static [&'static str]>,
-    /// How switches are to mark DATA, which is sent ECN-capable then, where the experiment does not
-    /// say otherwise; `None` if the scheme does not look at marks.
+    /// Thresholds at which switches mark DATA, which is sent ECN-capable then, unless the experiment sets
+    /// others; `None` if the scheme does not look at marks.
     pub ecn: Option<Marking>,
     /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
     /// the DATA packet there.

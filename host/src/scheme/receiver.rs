@@ -34,7 +34,7 @@ pub struct DataEvent<'a> {
     pub credit: u32,
     /// XOR of the switch ids on its path.
     pub path_id: u16,
-    /// What the switches reported in it, first hop after the sender first.
+    /// Telemetry of the packet's path, first hop after the sender first.
     pub telemetry: &'a Telemetry<'a>,
 }
 

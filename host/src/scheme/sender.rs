@@ -16,7 +16,7 @@ pub struct FlowParams {
     pub payload: Bytes,
     /// Unit of the telemetry's timestamps.
     pub tick: Time,
-    /// Where the fields of [`Needs::own_record`](super::Needs::own_record) are in a record.
+    /// Positions, in a record, of the fields of [`Needs::own_record`](super::Needs::own_record).
     pub record: RecordFields,
 }
 
@@ -45,7 +45,7 @@ pub struct AckEvent<'a> {
     /// XOR of switch ids on the path that the acknowledged DATA took. It differs from `path_id` where ACKs gather
     /// telemetry and return by another path.
     pub data_path: u16,
-    /// What the switches reported, first hop after the sender first.
+    /// Telemetry of the path, first hop after the sender first.
     pub telemetry: &'a Telemetry<'a>,
 }
 

@@ -15,7 +15,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 parameters! {
     /// IOFD's parameters, a part of the schemes that have it.
     pub(super) struct Iofd {
-        /// How often a packet of a short message may be deflected.
+        /// Deflections that a packet of a short message may have.
         tokens: Tokens = Tokens(1) => {
             unit: "times", range: "0 to 3",
             source: "ours: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",

@@ -35,7 +35,7 @@ parameters! {
         target: f64 = 0.95 => {
             in 0.05..=1.0, name: "gamma", symbol: "gamma", range: "0.05 to 1", source: "RCP ns-2: PHI, 0.95",
         };
-        /// What a flow sends before it has a rate.
+        /// Rate of a flow before its port has granted one.
         start: Start = Start::Line => {
             range: "line (line rate) or request (one packet, as RCP's SYN)", source: "ours; RCP has a handshake",
         };

@@ -17,8 +17,8 @@ use weir_units::Time;
 parameters! {
     /// RoCC's parameters.
     pub(super) struct Rocc {
-        /// How a port's rate reaches the source.
-        feedback: Way = Way::Notices => {
+        /// Packets that bring a port's rate to the source.
+        feedback: RateFeedback = RateFeedback::Notices => {
             range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
             source: "RoCC; on ACKs is ours",
         };
@@ -59,15 +59,16 @@ parameters! {
 
 /// The packets by which a switch's rate reaches the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RateFeedback {
     /// RATE packets from the switch.
     Notices,
     /// The grant field of ACKs.
     Acks,
 }
 
-impl OneOf for Way {
-    const WORDS: &'static [(&'static str, Self)] = &[("rate", Way::Notices), ("ack", Way::Acks)];
+impl OneOf for RateFeedback {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("rate", RateFeedback::Notices), ("ack", RateFeedback::Acks)];
 }
 
 /// F_min over F_max: 10 of 10,000 units (RoCC).
@@ -78,8 +79,10 @@ impl Scheme for Rocc {
     const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
     fn needs(&self) -> Needs {
         match self.feedback {
-            Way::Notices => Needs { telemetry: TelemetryOn::Notices, ..Needs::of(SwitchProgram::Rocc) },
-            Way::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
+            RateFeedback::Notices => {
+                Needs { telemetry: TelemetryOn::Notices, ..Needs::of(SwitchProgram::Rocc) }
+            }
+            RateFeedback::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
         }
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
@@ -93,8 +96,8 @@ impl Scheme for Rocc {
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         match self.feedback {
-            Way::Notices => Box::new(PlainReceiver),
-            Way::Acks => Box::new(OpenGrant),
+            RateFeedback::Notices => Box::new(PlainReceiver),
+            RateFeedback::Acks => Box::new(OpenGrant),
         }
     }
 }

@@ -40,8 +40,13 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Reads `bytes` with `virtual_payload` zeros behind them. Headers and telemetry must be in
-    /// `bytes`; of the payload any part may be virtual.
+    /// Parses `bytes`, which `virtual_payload` zero bytes follow. Headers and telemetry must be in `bytes`;
+    /// any part of the payload may be virtual.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which a host drops such a frame: it is cut, not of Weir, or its lengths contradict each
+    /// other.
     #[inline]
     pub fn new(bytes: &'a [u8], virtual_payload: u32) -> Result<Self, DropReason> {
         let ethernet = EthernetView::new(bytes).ok_or(DropReason::Truncated)?;

@@ -47,15 +47,15 @@ impl RecordFormat {
     pub const fn is_own(self) -> bool {
         self.0 & Self::OWN != 0
     }
-    /// As it stands on the wire.
+    /// Returns the format as it is on the wire.
     pub const fn bits(self) -> u8 {
         self.0
     }
-    /// Both.
+    /// Returns the format that has the fields of both.
     pub const fn and(self, other: RecordFormat) -> RecordFormat {
         RecordFormat(self.0 | other.0)
     }
-    /// Whether the records are Weir's and all of `other` is set.
+    /// Returns whether the records are Weir's and all of `other` is set.
     pub const fn has(self, other: RecordFormat) -> bool {
         !self.is_own() && self.0 & other.0 == other.0
     }

@@ -46,8 +46,12 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Checks version, header length, checksum, fragmentation, and that the total length is there:
-    /// in `bytes`, or in `virtual_tail` zeros that follow them. Padding behind is cut off.
+    /// Checks version, header length, checksum, fragmentation, and that the total length is present: in
+    /// `bytes`, or in the `virtual_tail` zero bytes that follow them. Padding behind it is cut off.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which a host drops such a packet, one for each of these checks.
     #[inline]
     pub fn new(bytes: &'a [u8], virtual_tail: u32) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;

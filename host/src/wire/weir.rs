@@ -95,7 +95,11 @@ pub struct WeirView<'a> {
 }
 
 impl<'a> WeirView<'a> {
-    /// Checks length, version, kind and the number of hops.
+    /// Parses a Weir header: checks length, version, kind and the number of hops.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which a host drops such a packet, one for each of these checks.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<WEIR_LEN>().ok_or(DropReason::Truncated)?;

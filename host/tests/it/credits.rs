@@ -134,7 +134,8 @@ impl Fed {
     }
 }
 
-/// `xpass.cc`: without loss the rate goes w of the way to the most; with loss it is what came, and w is halved.
+/// `xpass.cc`: without loss the rate moves towards the maximum by the fraction w of the difference; with loss it is the
+/// rate of arrivals, and w is halved.
 #[test]
 fn the_feedback_law() {
     let config = scheme("expresspass", &[("jitter", "0")]);
@@ -166,7 +167,7 @@ fn the_feedback_law() {
     fed.1 += Time::from_us(12);
     fed.data(12);
     near(fed.credit(false), first);
-    // None lost: an eighth of the way, since w was halved twice.
+    // None lost: an eighth of the difference, since w was halved twice.
     fed.1 += Time::from_us(12);
     fed.data(13);
     let second = 0.125 + 0.875 * first;

@@ -14,8 +14,8 @@ use weir_testkit::net::{Faults, Net, RATE, addr, rebuild};
 use weir_units::{Bandwidth, Time};
 
 const RECEIVER: usize = 2;
-/// What a sender may believe: everything but that bytes arrived which did not. (Who forges that stalls the flow;
-/// nothing short of a signature tells it from the truth.)
+/// The feedback that a sender may believe: all kinds, except that bytes arrived which did not. (Such a forgery stalls the
+/// flow; only a signature could tell it from the truth.)
 const FEEDBACK: [Kind; 5] = [Kind::Ack, Kind::Nack, Kind::Cnp, Kind::ProbeReply, Kind::Rate];
 
 /// Milliseconds in a row with fair shares of a busy link after which a scheme has recovered.
@@ -89,7 +89,7 @@ impl Pair {
 }
 
 /// Half a millisecond of forged feedback, a frame every other microsecond, in every field that a forger can write.
-/// Meanwhile no window is 0 and no rate above the NIC's; and when it has ended the scheme finds its way back, in the
+/// Meanwhile no window is 0 and no rate above the NIC's; and when it has ended the scheme recovers, in the
 /// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whichever scheme runs above it).
 #[test]
 fn forged_feedback_is_survived() {

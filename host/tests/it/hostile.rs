@@ -1,4 +1,4 @@
-//! What a peer, a switch or a forger may send: counted under its reason, and survived.
+//! Hostile frames of a peer, a switch or a forger: each is counted under its reason, and survived.
 
 use crate::ways::{all_schemes, is_credited, scheme};
 use proptest::prelude::*;
@@ -242,7 +242,7 @@ fn frames_that_cannot_be_are_not_written() {
     assert_eq!(emit(1, 8, HEADERS_LEN + 7), None);
 }
 
-/// A host with a flow under way in either direction, so that mutated frames reach everything.
+/// A host with an open flow in either direction, so that mutated frames reach everything.
 fn busy(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
     let mut host = host(scheme, |_| {});
     open(&mut host, Time::ZERO, 1, 1_000_000);
@@ -303,7 +303,7 @@ proptest! {
         }
     }
 
-    /// What is emitted is read back, whatever the values.
+    /// Emitted frames are parsed back to the same values.
     #[test]
     fn frames_round_trip(
         kind in prop::sample::select(Kind::ALL.to_vec()),

@@ -184,7 +184,7 @@ fn the_sender_takes_the_window() {
     }
 }
 
-/// What the variants cost: two flows for a millisecond. Rx-HPCC sends a tenth of the ACKs; probes are few.
+/// The cost of the variants: two flows for a millisecond. Rx-HPCC sends a tenth of the ACKs; probes are few.
 #[test]
 fn less_telemetry_and_fewer_acks() {
     let run = |parameter: (&str, &str), every: u32| -> (HostStats, HostStats) {

@@ -1,4 +1,4 @@
-//! What a sender gains whose switch lies to it in telemetry, beside a sender that is told the truth. The numbers are those of
+//! The gain of a sender whose switch lies to it in telemetry, over one with true telemetry. The numbers are those of
 //! `docs/threats.md`.
 
 use weir_host::schemes::Registry;

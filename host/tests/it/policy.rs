@@ -56,7 +56,7 @@ fn set(net: &mut Net, host: usize, edits: &[(&str, &str)]) -> Result<PolicyId, P
     id
 }
 
-/// Flows under way in both directions; a parameter is set at one host, all hosts run it, all flows end.
+/// Flows are open in both directions; a parameter is set at one host, all hosts run it, all flows end.
 #[test]
 fn a_parameter_that_is_set_at_one_host_reaches_all_while_flows_run() {
     let mut net = net(5, "hpcc");
@@ -170,7 +170,7 @@ fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
 }
 
 /// A policy that changes which messages are short, or how often they may be deflected, is for messages that begin after it.
-/// Those under way keep tokens and class to their END: switches find the entry of a deflected message by its tokens, and
+/// Open ones keep tokens and class to their END: switches find the entry of a deflected message by its tokens, and
 /// an END with others would leave the entry in use.
 #[test]
 fn messages_under_way_keep_their_tokens_and_their_class() {
@@ -444,7 +444,7 @@ fn the_timer_is_told_at_run_time() {
     assert!(error.contains("1us is shorter than"), "{error}");
 }
 
-/// Who has the key may speak as another, but only as of the hour: that one is heard again when it is over.
+/// A holder of the key can send as another host, but not with a stamp far ahead: the other is heard again within an hour.
 #[test]
 fn a_stamp_from_the_future_silences_nobody() {
     let mut host = lone_host("hpcc", Bytes::new(1_518));

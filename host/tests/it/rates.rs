@@ -86,8 +86,8 @@ fn rocc_follows_the_port_that_limits_it() {
     assert_eq!(host.stats().rates_received, 6);
 }
 
-/// What may be written by anybody: no rate stops a flow or makes it faster than its line, and what is not for a
-/// flow of ours is dropped under its reason.
+/// Forged rates: none stops a flow or makes it faster than its NIC, and a rate for no flow of this host is dropped under
+/// its reason.
 #[test]
 fn forged_rates_do_little() {
     let mut rocc = host(&scheme("rocc", &[]), |_| {});

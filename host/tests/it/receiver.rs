@@ -201,7 +201,7 @@ fn ended_messages_are_remembered_a_while() {
     assert!(matches!(host.poll_event(), Some(HostEvent::MessageReceived { message: 1, .. })));
 }
 
-/// What one subflow lacked another has brought: a message that has ended acknowledges all of it.
+/// Bytes that one subflow lacked have arrived by another: a message that has ended acknowledges all of them.
 #[test]
 fn ended_messages_acknowledge_every_subflow() {
     let mut host = receiver("amp", |_| {});

@@ -32,7 +32,7 @@ fn a_flow_alone_runs_at_line_rate() {
     }
 }
 
-/// A message of one packet: one way there, one way back, nothing waits.
+/// A message of one packet: half a round trip each for data and ACK, nothing waits.
 #[test]
 fn fct_is_from_open_to_the_last_acknowledgement() {
     let mut net = Net::star(2, &scheme("fncc", &[]));
@@ -60,7 +60,7 @@ fn transfer(
         net.open(i % 2, 2, Some(Bytes::new(size)));
     }
     net.run_to_end(PATIENCE);
-    // What is still under way finds nobody and harms nobody.
+    // Packets still in flight find no flow and change nothing.
     net.run_until(net.now + Time::from_secs(1));
     for (i, &size) in sizes.iter().enumerate() {
         let message = i as u32 + 1;
@@ -311,7 +311,7 @@ fn grown_frames_fit_the_mtu() {
     }
 }
 
-/// Where only every m-th packet is acknowledged, a window smaller than m packets still moves: the
+/// If only every m-th packet is acknowledged, a window smaller than m packets still moves: the
 /// held ACK leaves after a delay.
 #[test]
 fn cumulative_acks_do_not_stall_small_windows() {

@@ -11,7 +11,7 @@ pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
     Registry::builtin().schemes().map(Arc::from).collect()
 }
 
-/// Those, and every way of theirs that is another mechanism.
+/// Those, and each of their variants that is another mechanism.
 pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     let tuned = [
         ("hpcc++", ("telemetry", "rtt")),
@@ -29,7 +29,7 @@ pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     all_schemes().into_iter().map(|s| (s.name().to_owned(), s)).chain(tuned).collect()
 }
 
-/// Whether a sender waits for the receiver's credits.
+/// Returns whether a sender waits for the receiver's credits.
 pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
     matches!(scheme.port_law(BASE_RTT), Some(PortLaw::Credits(_)))
 }

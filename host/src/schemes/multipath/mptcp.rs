@@ -10,7 +10,7 @@ use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
 parameters! {
     /// The parameters.
     pub(in crate::schemes) struct Mptcp {
-        /// Whether packets are ECN-capable and marks cut windows.
+        /// Send packets ECN-capable, and cut windows on marks.
         marks: bool = true => {
             range: "on or off", source: "AMP §4.1 (3); MPTCP itself, RFC 6356, knows losses only",
         };
