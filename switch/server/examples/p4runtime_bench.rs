@@ -1,4 +1,4 @@
-//! How many table entries a second go into a switch by P4Runtime, over loopback, with one write after the other:
+//! Measures the table entries per second that a switch takes by P4Runtime, over loopback, one write after the other:
 //! `cargo run --release -p weir-server --example p4runtime_bench -- 50000 1 100 1000`
 //! (entries, then updates per write).
 

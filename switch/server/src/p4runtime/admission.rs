@@ -1,5 +1,5 @@
-//! Which connections are kept: bounds on their number and on how long they may do nothing, and which one gives way to a
-//! new one. A connection whose stream takes part in the election, the primary's above all, never gives way.
+//! Admission of connections: bounds on their number and on their idle time, and the choice of the one that a new one
+//! displaces. A connection whose stream takes part in the election, the primary's above all, is never displaced.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 128,
-            // More than there are clients with a bid (`arbitration::MAX_CLIENTS`), so that one can always give way.
+            // More than there are clients with a bid (`arbitration::MAX_CLIENTS`), so that one can always be displaced.
             per_peer: 32,
             handshake: Duration::from_secs(10),
             idle: Duration::from_secs(600),
@@ -55,7 +55,7 @@ struct Open {
 pub struct Activity {
     peer: IpAddr,
     calls: Mutex<Calls>,
-    /// Notified when the connection has to give way.
+    /// Notified when the connection is displaced.
     displaced: Notify,
 }
 
@@ -73,14 +73,14 @@ struct Calls {
 /// Precedence of a connection when another one must close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// No call is under way.
+    /// No call is open.
     Idle,
     Calls,
     /// A stream takes part in the election.
     Bids,
 }
 
-/// Nothing runs under these locks that could panic half way.
+/// Nothing runs under these locks that could panic and leave a state half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -96,8 +96,8 @@ impl Admission {
         &self.limits
     }
 
-    /// Admits a connection; another one may have to give way: one without a call before one that has a call under way,
-    /// and of these the one whose last call is longest ago. `None` if all take part in the election.
+    /// Admits a connection, which may displace another one: one without an open call before one with an open call, and
+    /// of these the one whose last call is longest ago. `None` if all take part in the election.
     pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<Place> {
         let mut open = lock(&self.open);
         let from_peer = open.connections.values().filter(|other| other.peer == peer).count();
@@ -152,20 +152,20 @@ impl Activity {
         Call { activity: Arc::clone(self), bids: Mutex::new(false) }
     }
 
-    /// Returns when the connection has done nothing for too long; `None` while a call is under way.
+    /// Returns the time at which the connection has been idle for too long; `None` while a call is open.
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let calls = lock(&self.calls);
         let patience = if calls.any { limits.idle } else { limits.handshake };
         (calls.under_way == 0).then(|| calls.last + patience)
     }
 
-    /// Waits until the connection has to give way.
+    /// Waits until the connection is displaced.
     pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-/// A call under way.
+/// An open call.
 #[derive(Debug)]
 pub struct Call {
     activity: Arc<Activity>,

@@ -39,8 +39,13 @@ struct PackedConfig {
     device_data: Vec<u8>,
 }
 
-/// Loads a pipeline. Without a device config it is the program that runs already, as in BMv2: only the P4Info of a
-/// program given on the command line is missing.
+/// Loads a pipeline. Without a device config it is the program that runs already, as in BMv2: only the P4Info
+/// of a program given on the command line is missing.
+///
+/// # Errors
+///
+/// INVALID_ARGUMENT: the P4Info or the program is missing, malformed, or they do not belong together.
+/// RESOURCE_EXHAUSTED: the program would take too much memory.
 pub fn load(
     config: ForwardingPipelineConfig,
     running: Option<Arc<Program>>,

@@ -1,4 +1,4 @@
-//! Connections, within the bounds of [`Admission`]: each ends when it gives way to another, when it does nothing for too
+//! Connections, within the bounds of [`Admission`]: each ends when another displaces it, when it does nothing for too
 //! long, and with its server.
 
 use super::admission::{Activity, Admission, Place};
@@ -30,8 +30,8 @@ pub struct Connection {
     end: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
 }
 
-/// The connections of a listener. No more come when the receiver is dropped, and all end when what `server` receives
-/// from is dropped.
+/// Returns the connections of a listener. No more are accepted when the receiver is dropped, and all end when
+/// the sender of `server` is dropped.
 pub fn accept(
     listener: TcpListener,
     admission: Arc<Admission>,
@@ -91,7 +91,7 @@ impl Connection {
 }
 
 impl Connected for Connection {
-    /// With it, the server says which calls are under way.
+    /// With it, the server says which calls are open.
     type ConnectInfo = Arc<Activity>;
     fn connect_info(&self) -> Arc<Activity> {
         Arc::clone(&self.place.activity)

@@ -1,4 +1,4 @@
-//! Digest messages on their way to the controller: gathered in lists, sent once, repeated only when they were not
+//! Digest messages for the controller: gathered in lists, sent once, repeated only when they were not
 //! acknowledged in time (P4Runtime §9.6). Sans-IO.
 
 use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
@@ -130,7 +130,11 @@ impl Digests {
         waiting.filter_map(|sender| Some(sender.since.saturating_add(sender.most_wait()?))).min()
     }
 
-    /// The controller has a list. An old or unknown list changes nothing.
+    /// Records that the controller has a list. An old or unknown list changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such digest.
     pub fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
         let unknown = || ControlError::invalid(format!("there is no digest {:#010x}", ack.digest_id));
         let sender = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;

@@ -24,7 +24,11 @@ struct Field {
 }
 
 impl ControllerHeader {
-    /// The header `packet_in` or `packet_out` of a program; empty if it has none.
+    /// Returns the header `packet_in` or `packet_out` of a program; empty if it has none.
+    ///
+    /// # Errors
+    ///
+    /// A field has width 0 or an id that another has, or the header is too wide.
     pub fn of(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
         let header = index.controller_headers.iter().find(|header| header.preamble().name == name);
         header.map_or(Ok(ControllerHeader::default()), ControllerHeader::new)
@@ -52,7 +56,7 @@ impl ControllerHeader {
         Ok(ControllerHeader { fields, bytes: bits.div_ceil(8) as usize })
     }
 
-    /// A frame from the CPU port as a message; `None` if it is too short to have the header.
+    /// Parses a frame from the CPU port; `None` if it is too short to have the header.
     pub fn packet_in(&self, frame: &[u8]) -> Option<PacketIn> {
         let (header, payload) = frame.split_at_checked(self.bytes)?;
         let mut offset = 0;
@@ -64,7 +68,11 @@ impl ControllerHeader {
         Some(PacketIn { metadata: metadata.collect(), payload: payload.to_vec() })
     }
 
-    /// A message as the frame that goes in by the CPU port. As in BMv2, a field that is left out is 0.
+    /// Returns the frame that enters by the CPU port. As in BMv2, a field that is left out is 0.
+    ///
+    /// # Errors
+    ///
+    /// A field is unknown, given twice, or does not fit its width.
     pub fn packet_out(&self, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
         let mut frame = vec![0; self.bytes];
         for (i, given) in packet.metadata.iter().enumerate() {
@@ -173,7 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// What goes out in front of a packet comes back from it.
+        /// Metadata and payload that go out in front of a packet are read back from it.
         #[test]
         fn there_and_back(fields in prop::collection::vec((1u32..70, any::<u128>()), 0..9), payload: Vec<u8>) {
             let widths: Vec<i32> = fields.iter().map(|(bits, _)| *bits as i32).collect();

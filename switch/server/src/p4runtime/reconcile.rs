@@ -15,14 +15,18 @@ use std::sync::Arc;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
 
-/// All that is in a pipeline beside what its program put there, in an order in which it can be written.
+/// The entities of a pipeline besides those of its program, in an order in which they can be written.
 pub struct State {
     index: Arc<Index>,
     updates: Vec<Update>,
 }
 
 impl State {
-    /// Returns what a pipeline holds now.
+    /// Reads the state of a pipeline.
+    ///
+    /// # Errors
+    ///
+    /// INTERNAL: an entity cannot be read, by a bug of the switch.
     pub fn of(control: &Control, switch: &Switch) -> Result<State, ControlError> {
         let index = Arc::clone(control.p4info());
         // What the program begins with is no state.
@@ -51,7 +55,11 @@ impl State {
         Ok(State { index, updates })
     }
 
-    /// Writes it all into another pipeline, or says what has no place there.
+    /// Writes the state into another pipeline.
+    ///
+    /// # Errors
+    ///
+    /// INVALID_ARGUMENT: the other program has no place for an entity, or gives its ids another meaning.
     pub fn restore(self, candidate: &mut Candidate) -> Result<(), ControlError> {
         for update in &self.updates {
             let kept = self.means_the_same(candidate.control.p4info(), update);
@@ -64,7 +72,8 @@ impl State {
         Ok(())
     }
 
-    /// An id stands for the same thing in both programs. (p4c derives ids from names, but a programmer can choose.)
+    /// Checks that ids mean the same in both programs. (p4c derives ids from names, but a programmer can
+    /// choose.)
     fn means_the_same(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
         let gone = |what: &str, name: &str| {
             ControlError::new(

@@ -21,13 +21,17 @@ const SCAN_SHARE: u32 = 50;
 /// The most entries of a notification: such a message stays far below gRPC's 4 MB.
 const MOST_ENTRIES: usize = 1024;
 
-/// News from the data plane.
+/// A message of the data plane.
 pub enum Event {
     PacketIn(Vec<u8>),
     Digest(Digest),
 }
 
-/// Lets the data plane tell its news. They come out of the receiver.
+/// Subscribes to the messages of the data plane, which come out of the receiver.
+///
+/// # Errors
+///
+/// The data plane has stopped.
 pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, DataplaneError> {
     let (queue, events) = mpsc::channel(EVENTS);
     let wanted = Arc::clone(&device.wanted);

@@ -28,21 +28,21 @@ const MOST_CALLS: u32 = 64;
 /// Time that calls may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A server.
+/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerConfig {
     /// The id that clients name the switch by.
     pub device_id: u64,
     /// Seed of the `random` extern of programs that are pushed.
     pub seed: u64,
-    /// TLS, if it is to be spoken.
+    /// Certificates and keys, if connections use TLS.
     pub tls: Option<TlsConfig>,
     /// Counters of messages that did not reach the primary; keep a clone to read them.
     pub lost: Arc<Lost>,
 }
 
-/// Messages that did not reach the primary client, because there was none or it read too slowly. (What finds the way
-/// to the server itself full is in the data plane's counts.)
+/// Messages that did not reach the primary client, because there was none or it read too slowly. (Messages that the queue
+/// from the data plane had no room for are counted by the data plane.)
 #[derive(Debug, Default)]
 pub struct Lost {
     /// Packet-ins, and packets for the CPU port without the header that the P4Info promises.
@@ -56,7 +56,7 @@ pub struct Lost {
 /// A reason why a server did not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The system refused something.
+    /// The operating system refused something.
     #[error("cannot serve P4Runtime: {0}")]
     System(#[from] io::Error),
     /// The certificates cannot be used.
@@ -67,8 +67,12 @@ pub enum ServeError {
     Dataplane(#[from] DataplaneError),
 }
 
-/// Serves P4Runtime on a listener until `stop` is ready, in the executor of the caller (tokio, with its I/O and its
-/// timers). Streams and calls that go on then are ended within a second.
+/// Serves P4Runtime on a listener until `stop` is ready, in the executor of the caller (tokio, with I/O and
+/// timers enabled). Streams and calls that are open then are ended within a second.
+///
+/// # Errors
+///
+/// The certificates cannot be used, the data plane has stopped, or the listener fails.
 pub async fn serve(
     dataplane: DataplaneHandle,
     config: ServerConfig,
@@ -141,7 +145,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it. Refused: certificates that cannot be used, a data plane that has stopped.
+    /// Starts a server on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// The certificates cannot be used, or the system gives no thread or event loop. A data plane that has
+    /// stopped is an error of [`stop`](Self::stop).
     pub fn start(
         dataplane: DataplaneHandle,
         config: ServerConfig,
@@ -172,12 +181,16 @@ impl Server {
         self.address
     }
 
-    /// Returns whether it serves: it ends by [`Self::stop`] only, or with an error.
+    /// Returns whether the server runs. It ends only by [`stop`](Self::stop) or with an error.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends all streams and waits for the end, about a second at most.
+    /// Ends all streams and waits for the server's end, for about a second at most.
+    ///
+    /// # Errors
+    ///
+    /// The error with which the server had ended before, if any.
     pub fn stop(mut self) -> Result<(), ServeError> {
         self.end().unwrap_or(Ok(()))
     }

@@ -44,7 +44,7 @@ const ENTITIES: u32 = 2;
 /// The most requests in one read, and the most bytes that they may find together.
 const MOST_REQUESTS: usize = 1 << 14;
 const MOST_FOUND: usize = 64 << 20;
-/// The most bytes that all reads under way hold until their clients have taken them.
+/// The most bytes that all open reads hold until their clients have taken them.
 pub const MOST_FOUND_BY_ALL: usize = 256 << 20;
 
 /// The service of one device.

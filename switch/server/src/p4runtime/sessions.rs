@@ -11,7 +11,7 @@ use tonic::Status;
 /// Messages that wait for a client that reads slowly. What comes then is lost and counted.
 pub const QUEUE: usize = 1024;
 
-/// Errors of the stream are sent as long as so much room is left: they give way to what matters more.
+/// Errors of the stream are sent while this much room is left: other messages matter more.
 const ROOM_FOR_ERRORS: usize = QUEUE / 2;
 /// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
 pub const MAX_STREAMS: usize = 64;
@@ -64,14 +64,18 @@ impl Sessions {
         (client, ended)
     }
 
-    /// A stream has ended.
+    /// Removes a client whose stream has ended.
     pub fn close(&mut self, client: ClientId) {
         self.clients.remove(&client);
         let notices = self.arbitration.leave(client);
         self.tell(notices);
     }
 
-    /// A client bids.
+    /// Takes a bid of a client and tells all clients the result.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
     pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Refusal> {
         let notices = self.arbitration.bid(client, bid)?;
         self.tell(notices);
@@ -95,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Sends a message to one client. `false`: it was lost.
+    /// Sends a message to one client. Returns `false` if it was lost.
     pub fn send(&mut self, to: ClientId, update: Update) -> bool {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();

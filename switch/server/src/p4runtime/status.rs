@@ -27,12 +27,12 @@ fn short(mut message: String) -> String {
     message
 }
 
-/// An error of a whole call.
+/// Returns the status of a call that failed as a whole.
 pub fn from_control(error: &ControlError) -> Status {
     Status::new(code(error.code), short(error.message.clone()))
 }
 
-/// The data plane did not answer.
+/// Returns the status of a call that the data plane did not answer.
 pub fn from_dataplane(error: DataplaneError) -> Status {
     let code = match error {
         DataplaneError::Stopped => Code::Unavailable,
@@ -43,7 +43,11 @@ pub fn from_dataplane(error: DataplaneError) -> Status {
     Status::new(code, error.to_string())
 }
 
-/// The outcome of a batch: nothing, or UNKNOWN with an error for each of its members.
+/// Returns the status of a batch. `what` is the kind of its members in the message.
+///
+/// # Errors
+///
+/// UNKNOWN, with an error for each member: at least one failed.
 pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
     let mut failed = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
     // What was taken back or not tried is named only if nothing else is wrong.

@@ -46,7 +46,7 @@ struct Peer {
 }
 
 impl Connections {
-    /// Nothing runs under the lock that could panic half way.
+    /// Nothing runs under the lock that could panic and leave a state half changed.
     fn lock(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +78,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// `None`: the server ends, or all places are taken by clients whose calls are under way.
+    /// `None`: the server ends, or all places are taken by clients with open calls.
     pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<Slot> {
         let stream = stream.try_clone().ok()?;
         let mut peers = connections.lock();

@@ -63,6 +63,10 @@ pub struct ThriftServer {
 
 impl ThriftServer {
     /// Listens and serves the switch behind the handle.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be bound, or the system gives no thread.
     pub fn start(handle: DataplaneHandle, config: &ThriftConfig) -> io::Result<ThriftServer> {
         let listener = TcpListener::bind(config.listen)?;
         let address = listener.local_addr()?;

@@ -7,7 +7,7 @@ use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
 
-/// The most members, and the most groups, that a profile gets this way. BMv2 has no bound.
+/// The most members, and the most groups, that a profile gets by Thrift. BMv2 has no bound.
 const MAX_PLACES: usize = 1 << 16;
 
 /// Answers it, if it is one of these.

@@ -75,7 +75,12 @@ impl Service {
         })
     }
 
-    /// Runs something on the switch. Without a program there is nothing of any name: `unknown` is the code for that.
+    /// Runs an operation on the switch. Without a program no name exists: `unknown` is the code of that
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// The switch runs no program, or the data plane does not answer.
     pub fn on_switch<R: Send + 'static>(
         &self,
         unknown: i32,
@@ -91,7 +96,11 @@ impl Service {
         }
     }
 
-    /// Runs something on its pipeline that may be refused; `code` says with which code.
+    /// Runs an operation on its pipeline; `code` gives the code of a refusal.
+    ///
+    /// # Errors
+    ///
+    /// The operation was refused, or as [`on_switch`](Self::on_switch).
     pub fn on_pipeline<R: Send + 'static>(
         &self,
         unknown: i32,

@@ -70,7 +70,7 @@ async fn everything(client: &mut Client) -> Vec<Kind> {
     found
 }
 
-/// Changes one of everything that is there, in every way.
+/// Changes one entity of every kind, by every type of update.
 fn changes() -> (Vec<Update>, Vec<Update>) {
     use packet_replication_engine_entry::Type as Pre;
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });

@@ -29,7 +29,7 @@ pub const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.
 /// The program's.
 pub const CPU_PORT: u16 = 255;
 pub const DEVICE: u64 = 3;
-/// What a busy machine may take for anything.
+/// The longest time that a busy machine may take for anything.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
@@ -125,7 +125,7 @@ impl Client {
         Ok(message.map(|message| message.update.expect("no message is empty")))
     }
 
-    /// Whether nothing comes for a while.
+    /// Returns whether no message comes for a while.
     pub async fn hears_nothing(&mut self) -> bool {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
         tokio::time::timeout(Duration::from_millis(100), responses.message()).await.is_err()

@@ -179,7 +179,7 @@ async fn silent_connections_keep_nobody_out() {
         let connected = async { bed.client().await.stub.capabilities(CapabilitiesRequest::default()).await };
         let answer = tokio::time::timeout(Duration::from_secs(2), connected).await;
         assert!(answer.expect("there is room").is_ok());
-        // The ones that came first have given way.
+        // The ones that came first have been displaced.
         let closed = tokio::time::timeout(Duration::from_secs(2), all[0].read_to_end(&mut Vec::new())).await;
         assert!(closed.is_ok(), "it goes on");
     }

@@ -1,4 +1,4 @@
-//! What large requests cost: memory of the process that serves, and time of the calls beside them. The server has a
+//! The cost of large requests: memory of the process that serves, and time of the calls beside them. The server has a
 //! process of its own, which is this program again.
 
 use super::bed::*;

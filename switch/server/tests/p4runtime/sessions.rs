@@ -1,4 +1,4 @@
-//! Who is primary, over real streams. (The matrix of cases is in `arbitration.rs`, beside the rules.)
+//! The election of the primary, over real streams. (The matrix of cases is in `arbitration.rs`, beside the rules.)
 
 use super::bed::*;
 use p4runtime::google::rpc::Code;

@@ -229,7 +229,7 @@ async fn idle_entries_are_reported_until_they_are_hit_or_gone() {
     let hit = elapsed(&client.read(Kind::TableEntry(asked)).await.unwrap());
     assert!(hit < idle, "{hit:?}");
     client.write(Delete, Kind::TableEntry(timed(1, timeout))).await.unwrap();
-    // What was on its way before the deletion may still come.
+    // Messages sent before the deletion may still come.
     while !client.hears_nothing().await {}
     tokio::time::sleep(timeout).await;
     assert!(client.hears_nothing().await);

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 use weir_server::p4runtime::{ServeError, Server, ServerConfig, TlsConfig};
 
-/// What vouches for both sides.
+/// Returns the authority that signs the certificates of both sides.
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
