@@ -22,7 +22,7 @@ const SIZES: [usize; 2] = [64, 1500];
 const LOADS: [u64; 8] = [60_000, 120_000, 180_000, 220_000, 260_000, 300_000, 400_000, 0];
 /// Frames the generator sends at once.
 const BURST: usize = 16;
-/// What may still be under way when the generator stops.
+/// Time after the generator's end in which the last frames arrive.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The unit of CPU time in /proc (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -64,7 +64,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn dropped(stats: &weir_switch::driver::DataplaneStats) -> u64 {
-    stats.switch.as_ref().map_or(0, |books| books.dropped.total().packets)
+    stats.switch.as_ref().map_or(0, |counters| counters.dropped.total().packets)
 }
 
 fn measure(handle: &DataplaneHandle, size: usize, load: u64, time: Duration) -> Result<String, Failure> {

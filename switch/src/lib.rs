@@ -9,7 +9,7 @@
 //!   arrived and when a port can send.
 //! - [`control`] is P4Runtime's view of a switch: entities written to and read from it, in process.
 //! - [`driver`] runs a switch on interfaces or pcap files; the crate `weir-server` serves it to controllers.
-//! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's way through it, [`drops`] names every reason
+//! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's path through it, [`drops`] names every reason
 //!   to drop one.
 //!
 //! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.

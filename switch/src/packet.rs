@@ -1,4 +1,4 @@
-//! A frame on its way through the switch, and the pool its box comes from.
+//! A frame inside the switch, and the pool its box comes from.
 
 use crate::prefetch::prefetch;
 use std::fmt;

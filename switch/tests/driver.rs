@@ -104,7 +104,7 @@ fn a_port_behaves_like_a_cable() {
     let began = Instant::now();
     h1.send(&frames);
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || handle.with(|switch, _| switch.books().received).unwrap() == 100);
+    wait_for(PATIENCE, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
     let queued = handle.with(|switch, _| switch.queue_packets(2)).unwrap();
     assert!(queued > 50, "the queue is in the switch: {queued}");
     h2.receive(1);
@@ -115,8 +115,8 @@ fn a_port_behaves_like_a_cable() {
     assert!(last >= Duration::from_millis(150), "not faster than its rate: {last:?}");
     // A busy machine makes it later; half the rate would be wrong.
     assert!(last < Duration::from_millis(250), "about its rate: {last:?}");
-    let books = dataplane.stop().switch.unwrap();
-    assert_eq!((books.sent, books.dropped.total().packets), (100, 0));
+    let counters = dataplane.stop().switch.unwrap();
+    assert_eq!((counters.sent, counters.dropped.total().packets), (100, 0));
 }
 
 /// Packet-ins and port changes, in order.
@@ -145,7 +145,7 @@ fn news(handle: &DataplaneHandle) -> Receiver<News> {
 }
 
 #[test]
-fn forwards_both_ways_and_keeps_its_books() {
+fn forwards_in_both_directions_and_counts_every_packet() {
     let Some(lab) = Lab::new("forwards_both_ways", &["switch", "hosts"]) else { return };
     let (dataplane, mut h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let lengths = [60, 61, 64, 590, 1514];
@@ -159,9 +159,9 @@ fn forwards_both_ways_and_keeps_its_books() {
     assert_eq!(h1.receive(5), expected(back, 1));
 
     let stats = dataplane.stop();
-    let books = stats.switch.unwrap();
-    assert!(books.balance(), "{books:?}");
-    assert_eq!((books.received, books.sent, books.dropped.total().packets), (10, 10, 0));
+    let counters = stats.switch.unwrap();
+    assert!(counters.balance(), "{counters:?}");
+    assert_eq!((counters.received, counters.sent, counters.dropped.total().packets), (10, 10, 0));
     for port in &stats.ports {
         let counters = &port.counters;
         assert_eq!((counters.received.packets, counters.sent.packets, counters.dropped.total()), (5, 5, 0));
@@ -197,10 +197,10 @@ fn survives_garbage() {
     let expected = delivered(last, 2);
     while h2.receive(1)[0] != expected {}
     let stats = dataplane.stop();
-    let books = stats.switch.unwrap();
-    assert!(books.balance(), "{books:?}");
-    assert_eq!(books.received, stats.ports[0].counters.received.packets);
-    assert_eq!(books.received + stats.ports[0].counters.dropped.total(), garbage.len() as u64 + 1);
+    let counters = stats.switch.unwrap();
+    assert!(counters.balance(), "{counters:?}");
+    assert_eq!(counters.received, stats.ports[0].counters.received.packets);
+    assert_eq!(counters.received + stats.ports[0].counters.dropped.total(), garbage.len() as u64 + 1);
 }
 
 #[test]
@@ -373,8 +373,8 @@ fn keeps_to_a_rate() {
     assert!(handle.install(hpcc(config).unwrap()).wait().unwrap().is_some());
     h1.send(&vec![udp(1, 2, 100); 70]);
     wait_for(PATIENCE, || handle.stats().wait().unwrap().switch.unwrap().dropped.total().packets >= 5);
-    let books = dataplane.stop().switch.unwrap();
-    assert!(books.balance() && books.queued >= 60, "{books:?}");
+    let counters = dataplane.stop().switch.unwrap();
+    assert!(counters.balance() && counters.queued >= 60, "{counters:?}");
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn files_give_what_the_engine_gives() {
     let engine_config = config.switch_config();
     let dataplane = start(config, &["e1", "e2"]);
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || handle.with(|switch, _| switch.books().received).unwrap() == total);
+    wait_for(PATIENCE, || handle.with(|switch, _| switch.counters().received).unwrap() == total);
     let stats = dataplane.stop();
     assert!(stats.elsewhere.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
 

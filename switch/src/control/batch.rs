@@ -7,15 +7,15 @@ pub use p4runtime::p4::v1::write_request::Atomicity;
 use p4runtime::p4::v1::{Update, WriteRequest};
 use prost::Message;
 
-/// A batch on its way. It is applied in steps, so that packets can move between them; a batch that must be atomic
-/// for packets has to be applied in one.
+/// A batch that is being applied. It is applied in steps, so that packets can move between them; a batch that
+/// must be atomic for packets has to be applied in one.
 #[derive(Debug)]
 pub struct Batch {
     /// The number of updates.
     len: usize,
     atomicity: Atomicity,
     results: Vec<Result<(), ControlError>>,
-    /// What takes back the updates so far; kept if the batch may be rolled back.
+    /// The updates that undo those applied so far; kept if the batch may be rolled back.
     undo: Undo,
     failed: bool,
 }
@@ -25,7 +25,7 @@ pub struct Batch {
 struct Undo {
     /// One `WriteRequest` after the other.
     bytes: Vec<u8>,
-    /// Where each of them begins.
+    /// Position of each of them.
     starts: Vec<usize>,
 }
 
@@ -48,7 +48,8 @@ impl Batch {
         Batch { len, atomicity, results: Vec::new(), undo: Undo::default(), failed: false }
     }
 
-    /// Applies the next updates; an error stands for one that cannot be read. Returns `true` if that was the end.
+    /// Applies the next updates; an error in `updates` stands for one that cannot be read. Returns `true` at
+    /// the end of the batch.
     pub fn step(
         &mut self,
         control: &mut Control,
@@ -110,7 +111,8 @@ impl Batch {
         self.results.resize_with(self.len, rest);
     }
 
-    /// What became of each update, in their order.
+    /// Returns the result of each update so far, in their order. An error is the reason for which the update was
+    /// refused, or ABORTED if the batch was rolled back.
     pub fn results(&self) -> &[Result<(), ControlError>] {
         &self.results
     }

@@ -26,7 +26,11 @@ fn only_modify(kind: Type, what: &str) -> Result<(), ControlError> {
     }
 }
 
-/// The objects asked for: one, or all if the id is 0.
+/// Returns the objects that an id asks for: one, or all if the id is 0.
+///
+/// # Errors
+///
+/// There is no object with the id.
 pub fn wanted<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<Vec<&T>, ControlError> {
     match id {
         0 => Ok(objects.iter().collect()),
@@ -177,7 +181,7 @@ fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> 
     }
 }
 
-/// What names an entry, without what it does.
+/// Returns the key of an entry, without action and settings.
 fn key_of(entry: TableEntry) -> TableEntry {
     let TableEntry { table_id, r#match, priority, .. } = entry;
     TableEntry { table_id, r#match, priority, ..TableEntry::default() }
@@ -319,7 +323,11 @@ impl Control {
 
 // ---- Registers ---------------------------------------------------------------------------------
 
-/// The width of a register's cells; other types than bit<W> and int<W> do not exist in BMv2.
+/// Returns the width of a register's cells. Other types than bit<W> and int<W> do not exist in BMv2.
+///
+/// # Errors
+///
+/// The cells have another type.
 pub fn register_bits(register: &Register) -> Result<i32, ControlError> {
     let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
     let bits = match spec {

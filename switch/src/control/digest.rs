@@ -1,4 +1,4 @@
-//! Which digests a controller wants, and in what lists. They are kept here; the sender of the lists heeds them.
+//! The digests that a controller wants, and their lists' limits. They are kept here; the sender of the lists reads them.
 
 use super::cells::{one, wanted};
 use super::{Control, ControlError};
@@ -9,7 +9,7 @@ use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
 
 impl Control {
-    /// The digests that are to be sent, by id, and how.
+    /// Returns the settings of the digests that are to be sent, by id.
     pub fn digest_settings(&self) -> &BTreeMap<u32, Config> {
         &self.digests
     }

@@ -3,18 +3,19 @@ use crate::pipeline::TableError;
 use p4runtime::google::rpc::Code;
 use thiserror::Error;
 
-/// Why an update or a read was refused, with the canonical code that P4Runtime gives it. Nothing was changed.
+/// A reason why an update or a read was refused, with the canonical code that P4Runtime gives it. Nothing was
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {message}", code.as_str_name())]
 pub struct ControlError {
     /// `google.rpc.Code`.
     pub code: Code,
-    /// What is wrong, and where.
+    /// The problem and its place.
     pub message: String,
 }
 
 impl ControlError {
-    /// With any code.
+    /// Creates an error with any code.
     pub fn new(code: Code, message: impl Into<String>) -> ControlError {
         ControlError { code, message: message.into() }
     }

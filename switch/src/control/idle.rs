@@ -6,13 +6,17 @@ use p4runtime::p4::v1::TableEntry;
 use weir_units::Time;
 
 impl Control {
-    /// Whether any entry has an idle timeout.
+    /// Returns whether any entry has an idle timeout.
     pub fn has_timeouts(&self) -> bool {
         self.timed > 0
     }
 
-    /// The entries that have timed out by `now`: keys, metadata and timeout, as P4Runtime's notification wants them.
-    /// The timeout of each begins again.
+    /// Returns the entries that have timed out by `now`, with key, metadata and timeout, as P4Runtime's
+    /// notification has them. The timeout of each starts again.
+    ///
+    /// # Errors
+    ///
+    /// INTERNAL: the P4Info is not of the program that runs.
     pub fn take_timed_out(&self, switch: &mut Switch, now: Time) -> Result<Vec<TableEntry>, ControlError> {
         let ticks = switch.clock().ticks(now);
         let expired = switch.pipeline_mut().take_timed_out(ticks);

@@ -18,13 +18,18 @@ fn kind(field: &MatchField) -> Option<MatchType> {
     }
 }
 
-/// Whether entries of the table have priorities.
+/// Returns whether entries of the table have priorities.
 pub fn has_priorities(table: &Table) -> bool {
     let ordered = [MatchType::Ternary, MatchType::Range, MatchType::Optional];
     table.match_fields.iter().any(|field| kind(field).is_some_and(|kind| ordered.contains(&kind)))
 }
 
-/// The pipeline's key of an entry: one match for each field, in the table's order.
+/// Translates a key to the pipeline's form: one match for each field, in the table's order.
+///
+/// # Errors
+///
+/// A field is unknown, given twice, of another match kind, or too wide; an exact field is missing; or a value
+/// has bits outside its mask.
 pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     for (i, given) in matches.iter().enumerate() {
@@ -101,7 +106,8 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
     }
 }
 
-/// P4Runtime's form of a key: canonical values, and nothing for a field that matches anything.
+/// Translates a key of the pipeline to P4Runtime's form: canonical values, and nothing for a field that
+/// matches anything.
 pub fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
     table
         .match_fields

@@ -1,13 +1,14 @@
-//! P4Runtime's entities on a switch, in process: what `sim` applies directly and a gRPC server applies for its
+//! P4Runtime's entities on a switch, in process: the simulation applies updates here directly, a gRPC server for its
 //! clients.
 //!
 //! [`Control`] keeps what a switch does not know: the ids that a controller gave to members and groups, its
 //! metadata, its one-shot action sets as it wrote them. Everything else is read from the switch. An update is
 //! checked whole before anything changes, and refused with the canonical code of the P4Runtime specification
-//! (v1.5); where that is of two minds (values that are too wide) the code is BMv2's.
+//! (v1.5); where that contradicts itself (values that are too wide) the code is BMv2's.
 //!
-//! Not here: sessions, roles and pipeline configs (a server's business), digests' settings and parser value
-//! sets, which are answered with UNIMPLEMENTED.
+//! Not here: sessions, roles, pipeline configs and the sending of digests, which are the server's.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod action;
 mod batch;
@@ -40,15 +41,15 @@ use std::sync::Arc;
 use table::Extra;
 use thiserror::Error;
 
-/// The P4Runtime view of one switch.
+/// The P4Runtime view of one switch: writes and reads its entities.
 #[derive(Clone, Debug)]
 pub struct Control {
     index: Arc<Index>,
     /// P4Runtime's table id -> the pipeline's.
     tables: BTreeMap<u32, TableId>,
-    /// What entries have beside what the pipeline keeps; most have nothing.
+    /// The parts of entries that the pipeline does not keep; most have none.
     extras: BTreeMap<table::Place, Extra>,
-    /// How many entries have an idle timeout.
+    /// Number of entries with an idle timeout.
     timed: usize,
     profiles: BTreeMap<u32, Profile>,
     /// Multicast groups as they were written, for their metadata.
@@ -57,12 +58,16 @@ pub struct Control {
     old_clones: BTreeSet<u16>,
     /// The members of value sets, as they were written.
     value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
-    /// How digests are to be sent, for those that are.
+    /// Settings of the digests that are sent, by id.
     digests: BTreeMap<u32, digest_entry::Config>,
 }
 
 impl Control {
-    /// For a switch that runs the program of this P4Info. Refuses a P4Info of another program.
+    /// Creates the view of a switch that runs the program of this P4Info.
+    ///
+    /// # Errors
+    ///
+    /// The P4Info is not of the switch's program, or has a field wider than p4c supports.
     pub fn new(index: Arc<Index>, switch: &Switch) -> Result<Control, ControlError> {
         let other = |e| ControlError::invalid(format!("the P4Info is not of the switch's program: {e}"));
         let mut tables = BTreeMap::new();
@@ -86,12 +91,16 @@ impl Control {
         })
     }
 
-    /// The program's P4Info.
+    /// Returns the program's P4Info.
     pub fn p4info(&self) -> &Arc<Index> {
         &self.index
     }
 
-    /// Applies one update, or refuses it and changes nothing.
+    /// Applies one update.
+    ///
+    /// # Errors
+    ///
+    /// The update is refused with the canonical code of the specification, and nothing has changed.
     pub fn apply(&mut self, switch: &mut Switch, update: &Update) -> Result<(), ControlError> {
         let kind = update.r#type();
         if kind == update::Type::Unspecified {
@@ -116,7 +125,11 @@ impl Control {
         }
     }
 
-    /// Applies updates in order and stops at the first that is refused.
+    /// Applies updates in order, up to the first that is refused.
+    ///
+    /// # Errors
+    ///
+    /// The number of the update that was refused, and why. The updates before it are applied.
     pub fn apply_all(&mut self, switch: &mut Switch, updates: &[Update]) -> Result<(), BatchError> {
         let mut numbered = (1..).zip(updates);
         numbered.try_for_each(|(number, update)| {
@@ -124,13 +137,21 @@ impl Control {
         })
     }
 
-    /// The entities that match a request; fields left unset match anything (P4Runtime §11).
+    /// Returns the entities that match a request; fields left unset match anything (P4Runtime section 11).
+    ///
+    /// # Errors
+    ///
+    /// The request names an object that the program does not have, or asks for something that cannot be read.
     pub fn read(&self, switch: &Switch, request: &Entity) -> Result<Vec<Entity>, ControlError> {
         self.read_part(switch, request, &mut Part::all())
     }
 
-    /// As [`Self::read`], a part of it. Only tables and arrays are long enough to be divided; what else is asked for
-    /// comes with the first part.
+    /// Returns a part of what [`Self::read`] returns. Only tables and arrays are long enough to be divided;
+    /// other entities come with the first part.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
     pub fn read_part(
         &self,
         switch: &Switch,
@@ -192,12 +213,12 @@ fn wrap<T>(found: Vec<T>, kind: fn(T) -> Kind) -> Result<Vec<Entity>, ControlErr
     Ok(found.into_iter().map(|it| Entity { entity: Some(kind(it)) }).collect())
 }
 
-/// Which update of several was refused. Those before it are applied.
+/// The update of several that was refused. Those before it are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("update {number}: {error}")]
 pub struct BatchError {
     /// Its number, from 1.
     pub number: usize,
-    /// Why.
+    /// The reason.
     pub error: ControlError,
 }

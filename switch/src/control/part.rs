@@ -12,17 +12,17 @@ pub struct Part {
 }
 
 impl Part {
-    /// At most `most` rows, from this one on.
+    /// Returns a part of at most `most` rows, from row `from` on.
     pub fn new(from: usize, most: usize) -> Part {
         Part { from, end: from.saturating_add(most), passed: 0 }
     }
 
-    /// Everything.
+    /// Returns the part that is the whole.
     pub fn all() -> Part {
         Part::new(0, usize::MAX)
     }
 
-    /// Which of the next `rows` rows belong to the part.
+    /// Returns those of the next `rows` rows that belong to the part.
     pub(super) fn of(&mut self, rows: usize) -> Range<usize> {
         let inside = |row: usize| row.saturating_sub(self.passed).min(rows);
         let part = inside(self.from)..inside(self.end);
@@ -30,7 +30,7 @@ impl Part {
         part
     }
 
-    /// Where the next part begins; `None` if there is none.
+    /// Returns the first row of the next part; `None` if this is the last.
     pub fn next(&self) -> Option<usize> {
         (self.end < self.passed).then_some(self.end)
     }

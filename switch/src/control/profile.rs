@@ -22,12 +22,12 @@ use std::sync::Arc;
 /// The most places that all weights of a group may take: the pipeline keeps a member once per weight.
 const MOST_PLACES: usize = 1 << 16;
 
-/// What a controller put into one action profile.
+/// The members and groups that a controller wrote into one action profile.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     members: BTreeMap<u32, MemberHandle>,
     groups: BTreeMap<u32, Group>,
-    /// One-shot sets in use. They exclude members and groups by id, and the other way round.
+    /// Number of one-shot sets in use. A profile has either one-shot sets, or members and groups by id.
     one_shots: usize,
 }
 
@@ -54,13 +54,13 @@ impl Control {
         Ok((self.profiles.get(&id).ok_or_else(missing)?, info))
     }
 
-    /// What an entry refers to by member id.
+    /// Returns the call of the member with this id.
     pub(super) fn member(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let handle = self.profile(profile)?.0.members.get(&id);
         handle.map(|&handle| ActionCall::Member(handle)).ok_or_else(|| no_member(id))
     }
 
-    /// What an entry refers to by group id.
+    /// Returns the call of the group with this id.
     pub(super) fn group(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let group = self.profile(profile)?.0.groups.get(&id);
         group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| no_group(id))

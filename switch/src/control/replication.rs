@@ -170,7 +170,7 @@ fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
     entries.iter().map(one).collect()
 }
 
-/// Whether ports came as numbers, the field of older clients: those read nothing else.
+/// Returns whether ports came as numbers, the field of older clients: those read nothing else.
 fn in_old_form(replicas: &[v1::Replica]) -> bool {
     #[allow(deprecated)]
     replicas.iter().any(|replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_))))

@@ -25,7 +25,7 @@ const MOST_METADATA: usize = 4 << 10;
 /// An entry of a table; no handle: its default action.
 pub type Place = (u32, Option<EntryHandle>);
 
-/// What a controller wrote of an entry that the pipeline does not keep.
+/// The parts of an entry that a controller wrote and the pipeline does not keep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extra {
     pub controller_metadata: u64,
@@ -34,7 +34,7 @@ pub struct Extra {
     pub one_shot: Option<OneShot>,
 }
 
-/// What a write sets beside the action.
+/// The settings of a write besides the action.
 struct Beside {
     counter: Option<CounterValue>,
     /// Set if the table has a direct meter.
@@ -264,7 +264,7 @@ impl Control {
         }
     }
 
-    /// What the entry says of direct resources and timeout, checked against what the table has.
+    /// Returns the entry's settings of direct resources and timeout, checked against those of the table.
     fn beside(&self, switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Beside, ControlError> {
         let name = &table.preamble().name;
         if entry.meter_counter_data.is_some() {
@@ -318,7 +318,11 @@ fn known<'a>(
     found.ok_or_else(|| ControlError::invalid(format!("there is no table {id:#010x}")))
 }
 
-/// The key of an entry, and its priority checked.
+/// Returns the key of an entry, and checks its priority.
+///
+/// # Errors
+///
+/// The priority is missing or superfluous, or the key is not one of the table.
 pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     match (has_priorities(table), entry.priority) {

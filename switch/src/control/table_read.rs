@@ -207,7 +207,7 @@ fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
     IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
 }
 
-/// Whether an entry passes the request's filters (P4Runtime §9.1.8).
+/// Returns whether an entry passes the request's filters (P4Runtime section 9.1.8).
 fn keeps(request: &TableEntry, entry: &TableEntry) -> bool {
     let action = |it: &TableEntry| match it.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         Some(ActionType::Action(action)) => Some(action.action_id),

@@ -1,4 +1,4 @@
-//! What takes an update back: updates that bring what it changes into its present state.
+//! The inverse of an update: updates that restore the present state of what it changes.
 
 use super::{Control, ControlError};
 use crate::Switch;
@@ -11,8 +11,8 @@ use p4runtime::p4::v1::{
 };
 
 impl Control {
-    /// The updates that take `update` back, to be asked for before it is applied. An update that would be refused
-    /// may be refused here already.
+    /// Returns the updates that undo `update`, to be asked for before it is applied. An update that would be
+    /// refused may be refused here already.
     pub(super) fn undo_of(&self, switch: &Switch, update: &Update) -> Result<Vec<Update>, ControlError> {
         let kind = update.r#type();
         let Some(entity) = update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) else {

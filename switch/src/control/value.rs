@@ -3,7 +3,12 @@
 use super::ControlError;
 use p4runtime::value::{bit_length, to_u64};
 
-/// The value in as many bytes as its field has. Any number of leading zeros is taken, an empty string is not.
+/// Returns the value in as many bytes as its field has. Any number of leading zeros is accepted, an empty
+/// string is not.
+///
+/// # Errors
+///
+/// The value is empty or does not fit `bits` bits, or the field has a translated type (`bits` is 0).
 pub fn fit(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     let bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
     let bits =
@@ -21,7 +26,7 @@ pub fn fit(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     Ok(all)
 }
 
-/// The largest value of a field.
+/// Returns the largest value of a field.
 pub fn ones(bits: i32) -> Vec<u8> {
     let bits = bits.unsigned_abs();
     let mut all = vec![0xff; bits.div_ceil(8) as usize];
@@ -31,7 +36,7 @@ pub fn ones(bits: i32) -> Vec<u8> {
     all
 }
 
-/// The mask of a prefix.
+/// Returns the mask of a prefix.
 pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
     let mut mask = ones(bits);
     // Clear the host bits, counted from the end.
@@ -42,12 +47,16 @@ pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
     mask
 }
 
-/// Whether the value has no bit outside the mask; both of the same length.
+/// Returns whether the value has no bit outside the mask; both have the same length.
 pub fn within(value: &[u8], mask: &[u8]) -> bool {
     value.iter().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
-/// A port of v1model: 9 bits.
+/// Returns a port of v1model: 9 bits.
+///
+/// # Errors
+///
+/// The value is empty or does not fit 9 bits.
 pub fn port(value: &[u8]) -> Result<u16, ControlError> {
     const PORT_BITS: u32 = 9;
     to_u64(value)
@@ -56,7 +65,7 @@ pub fn port(value: &[u8]) -> Result<u16, ControlError> {
         .ok_or_else(|| ControlError::invalid(format!("{} is not a port of {PORT_BITS} bits", hex(value))))
 }
 
-/// For messages; of a long value its beginning.
+/// Formats a value for messages: in full, or the beginning of a long one.
 pub fn hex(value: &[u8]) -> String {
     /// An IPv6 address.
     const SHOWN: usize = 16;

@@ -182,7 +182,7 @@ impl Runtime {
             packet_in: self.packet_in,
             packet_out: self.packet_out,
             digests_lost: self.out.digests_lost,
-            switch: switch.map(Switch::books),
+            switch: switch.map(Switch::counters),
         }
     }
 }

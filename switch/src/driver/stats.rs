@@ -1,9 +1,9 @@
 //! What the driver counts: frames per port, and those that went nowhere between the wire and the switch.
 //!
-//! What the switch itself drops is in [`crate::engine::SwitchBooks`], by its own reasons.
+//! What the switch itself drops is in [`crate::engine::SwitchCounters`], by its own reasons.
 
 use crate::drops::Tally;
-use crate::engine::SwitchBooks;
+use crate::engine::SwitchCounters;
 use std::fmt;
 use weir_units::Time;
 
@@ -117,7 +117,7 @@ pub struct DataplaneStats {
     /// Digests nobody took.
     pub digests_lost: u64,
     /// The counters of the switch; `None` while it has no program.
-    pub switch: Option<SwitchBooks>,
+    pub switch: Option<SwitchCounters>,
 }
 
 impl fmt::Display for DataplaneStats {
@@ -137,14 +137,14 @@ impl fmt::Display for DataplaneStats {
         }
         write!(f, "controller: {} packets in, {} out; lost elsewhere:", self.packet_in, self.packet_out)?;
         reasons(f, self.elsewhere.iter().map(|(reason, frames)| (reason.name(), frames)))?;
-        let Some(books) = &self.switch else { return writeln!(f, "switch: no program") };
-        let (received, copied, sent) = (books.received, books.copied, books.sent);
+        let Some(counters) = &self.switch else { return writeln!(f, "switch: no program") };
+        let (received, copied, sent) = (counters.received, counters.copied, counters.sent);
         write!(
             f,
             "switch: {received} received, {copied} copied, {sent} sent, {} queued; dropped:",
-            books.queued
+            counters.queued
         )?;
-        reasons(f, books.dropped.iter().map(|(reason, tally)| (reason.name(), tally.packets)))
+        reasons(f, counters.dropped.iter().map(|(reason, tally)| (reason.name(), tally.packets)))
     }
 }
 

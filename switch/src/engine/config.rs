@@ -1,4 +1,4 @@
-//! What a switch is told before the first packet.
+//! The configuration of a switch.
 
 use crate::tm::{PfcConfig, PortConfig, TmConfig, TmConfigError};
 use thiserror::Error;
@@ -15,7 +15,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// `time` in ticks of this clock.
+    /// Returns `time` in ticks of this clock.
     pub fn ticks(self, time: Time) -> u64 {
         match self {
             Clock::Ns => time.as_ns(),
@@ -40,7 +40,7 @@ impl Clock {
 pub struct SwitchConfig {
     /// Its ports.
     pub ports: Vec<PortConfig>,
-    /// How many strict priorities each port has; the highest number goes first.
+    /// Number of strict priorities of each port; the highest number is served first.
     pub priorities: u8,
     /// The packet buffer all ports share.
     pub buffer: Bytes,
@@ -50,7 +50,7 @@ pub struct SwitchConfig {
     pub clock: Clock,
     /// The controller's port: like any other, and made without limits if `ports` does not name it.
     pub cpu_port: Option<u16>,
-    /// The egress_spec that means drop.
+    /// The `egress_spec` that means drop.
     pub drop_port: u16,
 }
 
@@ -60,7 +60,8 @@ impl SwitchConfig {
     /// The buffer of the HPCC simulator's switches (mix/config.txt, BUFFER_SIZE).
     pub const BUFFER: Bytes = Bytes::new(32 << 20);
 
-    /// A switch with these ports, unlimited but for the shared buffer, and eight priorities.
+    /// Returns the configuration of a switch with these ports, which only the shared buffer limits, and eight
+    /// priorities.
     pub fn new(ports: impl IntoIterator<Item = u16>) -> SwitchConfig {
         SwitchConfig {
             ports: ports.into_iter().map(PortConfig::new).collect(),
@@ -85,7 +86,7 @@ impl SwitchConfig {
     }
 }
 
-/// Why a switch was refused.
+/// A reason why a switch was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SwitchConfigError {
     /// Its queues cannot be made.

@@ -2,14 +2,16 @@
 //! them. Sans-IO: a driver says what arrived and when a port can send, with the time; everything that
 //! follows happens in that call.
 //!
-//! What happens after ingress and after egress, and in which order, is BMv2's simple_switch
-//! (`ingress_thread` and `egress_thread` of simple_switch.cpp):
+//! The steps after ingress and after egress have the order of BMv2's simple_switch (`ingress_thread` and
+//! `egress_thread` of simple_switch.cpp):
 //!
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
 //!
-//! Unlike there, resubmission and recirculation end at a limit, and a packet for a port that does not
+//! Unlike in BMv2, resubmission and recirculation end at a limit, and a packet for a port that does not
 //! exist is dropped: both are counted.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod config;
 mod output;
@@ -35,12 +37,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// How often a packet may be resubmitted. Ours: in BMv2 nothing ends it.
+/// The most resubmissions of one packet. Weir's limit: BMv2 has none.
 const MAX_RESUBMITS: u8 = 64;
-/// How often a packet, or what it was cloned from, may go through egress and come back. Ours too.
+/// The most times that a packet, or the packet it was cloned from, passes egress and returns. Weir's limit
+/// too.
 const MAX_PASSES: u8 = 64;
 
-/// A switch. See the [module](self) for what it does.
+/// A switch: [`receive`](Self::receive) takes frames, [`transmit`](Self::transmit) gives them. See the
+/// [module](self) for the steps between.
 pub struct Switch {
     pipeline: Pipeline,
     queues: Queues,
@@ -51,32 +55,36 @@ pub struct Switch {
     sent: u64,
 }
 
-/// What came to the switch, what it made, and what became of all that, in packets. (Bytes change under
-/// way; the traffic manager's counters have them.)
+/// Counters of a switch, in packets: everything that came in or was made, and where it went. (Bytes change
+/// between ports; the traffic manager's counters have them.)
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SwitchBooks {
+pub struct SwitchCounters {
     /// Frames that arrived.
     pub received: u64,
     /// Packets the switch made: clones, and replicas beyond the first.
     pub copied: u64,
     /// Frames that left.
     pub sent: u64,
-    /// Packets that went nowhere, by reason.
+    /// Packets that were dropped, by reason.
     pub dropped: Drops,
     /// Packets that wait in queues.
     pub queued: u64,
 }
 
-impl SwitchBooks {
-    /// Whether every packet is accounted for.
+impl SwitchCounters {
+    /// Returns whether every packet is accounted for: `received + copied = sent + dropped + queued`.
     pub fn balance(&self) -> bool {
         self.received + self.copied == self.sent + self.dropped.total().packets + self.queued
     }
 }
 
 impl Switch {
-    /// A switch as it is when it starts: const entries in place, all else empty. `seed` is what its
-    /// `random` draws from.
+    /// Creates a switch in its initial state: const entries in place, all else empty. `seed` is the seed of
+    /// the program's `random`.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot work, such as a port that is the drop port or is configured twice.
     pub fn new(program: Arc<Program>, config: SwitchConfig, seed: u64) -> Result<Switch, SwitchConfigError> {
         let queues = Queues::new(&config.queues()?)?;
         let mut pipeline = Pipeline::new(program, seed);
@@ -93,12 +101,12 @@ impl Switch {
         })
     }
 
-    /// A frame arrived. Everything that follows up to the queues happens now.
+    /// Takes a frame that arrived at `port`: runs ingress, and queues or drops the packet and its copies.
     pub fn receive(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut impl SwitchOutput) {
         self.receive_traced(now, port, packet, out, &mut NoTrace);
     }
 
-    /// As [`Switch::receive`], watched.
+    /// Does what [`Switch::receive`] does, and tells `tracer` each step.
     pub fn receive_traced<T: SwitchTracer>(
         &mut self,
         now: Time,
@@ -113,17 +121,17 @@ impl Switch {
         self.ingress(&mut Call { now, out, tracer }, packet, origin);
     }
 
-    /// The port's transmitter is free: takes the next packet of its highest priority that is not
-    /// paused, runs egress on it, and gives the frame to send. A packet that egress drops or
-    /// recirculates makes room for the next.
+    /// Returns the next frame to send on `port`, whose transmitter is free: takes the next packet of the
+    /// highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
+    /// next one follows.
     ///
-    /// `None`: nothing may be sent now. [`Switch::next_ready`] knows whether a rate is the reason;
-    /// otherwise [`SwitchOutput::ready`] will be called.
+    /// `None`: nothing may be sent now. [`Switch::next_ready`] tells whether a rate is the reason; otherwise
+    /// [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
         self.transmit_traced(now, port, out, &mut NoTrace)
     }
 
-    /// As [`Switch::transmit`], watched.
+    /// Does what [`Switch::transmit`] does, and tells `tracer` each step.
     pub fn transmit_traced<T: SwitchTracer>(
         &mut self,
         now: Time,
@@ -170,7 +178,7 @@ impl Switch {
         }
     }
 
-    /// From the parser to the queues.
+    /// Takes a packet from the parser to the queues.
     fn ingress<O: SwitchOutput, T: SwitchTracer>(
         &mut self,
         call: &mut Call<'_, O, T>,
@@ -262,23 +270,28 @@ impl Switch {
 
 /// The control surface around the pipeline.
 impl Switch {
-    /// The pipeline: tables, registers, counters, meters.
+    /// Returns the pipeline: tables, registers, counters, meters.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
-    /// The pipeline, to change it.
+    /// Returns the pipeline, to change it.
     pub fn pipeline_mut(&mut self) -> &mut Pipeline {
         &mut self.pipeline
     }
-    /// The unit of the program's timestamps.
+    /// Returns the unit of the program's timestamps.
     pub fn clock(&self) -> Clock {
         self.clock
     }
-    /// Tells the control surface the time: what is written now has its idle timeout counted from now.
+    /// Sets the time of the control surface: entries written after this call count their idle timeout from
+    /// `now`.
     pub fn set_now(&mut self, now: Time) {
         self.pipeline.set_now(self.clock.ticks(now));
     }
-    /// Makes or replaces a multicast group.
+    /// Creates or replaces a multicast group.
+    ///
+    /// # Errors
+    ///
+    /// The group is 0, or two replicas are the same. The old group stays.
     pub fn set_multicast_group(
         &mut self,
         group: u16,
@@ -286,44 +299,49 @@ impl Switch {
     ) -> Result<(), ReplicationError> {
         self.replication.set_group(group, replicas)
     }
-    /// Removes a multicast group. `false` if there was none.
+    /// Removes a multicast group. Returns `false` if there was none.
     pub fn delete_multicast_group(&mut self, group: u16) -> bool {
         self.replication.delete_group(group)
     }
-    /// All multicast groups.
+    /// Returns all multicast groups.
     pub fn multicast_groups(&self) -> &BTreeMap<u16, Vec<Replica>> {
         self.replication.groups()
     }
-    /// Makes or replaces a clone session.
+    /// Creates or replaces a clone session.
+    ///
+    /// # Errors
+    ///
+    /// The id is above 32,767, the clones are cut to 0 bytes, or two replicas are the same. The old session
+    /// stays.
     pub fn set_clone_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
         self.replication.set_session(id, session)
     }
-    /// Removes a clone session. `false` if there was none.
+    /// Removes a clone session. Returns `false` if there was none.
     pub fn delete_clone_session(&mut self, id: u16) -> bool {
         self.replication.delete_session(id)
     }
-    /// All clone sessions.
+    /// Returns all clone sessions.
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// A PFC frame arrived from the neighbour on this port. `true` if the port had nothing it could send,
-    /// and has now: as if [`SwitchOutput::ready`] had been called.
+    /// Records a PFC frame from the neighbour on this port. Returns `true` if the port had nothing that it
+    /// could send, and has now: as if [`SwitchOutput::ready`] had been called.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         self.queues.tm.set_paused(port, priority, paused)
     }
-    /// When [`Switch::transmit`] has a packet for this port: `None` if nothing waits or all of it is
-    /// paused, a moment that may have passed already otherwise.
+    /// Returns the earliest time at which [`Switch::transmit`] has a packet for this port, which may be in
+    /// the past; `None` if nothing waits or everything that waits is paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.queues.tm.next_ready(port)
     }
-    /// Sets the rate of a port, or of one of its queues. `false` if there is none.
+    /// Sets the rate of a port, or of one of its queues. Returns `false` if there is no such port or queue.
     pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
         match priority {
             None => self.queues.tm.set_rate(port, rate),
             Some(priority) => self.queues.tm.set_queue_rate(port, priority, rate),
         }
     }
-    /// Sets the limits of all queues of a port, or of one. `false` if there is none.
+    /// Sets the limits of all queues of a port, or of one. Returns `false` if there is no such port or queue.
     pub fn set_limits(&mut self, port: u16, priority: Option<u8>, limits: QueueLimits) -> bool {
         match priority {
             None => self.queues.tm.set_limits(port, limits),
@@ -332,35 +350,35 @@ impl Switch {
     }
 }
 
-/// What there is to see.
+/// Backlogs and counters.
 impl Switch {
-    /// Packets waiting at a port, over all priorities.
+    /// Returns the packets that wait at a port, over all priorities.
     pub fn queue_packets(&self, port: u16) -> u32 {
         self.queues.tm.port_level(port).packets
     }
-    /// Bytes waiting at a port, over all priorities.
+    /// Returns the bytes that wait at a port, over all priorities.
     pub fn queue_bytes(&self, port: u16) -> u64 {
         self.queues.tm.port_level(port).bytes
     }
-    /// What was dropped so far, by reason.
+    /// Returns the packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {
         &self.queues.drops
     }
     /// Returns the counters, in packets.
-    pub fn books(&self) -> SwitchBooks {
-        SwitchBooks {
+    pub fn counters(&self) -> SwitchCounters {
+        SwitchCounters {
             received: self.received,
             copied: self.queues.copied,
             sent: self.sent,
             dropped: self.queues.drops.clone(),
-            queued: self.queues.tm.books().queued.packets,
+            queued: self.queues.tm.counters().queued.packets,
         }
     }
     /// Returns the traffic manager, for levels, peaks and counters of each port.
     pub fn queues(&self) -> &TrafficManager<Queued> {
         &self.queues.tm
     }
-    /// Starts the queues' peaks again from what is queued now.
+    /// Resets the queues' peaks to the present backlogs.
     pub fn reset_peaks(&mut self) {
         self.queues.tm.reset_peaks();
     }

@@ -1,17 +1,18 @@
-//! What a switch tells the world around it.
+//! The driver's side of a switch: calls that it makes while it works.
 
 use crate::packet::Packet;
 use crate::pipeline::Digest;
 
-/// What a switch tells its driver while it works. Drivers: virtual time, raw sockets, pcap files, STF.
+/// Receives the consequences of a call to a switch. Implemented by drivers: virtual time, raw sockets, pcap
+/// files, STF.
 pub trait SwitchOutput {
-    /// The port had nothing it could send, and has now: call [`super::Switch::transmit`] when its
-    /// transmitter is free.
+    /// Called when a port had nothing that it could send, and has now: call [`super::Switch::transmit`] when
+    /// its transmitter is free.
     fn ready(&mut self, port: u16);
-    /// Tell the neighbour of this port to stop a priority, or to go on.
+    /// Called when the neighbour of this port is to stop a priority (`on`), or to resume it.
     fn pause(&mut self, port: u16, priority: u8, on: bool);
-    /// The packet is done; its box can be used again.
+    /// Called with a packet that is done; its box can be used again.
     fn recycle(&mut self, packet: Box<Packet>);
-    /// The program has a message for its controller.
+    /// Called with a message of the program for its controller.
     fn digest(&mut self, digest: Digest);
 }

@@ -1,5 +1,5 @@
-//! The traffic manager as the engine uses it: what was decided is told to the driver, and what did not
-//! fit is counted and its box used again.
+//! The traffic manager as the engine uses it: decisions are told to the driver, packets that do not fit are counted and
+//! their boxes used again.
 
 use super::output::SwitchOutput;
 use super::replication::Replica;
@@ -9,7 +9,7 @@ use crate::tm::{Arrival, Departure, TmConfig, TmConfigError, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
-/// How many boxes of dropped packets the switch keeps for copies before it gives them to the driver.
+/// Boxes of dropped packets that the switch keeps for copies before it gives them to the driver.
 const KEPT_BOXES: usize = 64;
 
 /// One call of the driver: when, whom to tell, and who watches.
@@ -19,14 +19,14 @@ pub(super) struct Call<'a, O, T> {
     pub tracer: &'a mut T,
 }
 
-/// Where a packet comes from.
+/// The origin of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     /// The port it arrived at.
     pub port: u16,
     /// The class in which it was sent to there; `None`: the class that the program gives it.
     pub class: Option<u8>,
-    /// How often it, or what it was cloned from, went through egress and came back.
+    /// Times that it, or the packet it was cloned from, passed egress and returned.
     pub passes: u8,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Origin {
 pub struct Queued {
     pub(super) packet: Box<Packet>,
     pub(super) origin: Origin,
-    /// Which copy it is.
+    /// Distinguishes copies of one packet: `standard_metadata.egress_rid`.
     pub(super) instance: u16,
 }
 
 impl Queued {
-    /// The frame as it arrived.
+    /// Returns the packet, whose bytes are the frame as it arrived.
     pub fn packet(&self) -> &Packet {
         &self.packet
     }

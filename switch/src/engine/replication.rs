@@ -6,13 +6,13 @@ use thiserror::Error;
 /// One copy of a replicated packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Replica {
-    /// Where it goes.
+    /// The egress port.
     pub port: u16,
-    /// What tells it from other copies: `standard_metadata.egress_rid`.
+    /// Distinguishes copies of one packet: `standard_metadata.egress_rid`.
     pub instance: u16,
 }
 
-/// Where the clones of a session go.
+/// The destinations of a session's clones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
     /// Copies for the replicas of this multicast group, made first (BMv2's `mirroring_add_mc`).
@@ -25,7 +25,7 @@ pub struct CloneSession {
     pub truncate: Option<u32>,
 }
 
-/// Why a group or session was refused. Nothing was changed.
+/// A reason why a group or session was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplicationError {
     /// Group 0 means "no multicast" to a program. (Session 0 is one like any other.)
@@ -59,7 +59,7 @@ pub(super) struct Replication {
     sessions: BTreeMap<u16, CloneSession>,
 }
 
-/// Refuses a copy that is there twice.
+/// Checks that no copy occurs twice.
 fn distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), ReplicationError> {
     let mut seen = std::collections::BTreeSet::new();
     match replicas.iter().find(|replica| !seen.insert(**replica)) {
@@ -69,7 +69,7 @@ fn distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), Rep
 }
 
 impl Replication {
-    /// The copies of a group, in order; none for an unknown one.
+    /// Returns the copies of a group, in order; none for an unknown one.
     pub fn group(&self, group: u16) -> &[Replica] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }

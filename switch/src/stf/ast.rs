@@ -1,4 +1,4 @@
-//! What a test says, statement by statement.
+//! The statements of a test.
 
 use super::error::Place;
 use super::lex::{Name, Number};

@@ -1,4 +1,4 @@
-//! Why a test could not be run at all.
+//! Errors of a test that cannot be run at all.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct StfError {
     pub line: usize,
     /// Column, from 1.
     pub column: usize,
-    /// What is wrong there, and what to do.
+    /// The problem, and a remedy.
     pub message: String,
 }
 

@@ -66,7 +66,7 @@ impl<'a> Line<'a> {
         self.rest().is_empty()
     }
 
-    /// What is wrong here: `message`, and that the line is too short if it is.
+    /// Returns an error at the present position: `message`, with a note if no more text follows there.
     pub fn fault(&self, message: impl Into<String>) -> Fault {
         let message = message.into();
         let message = if self.is_done() { format!("the line ends too early: {message}") } else { message };
@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         Err(self.fault(format!("\"{}\" is one too many here; start a new line or remove it", self.rest())))
     }
 
-    /// Everything up to the next blank.
+    /// Takes everything up to the next blank.
     pub fn word(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let word = rest.split_whitespace().next()?;
@@ -107,7 +107,11 @@ impl<'a> Line<'a> {
         Some(word)
     }
 
-    /// A name: identifiers with dots, indices and `$`, or anything in quotes.
+    /// Takes a name: identifiers with dots, indices and `$`, or anything in quotes.
+    ///
+    /// # Errors
+    ///
+    /// There is no name here, or it has no closing quote. `what` describes it in the message.
     pub fn name(&mut self, what: &str) -> Result<Name, Fault> {
         let place = self.place();
         if let Some(quoted) = self.rest().strip_prefix('"') {
@@ -129,12 +133,16 @@ impl<'a> Line<'a> {
         Ok(Name { text: text.to_owned(), place })
     }
 
-    /// Whether a number comes next.
+    /// Returns whether a number comes next.
     pub fn at_number(&self) -> bool {
         self.peek().is_some_and(|c| c.is_ascii_digit())
     }
 
-    /// A number: decimal, `0x` or `0b`, the latter two with `*` for digits that do not matter.
+    /// Takes a number: decimal, `0x` or `0b`, the latter two with `*` for digits that do not matter.
+    ///
+    /// # Errors
+    ///
+    /// There is no number here. `what` describes it in the message.
     pub fn number(&mut self, what: &str) -> Result<Number, Fault> {
         let place = self.place();
         let rest = self.rest();
@@ -163,7 +171,11 @@ impl<'a> Line<'a> {
         Ok(Number { value, wild, place })
     }
 
-    /// A number that fits `T`.
+    /// Takes a number that fits `T`.
+    ///
+    /// # Errors
+    ///
+    /// There is no number here, or it is too large.
     pub fn small<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, Fault> {
         let number = self.number(what)?;
         let value = number.to_u64().and_then(|value| T::try_from(value).ok());

@@ -1,4 +1,4 @@
-//! Packet tests in p4c's STF language, on the embedded switch: no root, no sockets, no clock.
+//! Packet tests in p4c's STF language, on the embedded switch, without root privileges, sockets or a clock.
 //!
 //! A test is a text file, one command a line; `#` starts a comment. Words are those of p4c
 //! (tools/stf and backends/bmv2/bmv2stf.py), so that its tests run unchanged:
@@ -36,6 +36,8 @@
 //! `no_packet` says otherwise. At the end the queues are emptied and the frames of each port compared
 //! with what was expected there, in order.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod ast;
 mod error;
 mod lex;
@@ -53,8 +55,13 @@ use crate::program::Program;
 use crate::trace::PacketTrace;
 use std::sync::Arc;
 
-/// Runs the test `text`, called `file` in errors, on a new switch with `program`. A test that fails is
-/// run again, traced.
+/// Runs the test `text` on a new switch with `program`; errors name it `file`. A test that fails is run again
+/// with a trace.
+///
+/// # Errors
+///
+/// The test cannot be parsed, or a command names something that the program does not have. A test that ran
+/// and did not pass is no error: see [`Outcome::passed`].
 pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
     let outcome = run_watched::<NoTrace>(program.clone(), text, file)?;
     if outcome.passed() {
@@ -65,7 +72,11 @@ pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, Stf
     Ok(if traced.passed() { Outcome { traces: traced.traces, ..outcome } } else { traced })
 }
 
-/// Runs a test as [`run`] does and keeps the way of every packet.
+/// Runs a test as [`run`] does and keeps the path of every packet.
+///
+/// # Errors
+///
+/// As [`run`].
 pub fn trace(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
     run_watched::<PacketTrace>(program, text, file)
 }

@@ -213,7 +213,7 @@ pub(super) fn action(program: &Program, info: &TableInfo, call: &Action) -> Resu
     Ok(ActionCall::Action { name: action.name.clone(), args: args.collect::<Result<_, _>>()? })
 }
 
-/// Whether two values of a field are the same where `wild` has ones.
+/// Returns whether two values of a field are equal in the bits that the mask `wild` has set, or in all if there is none.
 pub(super) fn same(one: &[u8], other: &[u8], wild: Option<&[u8]>) -> bool {
     let len = one.len().max(other.len());
     let bits = len as u32 * 8;

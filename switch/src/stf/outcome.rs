@@ -1,7 +1,7 @@
-//! What came of a test.
+//! The result of a test.
 
 use super::ast::Pattern;
-use crate::engine::SwitchBooks;
+use crate::engine::SwitchCounters;
 use crate::trace::PacketTrace;
 use std::fmt;
 
@@ -10,38 +10,38 @@ use std::fmt;
 pub struct Frame {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The line of the packet that was last sent in when it left.
+    /// Line number of the packet that was last sent in before the frame left.
     pub cause: usize,
     /// The headers the deparser emitted, with their lengths in bytes, if the test was traced.
     pub headers: Vec<(String, usize)>,
 }
 
-/// What did not come as expected. Displays with a hex diff.
+/// A difference between the expected frames or values and the actual ones. Displays with a hex diff.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The line that expected something else.
+    /// Line number of the expectation.
     pub line: usize,
-    /// What happened instead.
+    /// The kind of difference.
     pub kind: FailureKind,
 }
 
-/// Reasons to fail.
+/// The kinds of differences.
 #[derive(Clone, Debug)]
 pub enum FailureKind {
     /// A frame came that differs.
     Differs {
         /// Where.
         port: u16,
-        /// What should have come.
+        /// The expected frame.
         expected: Pattern,
-        /// What came.
+        /// The frame that came instead.
         received: Frame,
     },
     /// No frame came.
     Missing {
         /// Where.
         port: u16,
-        /// What should have come, if that was said.
+        /// The expected frame, if the test says more than that there is one.
         expected: Option<Pattern>,
     },
     /// A frame came that nobody expects.
@@ -55,7 +55,7 @@ pub enum FailureKind {
     Value(String),
 }
 
-/// What came of a test.
+/// The result of a test. Displays as a report.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Packets sent into the switch.
@@ -66,21 +66,21 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Everything that did not come as expected, by port and order.
     pub failures: Vec<Failure>,
-    /// The paths of the packets, each with the line it was sent in by, if the test was traced.
+    /// The traces of the packets, each with its line number, if the test was traced.
     pub traces: Vec<(usize, PacketTrace)>,
-    /// The switch's counters at the end: why packets were dropped.
-    pub books: SwitchBooks,
+    /// The switch's counters at the end, among them the packets dropped by each reason.
+    pub counters: SwitchCounters,
 }
 
 impl Outcome {
-    /// Whether everything came as expected.
+    /// Returns whether everything came as expected.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 }
 
 impl Pattern {
-    /// The first byte in which `frame` differs, if any.
+    /// Returns the first byte in which `frame` differs, if any.
     pub(super) fn first_difference(&self, frame: &[u8]) -> Option<usize> {
         let digits = frame.iter().flat_map(|&byte| [byte >> 4, byte & 0xf]);
         let mut received = digits.clone();
@@ -97,7 +97,7 @@ impl Pattern {
         self.nibbles.len().div_ceil(2)
     }
 
-    /// A byte as text, with its wild digits; blanks behind the end.
+    /// Formats a byte with its wild digits; blanks behind the end.
     fn byte(&self, index: usize) -> String {
         let digit = |nibble: Option<&Option<u8>>| match nibble {
             None => ' ',
@@ -107,7 +107,7 @@ impl Pattern {
         [2 * index, 2 * index + 1].map(|at| digit(self.nibbles.get(at))).iter().collect()
     }
 
-    /// Whether a byte of the frame is what is expected there.
+    /// Returns whether a byte of the frame is as expected.
     fn accepts(&self, index: usize, byte: Option<&u8>) -> bool {
         let expected = [2 * index, 2 * index + 1].map(|at| self.nibbles.get(at));
         match byte {
@@ -155,7 +155,7 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
 }
 
 impl Frame {
-    /// The header a byte belongs to, and its place in it.
+    /// Returns the header that a byte belongs to, and its position in it.
     fn header_of(&self, byte: usize) -> Option<(&str, usize)> {
         let mut start = 0;
         for (name, len) in &self.headers {
@@ -220,7 +220,7 @@ impl fmt::Display for Outcome {
         }
         let verdict = if self.passed() { "passed" } else { "FAILED" };
         write!(f, "{verdict}: {} packets in, {} frames out", self.packets, self.frames)?;
-        for (reason, tally) in self.books.dropped.iter() {
+        for (reason, tally) in self.counters.dropped.iter() {
             write!(f, ", {} {}", tally.packets, reason.name())?;
         }
         writeln!(f)

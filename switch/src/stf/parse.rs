@@ -35,7 +35,7 @@ const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, chec
     mirroring_get, mc_mgrp_create, mc_node_create, mc_node_update, mc_node_associate, wait, time, \
     queue_rate and queue_depth";
 
-/// What follows a command's word; `None` for an unknown word.
+/// Parses the rest of a command; `None` for an unknown word.
 fn command(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
     Some(match word {
         "packet" => packet(line),
@@ -141,7 +141,7 @@ fn key_value(line: &mut Line<'_>) -> Result<KeyValue, Fault> {
     }
 }
 
-/// What follows the `(` of an action.
+/// Parses the arguments of an action, behind the `(`.
 fn action(name: Name, line: &mut Line<'_>) -> Result<Action, Fault> {
     let mut args = Vec::new();
     while !line.take(")") {

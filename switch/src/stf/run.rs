@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_units::{Bytes, Time};
 
-/// What the test says of one port, and what came out there.
+/// The expectations of one port, and the frames that it sent.
 #[derive(Default)]
 struct Port {
     expected: Vec<(usize, Option<Pattern>)>,
@@ -43,7 +43,7 @@ pub(super) struct Runner<T> {
     nodes: Vec<Node>,
     groups: BTreeMap<u16, Vec<usize>>,
     packets: usize,
-    /// The line of the last packet.
+    /// Line number of the last packet.
     cause: usize,
     notes: Vec<String>,
     failures: Vec<Failure>,
@@ -64,11 +64,11 @@ impl SwitchOutput for Ready {
     fn digest(&mut self, _: Digest) {}
 }
 
-/// Who watches the switch during a test: nobody, or a trace.
+/// A watcher of the switch during a test: a trace, or nothing.
 pub(super) trait Watch: SwitchTracer + Default {
-    /// The headers of the last frame with their lengths, as far as they were seen.
+    /// Returns the headers of the last frame with their lengths, as far as they were seen.
     fn headers(&self) -> Vec<(String, usize)>;
-    /// What was seen.
+    /// Returns the trace; empty if there is none.
     fn into_trace(self) -> PacketTrace;
 }
 
@@ -124,7 +124,7 @@ fn set_direct(
 }
 
 impl<T: Watch> Runner<T> {
-    /// A switch with every port v1model has, none of them limited.
+    /// Creates a switch with every port that v1model has, without limits.
     pub fn new(program: Arc<Program>) -> Result<Runner<T>, Fault> {
         let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
         let switch = Switch::new(program.clone(), config, SEED)
@@ -247,7 +247,7 @@ impl<T: Watch> Runner<T> {
             notes: self.notes,
             failures: self.failures,
             traces: self.traces,
-            books: self.switch.books(),
+            counters: self.switch.counters(),
         }
     }
 
@@ -516,7 +516,7 @@ fn hex(value: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-/// What is wrong with the next frame of a port, if anything.
+/// Compares the next frame of a port with the expectation. `None`: they agree.
 fn compare(port: u16, line: usize, pattern: Option<Pattern>, received: Option<Frame>) -> Option<Failure> {
     let kind = match (pattern, received) {
         (expected, None) => FailureKind::Missing { port, expected },

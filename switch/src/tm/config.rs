@@ -1,4 +1,4 @@
-//! What a traffic manager is told before the first packet.
+//! The configuration of a traffic manager: ports, priorities, buffer and PFC.
 
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -8,7 +8,7 @@ pub const MAX_PORT: u16 = 511;
 /// The most strict priorities a port can have (802.1Q has as many).
 pub const MAX_PRIORITIES: u8 = 8;
 
-/// How fast a port or a queue may be emptied by the traffic manager itself.
+/// The rate at which the traffic manager lets a port or a queue send.
 ///
 /// A driver whose transmitter serialises frames (virtual time, a NIC) leaves it [`Rate::Unlimited`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// How long a frame of `len` bytes keeps the shaper busy.
+    /// Returns the time for which a frame of `len` bytes occupies the shaper.
     pub(super) fn cost(self, len: u32) -> Time {
         const PS_PER_SECOND: u64 = Time::from_secs(1).as_ps();
         match self {
@@ -33,18 +33,18 @@ impl Rate {
         }
     }
 
-    /// Whether there is anything to shape.
+    /// Returns whether there is a rate to keep.
     pub(super) fn limits(self) -> bool {
         !matches!(self, Rate::Unlimited | Rate::Packets(0))
     }
 }
 
-/// How much one queue (one port, one priority) may hold. What does not fit is dropped at the tail.
+/// The capacity of one queue (one port, one priority). Packets beyond it are dropped at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Most packets.
+    /// Capacity in packets.
     pub packets: u32,
-    /// Most bytes.
+    /// Capacity in bytes.
     pub bytes: Bytes,
 }
 
@@ -85,8 +85,9 @@ pub struct PfcPort {
 }
 
 impl PfcPort {
-    /// The share the HPCC simulator gives a port (third.cc:819-850): headroom of three times what the
-    /// link holds, and 1/8 of the free pool for ports at NIC rate, twice as much for each doubling above.
+    /// Returns the share that the HPCC simulator gives a port (third.cc:819-850): a headroom of three times
+    /// the bytes in flight on the link, and 1/8 of the free pool for ports at NIC rate, twice as much for
+    /// each doubling above.
     pub fn for_link(rate: Bandwidth, delay: Time, nic_rate: Bandwidth) -> PfcPort {
         const HEADROOM_DELAYS: u64 = 3;
         const SHIFT_AT_NIC_RATE: u8 = 3;
@@ -101,15 +102,15 @@ impl PfcPort {
 /// Priority flow control: when to tell the neighbour on an ingress port to stop a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// What an ingress port may use before it is paused.
+    /// The limit of an ingress port's buffer use, above which its neighbour is paused.
     pub mode: PfcMode,
-    /// How far below the threshold the use must fall before the neighbour may go on.
+    /// Bytes by which the use must fall below the threshold before the neighbour may send again.
     pub resume_offset: Bytes,
     /// Priorities that are never paused and that PFC does not count, one bit each.
     pub exempt: u8,
 }
 
-/// How the threshold is set.
+/// The rule that sets the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PfcMode {
     /// Pause at a fixed use of the buffer by one (ingress port, priority).
@@ -147,7 +148,7 @@ impl PfcConfig {
 pub struct TmConfig {
     /// Its ports.
     pub ports: Vec<PortConfig>,
-    /// How many strict priorities each port has; the highest number goes first.
+    /// Number of strict priorities of each port, 1 to [`MAX_PRIORITIES`]; the highest number is served first.
     pub priorities: u8,
     /// The packet buffer all queues share.
     pub buffer: Bytes,
@@ -155,7 +156,7 @@ pub struct TmConfig {
     pub pfc: Option<PfcConfig>,
 }
 
-/// Why a configuration was refused.
+/// A reason why a configuration was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TmConfigError {
     /// Two ports have one number.
@@ -185,15 +186,15 @@ pub enum TmConfigError {
         "the PFC threshold {threshold} is not above the resume offset {resume_offset}, so a pause would never end; raise the threshold"
     )]
     ThresholdTooLow {
-        /// Where a pause is sent.
+        /// Use at which a pause is sent.
         threshold: Bytes,
-        /// How far the use must fall.
+        /// Bytes by which the use must fall.
         resume_offset: Bytes,
     },
 }
 
 impl TmConfig {
-    /// Refuses what could not work, before anything is built.
+    /// Checks that the configuration can work, before anything is built.
     pub(super) fn check(&self) -> Result<(), TmConfigError> {
         if !(1..=MAX_PRIORITIES).contains(&self.priorities) {
             return Err(TmConfigError::Priorities(self.priorities));

@@ -10,9 +10,9 @@ const NIL: u32 = u32::MAX;
 pub(super) struct Waiting<T> {
     pub item: T,
     pub len: u32,
-    /// When it came.
+    /// Time at which it was queued.
     pub since: Time,
-    /// How many packets were in its queue then.
+    /// Packets in its queue at that time.
     pub depth: u32,
     /// Index of the ingress use it is charged to, if PFC counts it.
     pub charged: Option<u32>,

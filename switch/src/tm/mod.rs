@@ -10,19 +10,21 @@
 //!
 //! Nothing is allocated once the queues have seen their first burst.
 
-mod books;
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod config;
+mod counters;
 mod fifo;
 mod pfc;
 mod shaper;
 #[cfg(test)]
 mod tests;
 
-pub use books::{Books, Imbalance};
 pub use config::{
     MAX_PORT, MAX_PRIORITIES, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate, TmConfig,
     TmConfigError,
 };
+pub use counters::{Imbalance, QueueCounters};
 
 use crate::drops::{DropReason, Drops, Tally};
 use fifo::{Fifo, Slab, Waiting};
@@ -33,10 +35,10 @@ use weir_units::{Bytes, Time};
 /// No such port, in the table of slots.
 const NO_SLOT: u16 = u16::MAX;
 
-/// Where a packet came from and wants to go.
+/// The ports, classes and length of a packet that is to be queued.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The port it came in by.
+    /// The port at which it arrived.
     pub ingress: u16,
     /// The class in which the neighbour on that port sent it: the one that PFC charges and pauses.
     pub ingress_priority: u8,
@@ -48,7 +50,7 @@ pub struct Arrival {
     pub len: u32,
 }
 
-/// What a queued packet changed.
+/// The consequences of a packet that was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
     /// The egress port had nothing it could send, and has now.
@@ -62,11 +64,11 @@ pub struct Admitted {
 pub struct Refused<T> {
     /// The packet.
     pub item: T,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
 }
 
-/// A packet whose turn has come.
+/// A packet that was taken from its queue.
 #[derive(Debug)]
 pub struct Departure<T> {
     /// The packet.
@@ -75,7 +77,7 @@ pub struct Departure<T> {
     pub len: u32,
     /// Its class.
     pub priority: u8,
-    /// When it was queued.
+    /// Time at which it was queued.
     pub enqueued: Time,
     /// Packets in its queue before it was queued (BMv2's `enq_qdepth`).
     pub enqueue_depth: u32,
@@ -85,7 +87,7 @@ pub struct Departure<T> {
     pub resume: Option<(u16, u8)>,
 }
 
-/// How full a port or a queue is.
+/// The backlog of a port or a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// Packets now.
@@ -148,7 +150,11 @@ pub struct TrafficManager<T> {
 }
 
 impl<T> TrafficManager<T> {
-    /// Empty queues.
+    /// Creates empty queues.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot work: the error says which value and what to use instead.
     pub fn new(config: &TmConfig) -> Result<TrafficManager<T>, TmConfigError> {
         config.check()?;
         let mut slots = vec![NO_SLOT; usize::from(MAX_PORT) + 1].into_boxed_slice();
@@ -196,7 +202,12 @@ impl<T> TrafficManager<T> {
         (priority < self.priorities).then_some(slot * self.priorities + priority)
     }
 
-    /// Queues a packet, or gives it back with the reason.
+    /// Queues a packet. If it is the first that its port may send, the result says so ([`Admitted::ready`]).
+    ///
+    /// # Errors
+    ///
+    /// Gives the packet back with the reason: its port or priority does not exist, or its queue, the buffer
+    /// or its ingress port's share is full. The packet is counted as dropped.
     pub fn enqueue(&mut self, now: Time, at: Arrival, item: T) -> Result<Admitted, Refused<T>> {
         let Some(slot) = self.slot(at.egress) else {
             self.nowhere.count(DropReason::NoSuchPort, at.len);
@@ -324,14 +335,14 @@ impl<T> TrafficManager<T> {
         best
     }
 
-    /// When [`Self::dequeue`] has a packet for this port: `None` if nothing waits or all of it is
-    /// paused, a moment that may have passed already otherwise.
+    /// Returns the earliest time at which [`Self::dequeue`] has a packet for this port, which may be in the
+    /// past; `None` if nothing waits or everything that waits is paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.next(self.slot(port)?).map(|(_, due)| due)
     }
 
-    /// The neighbour of `port` paused or released a priority. `true` if the port had nothing it could
-    /// send, and has now.
+    /// Records that the neighbour of `port` paused or released a priority. Returns `true` if the port had
+    /// nothing that it could send, and has now.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         let Some(slot) = self.slot(port) else { return false };
         if self.queue_index(slot, priority).is_none() {
@@ -343,20 +354,20 @@ impl<T> TrafficManager<T> {
         idle && port.sendable() != 0
     }
 
-    /// Whether the neighbour of `port` has paused a priority in which packets wait.
+    /// Returns whether the neighbour of `port` has paused a priority in which packets wait.
     pub fn is_held(&self, port: u16, priority: u8) -> bool {
         self.slot(port)
             .is_some_and(|slot| self.ports[slot].waiting & self.ports[slot].paused & 1 << priority != 0)
     }
 
-    /// Whether the neighbour on `port` was told to pause a priority, and not to go on since.
+    /// Returns whether the neighbour on `port` was told to pause a priority, and not to resume since.
     pub fn pauses(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
         pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.of(slot, priority).paused)
     }
 
-    /// The ingress ports and priorities that stay paused if the queues (port and priority) for which `is_stuck` holds never
-    /// send again and all others drain.
+    /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
+    /// `is_stuck` holds never send again and all others drain.
     pub fn stays_paused(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
         let Some(pfc) = &self.pfc else { return Vec::new() };
         let mut left = vec![0; self.queues.len()];
@@ -379,7 +390,8 @@ impl<T> TrafficManager<T> {
             .collect()
     }
 
-    /// The packets that wait in a queue, oldest first, each with the ingress port and priority that it is charged to.
+    /// Returns the packets that wait in a queue, oldest first, each with the ingress port and priority that
+    /// it is charged to.
     pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         let place = |charge| {
@@ -390,7 +402,7 @@ impl<T> TrafficManager<T> {
         queue.into_iter().flatten().map(move |it| (&it.item, it.charged.and_then(place)))
     }
 
-    /// Sets the rate of a port. `false` if there is no such port.
+    /// Sets the rate of a port. Returns `false` if there is no such port.
     pub fn set_rate(&mut self, port: u16, rate: Rate) -> bool {
         let slot = self.slot(port);
         slot.is_some_and(|slot| {
@@ -399,7 +411,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Sets the rate of one queue, beside the port's (BMv2's `set_queue_rate` with a priority).
+    /// Sets the rate of one queue, beside the port's (BMv2's `set_queue_rate` with a priority). Returns
     /// `false` if there is no such queue.
     pub fn set_queue_rate(&mut self, port: u16, priority: u8, rate: Rate) -> bool {
         let Some(slot) = self.slot(port) else { return false };
@@ -410,8 +422,8 @@ impl<T> TrafficManager<T> {
         true
     }
 
-    /// Sets the limits of every queue of a port. What waits already stays. `false` if there is no
-    /// such port.
+    /// Sets the limits of every queue of a port; packets that wait already stay. Returns `false` if there is
+    /// no such port.
     pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
         let slot = self.slot(port);
         slot.is_some_and(|slot| {
@@ -421,7 +433,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Sets the limits of one queue. `false` if there is no such queue.
+    /// Sets the limits of one queue. Returns `false` if there is no such queue.
     pub fn set_queue_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) -> bool {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         index.is_some_and(|index| {
@@ -430,22 +442,22 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// The configured ports, in the order of the configuration.
+    /// Returns the numbers of the configured ports, in the order of the configuration.
     pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.ports.iter().map(|port| port.number)
     }
 
-    /// How many strict priorities a port has.
+    /// Returns the number of strict priorities of each port.
     pub fn priorities(&self) -> u8 {
         self.priorities as u8
     }
 
-    /// How full a port is over all its priorities; empty for a port that does not exist.
+    /// Returns the backlog of a port over all its priorities; empty for a port that does not exist.
     pub fn port_level(&self, port: u16) -> Level {
         self.slot(port).map_or(Level::default(), |slot| self.ports[slot].level)
     }
 
-    /// How full one queue is; empty for a queue that does not exist.
+    /// Returns the backlog of one queue; empty for a queue that does not exist.
     pub fn queue_level(&self, port: u16, priority: u8) -> Level {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         index.map_or(Level::default(), |index| {
@@ -454,7 +466,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Starts the peaks again from what is queued now.
+    /// Resets the peaks to the present backlogs.
     pub fn reset_peaks(&mut self) {
         for port in &mut self.ports {
             port.level.peak_bytes = port.level.bytes;
@@ -464,12 +476,13 @@ impl<T> TrafficManager<T> {
         }
     }
 
-    /// What all queues hold.
+    /// Returns the bytes that wait in all queues.
     pub fn buffered(&self) -> Bytes {
         Bytes::new(self.buffered)
     }
 
-    /// What the packets of one ingress port and priority hold of the lossless buffer, headroom included.
+    /// Returns the bytes that the packets of one ingress port and priority occupy in the lossless buffer,
+    /// headroom included.
     pub fn ingress_use(&self, port: u16, priority: u8) -> Bytes {
         match (&self.pfc, self.slot(port)) {
             (Some(pfc), Some(slot)) if usize::from(priority) < self.priorities => {

@@ -1,9 +1,9 @@
-//! Priority flow control: what each (ingress port, priority) has in the buffer, and when its
+//! Priority flow control: the buffer use of each (ingress port, priority), and when its
 //! neighbour must stop. The dynamic threshold is that of the HPCC simulator (switch-mmu.cc:36-98).
 
 use super::config::{PfcConfig, PfcMode, TmConfig};
 
-/// What one (ingress port, priority) uses, beside what it may use: they are read together.
+/// The buffer use of one (ingress port, priority), beside its limits: they are read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Use {
     /// Bytes in the reserve and the shared pool.
@@ -27,9 +27,9 @@ pub(super) struct Pfc {
     priorities: usize,
     /// By port slot and priority.
     uses: Vec<Use>,
-    /// What the dynamic threshold divides: the buffer without all headroom and reserve.
+    /// The bytes that the dynamic threshold divides: the buffer without all headroom and reserve.
     pool: u64,
-    /// How much of it is used.
+    /// Bytes of the pool that are in use.
     shared: u64,
 }
 
@@ -68,17 +68,17 @@ impl Pfc {
         entry.lossless.then_some(charge as u32)
     }
 
-    /// Whether a dynamic pool decides on admission, instead of the whole buffer.
+    /// Returns whether a dynamic pool decides on admission, instead of the whole buffer.
     pub fn admits(&self) -> bool {
         matches!(self.config.mode, PfcMode::Dynamic { .. })
     }
 
-    /// How much of the shared pool this use may have now.
+    /// Returns the share of the pool that this use may have now, in bytes.
     fn threshold(&self, entry: &Use) -> u64 {
         self.threshold_with(entry, self.shared)
     }
 
-    /// Returns how much of the shared pool this use may have while `shared` bytes of it are used.
+    /// Returns the share of the pool that this use may have while `shared` bytes of it are used, in bytes.
     fn threshold_with(&self, entry: &Use, shared: u64) -> u64 {
         let free = self.pool.saturating_sub(shared);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
@@ -179,17 +179,17 @@ impl Pfc {
         (0..).zip(uses).filter(move |(_, entry)| stays(entry)).map(|(charge, _)| charge)
     }
 
-    /// The slot and priority of a charge.
+    /// Returns the slot and priority of a charge.
     pub fn place(&self, charge: u32) -> (usize, u8) {
         (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
     }
 
-    /// What is in the buffer for a slot and priority.
+    /// Returns the use of a slot and priority.
     pub fn of(&self, slot: usize, priority: u8) -> Use {
         self.uses[slot * self.priorities + usize::from(priority)]
     }
 
-    /// Whether the pool's counter is the sum of what the uses have of it.
+    /// Returns whether the pool's counter is the sum of what the uses have of it.
     pub fn pool_balances(&self) -> bool {
         match self.config.mode {
             PfcMode::Fixed { .. } => self.shared == 0,
@@ -237,7 +237,7 @@ mod tests {
         let ninth = pfc.pool / 9;
         assert!(sent.abs_diff(ninth + 4096) <= 1000, "{sent} against {ninth}");
         assert!(!pfc.must_pause(0), "a pause is sent once");
-        // What was under way goes to the headroom, until it is full.
+        // What was in flight goes to the headroom, until it is full.
         let mut late = 0;
         while pfc.admit(0, 1000) {
             late += 1000;

@@ -4,8 +4,8 @@
 use super::Rate;
 use weir_units::Time;
 
-/// How much lateness a shaper makes good. BMv2 has no bound; without one, a queue released from a
-/// long pause would send its backlog in one burst.
+/// The most lateness that a shaper makes good. BMv2 has no bound; without one, a queue released from a long
+/// pause would send its backlog in one burst.
 const CATCH_UP: Time = Time::from_ms(1);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,12 +27,12 @@ impl Shaper {
         self.rate.limits()
     }
 
-    /// When the rate lets the next packet go.
+    /// Returns the time from which the rate allows the next packet.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// A packet of `len` bytes that waited since `since` goes `now`.
+    /// Counts a packet of `len` bytes that has waited since `since` and is sent `now`.
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
         if self.limits() {
             let due = self.free_at.max(since).max(now.saturating_sub(CATCH_UP));

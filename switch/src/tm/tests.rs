@@ -54,7 +54,7 @@ fn config() -> impl Strategy<Value = TmConfig> {
     )
 }
 
-/// What the traffic manager should do, told as plainly as possible.
+/// The specification of the traffic manager, as simple as possible.
 struct Model {
     queues: Vec<VecDeque<(u64, u32)>>,
     paused: Vec<bool>,
@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_balance_and_order_holds_at_every_step(
+    fn counters_balance_and_order_holds_at_every_step(
         config in config(), ops in proptest::collection::vec(op(), 1..400)
     ) {
         let mut tm = TrafficManager::<u64>::new(&config).unwrap();
@@ -183,8 +183,8 @@ fn check_dequeue(tm: &mut TrafficManager<u64>, model: &mut Model, port: u16) -> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// What is foretold of pauses when some queues are stuck is what all others' draining comes to. With a dynamic threshold
-    /// a pause may last longer: only the departure of its own packets ends it.
+    /// The prediction of pauses when some queues are stuck equals the result of draining all others. With a
+    /// dynamic threshold a pause may last longer: only the departure of its own packets ends it.
     #[test]
     fn pauses_that_stay_are_those_that_draining_leaves(
         config in config(), ops in proptest::collection::vec(op(), 1..400)
@@ -262,7 +262,7 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
         }
         assert!(tm.buffered() <= config.buffer);
     }
-    tm.books().dropped
+    tm.counters().dropped
 }
 
 proptest! {

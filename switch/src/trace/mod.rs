@@ -1,4 +1,6 @@
-//! One packet's way through a switch: what a watcher is told of it, and a trace that keeps and prints it.
+//! One packet's path through a switch: the steps that a watcher is told, and a trace that keeps and prints them.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod packet_trace;
 mod print;
@@ -10,7 +12,7 @@ use crate::packet::Packet;
 use crate::pipeline::{EgressMeta, EgressVerdict, NoTrace, Tracer, Verdict};
 use weir_units::Time;
 
-/// What the switch does with a packet outside its pipeline.
+/// A step of a packet outside the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// A frame arrived.
@@ -38,16 +40,16 @@ pub enum Step<'a> {
         port: u16,
         /// The queue.
         priority: u8,
-        /// Which copy it is.
+        /// Distinguishes copies of one packet (`egress_rid`).
         instance: u16,
-        /// How many packets wait there already.
+        /// Packets that wait there already.
         depth: u32,
     },
     /// A packet comes out of its queue and begins egress.
     Dequeued {
-        /// What egress is told.
+        /// The intrinsic metadata that egress reads.
         meta: EgressMeta,
-        /// How long it waited.
+        /// Time that the packet waited.
         waited: Time,
     },
     /// Egress decided.
@@ -63,9 +65,9 @@ pub enum Step<'a> {
     Dropped(DropReason),
 }
 
-/// Told what happens to a packet in the pipeline and around it.
+/// Receives every step of a packet, in the pipeline and around it.
 pub trait SwitchTracer: Tracer {
-    /// The switch did something with the packet.
+    /// Called for each step outside the pipeline. Does nothing by default.
     #[allow(unused_variables)]
     fn step(&mut self, step: Step<'_>) {}
 }

@@ -1,4 +1,4 @@
-//! Keeps everything that happens to a packet.
+//! A trace that keeps every step of a packet.
 
 use super::{Step, SwitchTracer};
 use crate::drops::DropReason;
@@ -16,7 +16,7 @@ pub struct Value {
     pub bytes: Vec<u8>,
 }
 
-/// Something that happened to the packet.
+/// A step of the traced packet.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// It arrived.
@@ -36,7 +36,7 @@ pub enum Event {
     Extracted {
         /// The header.
         header: String,
-        /// Where it began.
+        /// Position of its first byte in the frame.
         offset: usize,
         /// Its fields as they arrived.
         fields: Vec<Value>,
@@ -47,31 +47,31 @@ pub enum Event {
     Checksum {
         /// Which.
         name: String,
-        /// Whether it was right.
+        /// True if it was right.
         correct: bool,
     },
     /// A table was applied.
     Table {
         /// Which.
         name: String,
-        /// p4c made it for a block of statements; it has no key.
+        /// True for a table that p4c made for a block of statements; it has no key.
         hidden: bool,
-        /// What was looked up.
+        /// The values that were looked up.
         key: Vec<Value>,
         /// The entry that matched; none on a miss.
         entry: Option<EntryHandle>,
         /// The action that follows, with its arguments.
         action: Option<(String, Vec<Value>)>,
-        /// Where it stands in the P4 source, if that is known.
+        /// Place in the P4 source, if it is known.
         place: Option<Place>,
     },
     /// A condition was evaluated.
     Condition {
         /// Which.
         name: String,
-        /// What came out.
+        /// The value of the condition.
         result: bool,
-        /// Where it stands in the P4 source, if that is known.
+        /// Place in the P4 source, if it is known.
         place: Option<Place>,
     },
     /// A field got another value.
@@ -82,7 +82,7 @@ pub enum Event {
         old: Vec<u8>,
         /// After.
         new: Vec<u8>,
-        /// Where the statement stands in the P4 source, if that is known.
+        /// Place of the statement in the P4 source, if it is known.
         place: Option<Place>,
     },
     /// The program logged a message.
@@ -99,16 +99,16 @@ pub enum Event {
         port: u16,
         /// The queue.
         priority: u8,
-        /// Which copy.
+        /// Distinguishes copies of one packet (`egress_rid`).
         instance: u16,
         /// Packets ahead of it.
         depth: u32,
     },
     /// It left its queue.
     Dequeued {
-        /// What egress is told.
+        /// The intrinsic metadata that egress reads.
         meta: EgressMeta,
-        /// How long it waited.
+        /// Time that the packet waited.
         waited: Time,
     },
     /// Egress decided.
@@ -133,7 +133,7 @@ pub enum Event {
     Dropped(DropReason),
 }
 
-/// Everything that happened while it watched. Displays as text.
+/// Keeps every step of the packets that it watches. Displays as text.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTrace {
     events: Vec<Event>,
@@ -144,12 +144,12 @@ pub struct PacketTrace {
 }
 
 impl PacketTrace {
-    /// An empty trace.
+    /// Creates an empty trace.
     pub fn new() -> PacketTrace {
         PacketTrace::default()
     }
 
-    /// What happened, in order.
+    /// Returns the steps, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }

@@ -61,8 +61,8 @@ fn send(switch: &mut Switch, out: &mut Seen, op: u8, arg: u8) {
 fn replication_is_that_of_simple_switch() {
     let outcome = stf::run(program(), include_str!("../programs/replicate.stf"), "replicate.stf").unwrap();
     assert!(outcome.passed(), "{outcome}");
-    assert!(outcome.books.balance());
-    let dropped = |reason| outcome.books.dropped.of(reason).packets;
+    assert!(outcome.counters.balance());
+    let dropped = |reason| outcome.counters.dropped.of(reason).packets;
     assert_eq!(dropped(DropReason::NoReplicas), 2);
     assert_eq!((dropped(DropReason::IngressDrop), dropped(DropReason::EgressDrop)), (1, 1));
     assert_eq!(dropped(DropReason::TailDrop), 1);
@@ -78,7 +78,7 @@ fn what_has_nowhere_to_go_is_dropped_with_its_reason() {
     for reason in [DropReason::NoSuchPort, DropReason::NoSuchPriority, DropReason::NoReplicas] {
         assert_eq!(switch.drops().of(reason).packets, 1, "{}", reason.name());
     }
-    assert!(switch.books().balance() && out.ready.is_empty());
+    assert!(switch.counters().balance() && out.ready.is_empty());
     assert!(switch.transmit(Time::ZERO, 9, &mut out).is_none());
 }
 
@@ -107,7 +107,7 @@ fn endless_programs_end() {
     send(&mut switch, &mut out, CLONE_STORM, 5);
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
     assert_eq!(switch.drops().of(DropReason::RecirculateLimit).packets, 2);
-    assert!(switch.books().balance());
+    assert!(switch.counters().balance());
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn pause_frames_go_both_ways() {
         assert_eq!(out.pauses.len(), if left >= 2 { 1 } else { 2 });
     }
     assert_eq!(out.pauses[1], (2, 3, false));
-    assert!(switch.books().balance());
-    assert_eq!(switch.books().queued, 0);
+    assert!(switch.counters().balance());
+    assert_eq!(switch.counters().queued, 0);
 }
 
 #[test]
@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_balance_whatever_comes(
+    fn counters_balance_whatever_comes(
         steps in proptest::collection::vec((0u8..4, 0u16..4, proptest::collection::vec(0u8..12, 0..4)), 1..120)
     ) {
         let limits = QueueLimits { packets: 5, bytes: Bytes::MAX };
@@ -249,9 +249,9 @@ proptest! {
                 2 => in_hand += u64::from(switch.transmit(Time::ZERO, port, &mut out).is_some()),
                 _ => drop(switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, bytes.len() % 2 == 0)),
             }
-            let books = switch.books();
-            prop_assert!(books.balance(), "{:?}", books);
-            prop_assert_eq!(books.sent, in_hand);
+            let counters = switch.counters();
+            prop_assert!(counters.balance(), "{:?}", counters);
+            prop_assert_eq!(counters.sent, in_hand);
             prop_assert_eq!(switch.queues().audit(), Ok(()));
         }
     }

@@ -1,4 +1,4 @@
-//! The whole way from a topology to packets: the plan of a fabric is applied through P4Runtime's entities to one switch
+//! From a topology to packets: the plan of a fabric is applied through P4Runtime's entities to one switch
 //! each, and packets are pushed by hand from every host to every other. Data arrives, its ACK takes the same switches in
 //! reverse, and every port is the one that `weir_controller`'s twin of the path hash foretold.
 
@@ -81,7 +81,7 @@ impl Fabric {
             switch.receive(self.now, port, Packet::from_bytes(&frame), &mut out);
             let [ready] = out.0[..] else { panic!("{:?} of {}", out.0, self.topology.switch(at).name) };
             let sent = switch.transmit(self.now, ready, &mut out).expect("a frame");
-            assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.books().balance());
+            assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.counters().balance());
             frame = sent.bytes().to_vec();
             let (link, peer) = self.topology.peer(at, ready).expect("a link");
             links.push(link);

@@ -173,7 +173,7 @@ fn frames_into_every_program() {
             let port = u16::from(frame.last().copied().unwrap_or(0) % 8);
             switch.receive(now, port, Packet::from_bytes(frame), &mut Ignored);
             (0..8).for_each(|port| while switch.transmit(now, port, &mut Ignored).is_some() {});
-            assert!(switch.books().balance(), "{:?}", switch.books());
+            assert!(switch.counters().balance(), "{:?}", switch.counters());
         }
     });
 }

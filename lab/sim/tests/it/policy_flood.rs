@@ -83,7 +83,7 @@ fn carry(
                 }
             }
         }
-        assert!(switch.books().balance());
+        assert!(switch.counters().balance());
         assert!(links < 10_000, "it goes in circles");
     }
     (heard, links)

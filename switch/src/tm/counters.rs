@@ -4,21 +4,21 @@ use super::TrafficManager;
 use crate::drops::{Drops, Tally};
 use thiserror::Error;
 
-/// What came, and what became of it.
+/// Counters of a port or of all ports, in packets and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Books {
-    /// Packets that wanted a queue.
+pub struct QueueCounters {
+    /// Packets that asked for a place in a queue.
     pub offered: Tally,
     /// Packets taken from their queue.
     pub sent: Tally,
-    /// Packets that found no room, by reason.
+    /// Packets that were refused, by reason.
     pub dropped: Drops,
     /// Packets that wait.
     pub queued: Tally,
 }
 
-impl Books {
-    /// Whether everything that came is accounted for.
+impl QueueCounters {
+    /// Returns whether every packet is accounted for: `offered = sent + dropped + queued`.
     pub fn balance(&self) -> bool {
         self.offered == self.sent + self.dropped.total() + self.queued
     }
@@ -26,38 +26,45 @@ impl Books {
 
 /// Counters that do not add up: a bug in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the traffic manager's books do not balance: {what} at port {port:?}")]
+#[error("the traffic manager's counters do not balance: {what} at port {port:?}")]
 pub struct Imbalance {
-    /// What does not add up.
+    /// The counter or equation that does not hold.
     pub what: &'static str,
-    /// Where; `None` for the whole switch.
+    /// The port; `None` for the whole switch.
     pub port: Option<u16>,
 }
 
 impl<T> TrafficManager<T> {
     /// Returns the counters of one port; zero for a port that does not exist.
-    pub fn port_books(&self, port: u16) -> Books {
-        let Some(slot) = self.slot(port) else { return Books::default() };
+    pub fn port_counters(&self, port: u16) -> QueueCounters {
+        let Some(slot) = self.slot(port) else { return QueueCounters::default() };
         let port = &self.ports[slot];
         let queued = Tally { packets: u64::from(port.level.packets), bytes: port.level.bytes };
-        Books { offered: port.offered, sent: port.sent, dropped: port.dropped.clone(), queued }
+        QueueCounters { offered: port.offered, sent: port.sent, dropped: port.dropped.clone(), queued }
     }
 
     /// Returns the counters of the whole switch, with what had no port to go to.
-    pub fn books(&self) -> Books {
-        let mut total =
-            Books { offered: self.nowhere.total(), dropped: self.nowhere.clone(), ..Books::default() };
+    pub fn counters(&self) -> QueueCounters {
+        let mut total = QueueCounters {
+            offered: self.nowhere.total(),
+            dropped: self.nowhere.clone(),
+            ..QueueCounters::default()
+        };
         for port in &self.ports {
-            let page = self.port_books(port.number);
-            total.offered += page.offered;
-            total.sent += page.sent;
-            total.dropped += &page.dropped;
-            total.queued += page.queued;
+            let counters = self.port_counters(port.number);
+            total.offered += counters.offered;
+            total.sent += counters.sent;
+            total.dropped += &counters.dropped;
+            total.queued += counters.queued;
         }
         total
     }
 
-    /// Counts every queue again, packet by packet, and compares with every counter kept beside it.
+    /// Recounts every queue, packet by packet, and compares the result with every counter kept beside it.
+    ///
+    /// # Errors
+    ///
+    /// The first counter that differs: a bug in this crate.
     pub fn audit(&self) -> Result<(), Imbalance> {
         let check = |holds: bool, what, port| if holds { Ok(()) } else { Err(Imbalance { what, port }) };
         let mut buffered = 0;
@@ -80,13 +87,13 @@ impl<T> TrafficManager<T> {
                 check(waits == (in_queue.packets > 0), "mask of waiting priorities", at)?;
                 in_port += in_queue;
             }
-            let page = self.port_books(port.number);
-            check(in_port == page.queued, "queued", at)?;
-            check(page.balance(), "offered = sent + dropped + queued", at)?;
+            let counters = self.port_counters(port.number);
+            check(in_port == counters.queued, "queued", at)?;
+            check(counters.balance(), "offered = sent + dropped + queued", at)?;
             buffered += in_port.bytes;
         }
         check(buffered == self.buffered, "buffered bytes", None)?;
-        check(self.books().balance(), "offered = sent + dropped + queued", None)?;
+        check(self.counters().balance(), "offered = sent + dropped + queued", None)?;
         let Some(pfc) = &self.pfc else { return Ok(()) };
         for (index, &bytes) in charged.iter().enumerate() {
             let (slot, priority) = (index / self.priorities, index % self.priorities);
