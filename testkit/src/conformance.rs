@@ -77,12 +77,20 @@ macro_rules! conformance {
 }
 
 /// Returns a scheme of a type with its default parameters.
+///
+/// # Panics
+///
+/// Another scheme of this crate has the same name, or the default of a parameter is out of its range.
 pub fn of<S: weir_host::scheme::Scheme>() -> Config {
     let registry = weir_host::schemes::Registry::builtin().with::<S>();
     registry.get(S::NAME).expect("defaults are in range")
 }
 
-/// Flows start at line rate, or with a window below it in slow start.
+/// Checks that flows start at line rate, or with a window below it in slow start.
+///
+/// # Panics
+///
+/// The first decision of a sender has another rate or window, or starts a timer.
 pub fn starts_at_line_rate(scheme: &Config) {
     for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
         let start = scheme.sender(&params(nic, T)).decision();
@@ -147,7 +155,7 @@ pub fn survives_any_feedback(scheme: &Config) {
                 _ => probe.ack(&hops),
             };
             prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
-            // A window that starts small grows while it is filled: the probe has 100 packets on their way.
+            // A window that starts small grows while it is filled: the probe has 100 packets in flight.
             let most = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
             prop_assert!(decision.window <= most, "{:?}", decision);
             prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
@@ -171,7 +179,12 @@ fn congested(scheme: &Config) -> Option<Probe> {
     Some(probe)
 }
 
-/// Telemetry that cannot be is left out and counted, and what follows is taken again.
+/// Checks that impossible telemetry is left out and counted, and that later telemetry is taken again.
+///
+/// # Panics
+///
+/// A record that is impossible changes the decision or is not counted, or a valid one after it changes
+/// nothing.
 pub fn leaves_out_impossible_telemetry(scheme: &Config) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
@@ -192,8 +205,12 @@ pub fn leaves_out_impossible_telemetry(scheme: &Config) {
     }
 }
 
-/// docs/algorithms/README.md#same-snapshot: two ACKs with the same snapshot divide nothing by zero; the record
-/// stays, so the next one measures from it.
+/// Checks that two ACKs with the same snapshot divide nothing by zero
+/// (docs/algorithms/README.md#same-snapshot): the record stays, so the next one measures from it.
+///
+/// # Panics
+///
+/// The second ACK changes the decision, or the third one measures from another record.
 pub fn skips_equal_timestamps(scheme: &Config) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
@@ -207,7 +224,12 @@ pub fn skips_equal_timestamps(scheme: &Config) {
     }
 }
 
-/// A hop without news keeps what it told: a less congested hop beside it must not pass for the worst.
+/// Checks that a hop without news keeps its last value: a less congested hop beside it must not pass for the
+/// worst.
+///
+/// # Panics
+///
+/// The decision is that of the less congested hop.
 pub fn remembers_a_quiet_hop(scheme: &Config) {
     if uses_telemetry(scheme) {
         let mut probe = Probe::new(&**scheme, &params(RATE, T));
@@ -220,7 +242,11 @@ pub fn remembers_a_quiet_hop(scheme: &Config) {
     }
 }
 
-/// Counters wrap between two ACKs as if they had not.
+/// Checks that counters that wrap between two ACKs are measured as if they had not.
+///
+/// # Panics
+///
+/// The decision differs from that without a wrap, or the telemetry is counted as impossible.
 pub fn counts_across_wraps(scheme: &Config) {
     if uses_telemetry(scheme) {
         let run = |at: u32, tx: u32| {
@@ -237,8 +263,12 @@ pub fn counts_across_wraps(scheme: &Config) {
     }
 }
 
-/// A flow idle for longer than a counter can tell: its next ACK only records (docs/algorithms/README.md#wraps).
-/// The limit follows the clock and the rate of the port.
+/// Checks that the next ACK of a flow that was idle for longer than a counter can tell only records
+/// (docs/algorithms/README.md#wraps). The limit follows the clock and the rate of the port.
+///
+/// # Panics
+///
+/// An ACK within the limit changes nothing, or one beyond it changes the decision.
 pub fn restarts_after_long_gaps(scheme: &Config) {
     let half_ns_wrap = Time::from_ns(1 << 23);
     let half_us_wrap = Time::from_us(1 << 23);
@@ -269,7 +299,12 @@ pub fn restarts_after_long_gaps(scheme: &Config) {
     }
 }
 
-/// HPCC §4.1: another path, or one of another length, starts its records anew; the window stays.
+/// Checks that another path, or one of another length, starts its records anew, and that the window stays
+/// (HPCC §4.1).
+///
+/// # Panics
+///
+/// The first ACK of the other path changes the decision, or the second one changes nothing.
 pub fn restarts_on_another_path(scheme: &Config) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
@@ -291,8 +326,12 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
-/// Two flows into one port: within the time that the scheme says fair, the link busy, the queue as it
-/// says, nothing repeated; and when one has stopped the other takes the link again.
+/// Checks that two flows into one port share it: within the time that the scheme says fair, the link busy,
+/// the queue as it says, nothing repeated; and that when one has stopped the other takes the link again.
+///
+/// # Panics
+///
+/// A bound of `expectations` does not hold, or a packet was dropped or repeated.
 pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
     let name = scheme.name();
     let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
@@ -355,8 +394,12 @@ pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
     two_flows(scheme, expectations, Faults::default(), 8);
 }
 
-/// Sixteen flows of one message each into one port, all at line rate: every scheme gets them through, none
-/// starves, and the link is busy while they last.
+/// Checks that sixteen flows of one message each into one port, all at line rate, finish: none starves, and
+/// the link is busy while they last.
+///
+/// # Panics
+///
+/// The last flow takes more than twice the ideal time, or a packet was repeated.
 pub fn gets_an_incast_through(scheme: &Config) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));
@@ -371,7 +414,11 @@ pub fn gets_an_incast_through(scheme: &Config) {
     assert_eq!(net.hosts.iter().map(|host| host.stats().retransmits).sum::<u64>(), 0, "{name}");
 }
 
-/// Idle for longer than the clock of the telemetry counts, then on as if nothing had been.
+/// Checks that a flow that was idle for longer than the clock of the telemetry counts continues as before.
+///
+/// # Panics
+///
+/// The flow has less than nine tenths of the link afterwards, or a packet was repeated.
 pub fn continues_after_a_long_pause(scheme: &Config) {
     let mut net = Net::star(2, scheme);
     let flow = net.open(0, 1, None);
@@ -387,8 +434,12 @@ pub fn continues_after_a_long_pause(scheme: &Config) {
     }
 }
 
-/// Each parameter's default reads back as itself, is what a fresh scheme has, and nonsense is refused
-/// with the range and without a change.
+/// Checks that each parameter's default reads back as itself and is what a fresh scheme has, and
+/// that invalid values are refused with the range and without a change.
+///
+/// # Panics
+///
+/// A parameter breaks one of these rules, has no description, or occurs twice.
 pub fn reads_and_writes_its_parameters(mut scheme: Config) {
     let scheme = Arc::get_mut(&mut scheme).expect("nobody else has it");
     let name = scheme.name();

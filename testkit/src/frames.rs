@@ -9,13 +9,22 @@ use weir_units::{Bytes, Time};
 
 pub const PORT: u16 = 50_000;
 
-/// The host under test is host 0; host 1 is its peer.
+/// Returns the host under test, host 0, whose peer is host 1.
+///
+/// # Panics
+///
+/// The configuration cannot work.
 pub fn host(scheme: &Arc<dyn SchemeConfig>, tune: impl FnOnce(&mut HostConfig)) -> Host {
     let mut config = HostConfig::new(addr(0), RATE, BASE_RTT, scheme.clone());
     tune(&mut config);
     Host::new(config).expect("a good config")
 }
 
+/// Opens a flow to the peer.
+///
+/// # Panics
+///
+/// The message is empty, or its id is in use.
 pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
     let spec = FlowSpec {
         peer: addr(1),
@@ -51,6 +60,11 @@ pub fn take(host: &mut Host, now: Time) -> Option<FrameRepr> {
     take_frame(host, now).map(|frame| FrameRepr::parse(&frame.view()))
 }
 
+/// Returns the frame that the host gives its NIC now, if any.
+///
+/// # Panics
+///
+/// The host emits a frame that it would not accept itself.
 pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
     let mut head = vec![0; MAX_HEAD];
     match host.transmit(now, 0, &mut head) {
@@ -83,7 +97,11 @@ pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     }
 }
 
-/// One record, of a port of [`RATE`].
+/// Returns one record, of a port of [`RATE`].
+///
+/// # Panics
+///
+/// Never: [`RATE`] has a code.
 pub fn record(at_ns: u64, tx: u64, queue: u64) -> Vec<u8> {
     let rate = RateCode::from_bandwidth(RATE).unwrap();
     IntRecord::from_plain(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()

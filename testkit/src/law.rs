@@ -22,7 +22,7 @@ impl State {
             PortLaw::Rcp(law) => (law.period, line.as_bps_f64()),
             // The ideal switch's table is always fresh.
             PortLaw::IntRefresh(_) => return,
-            // Credits are scarce at receivers only, round one switch; hosts limit those themselves.
+            // Around one switch, credits are scarce at receivers only; hosts limit those themselves.
             PortLaw::Credits(_) => return,
         };
         let elapsed = now.saturating_sub(self.at);

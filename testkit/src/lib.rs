@@ -1,4 +1,4 @@
-//! For tests only: what every congestion control scheme must hold, and the bench to test it on.
+//! For tests only: the rules that every congestion control scheme must keep, and the bench to test it on.
 //!
 //! A crate with a scheme of its own runs the [`mod@conformance`] tests with one line:
 //!
@@ -11,8 +11,10 @@
 //! });
 //! ```
 //!
-//! [`probe::Probe`] feeds one sender half by hand. [`net::Net`] is a network of hosts round one ideal switch in virtual
+//! [`probe::Probe`] feeds one sender half by hand. [`net::Net`] is a network of hosts around one ideal switch in virtual
 //! time.
+
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod conformance;
 #[allow(missing_docs)] // The names of a test bench say enough.

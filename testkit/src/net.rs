@@ -1,8 +1,8 @@
-//! A network of hosts round one switch, in virtual time: whole-transport tests in ten lines.
+//! A network of hosts around one switch, in virtual time: whole-transport tests in ten lines.
 //!
 //! The switch is ideal: per port one queue without limit, INT as docs/wire.md#records has it (records of DATA that asks
 //! for it from the port it leaves by, of ACKs that ask for it from the port they came in by), marks where the scheme
-//! wants them. Faults befall frames as they leave the switch. Every DATA packet is checked against its flow's window
+//! wants them. Faults apply to frames as they leave the switch. Every DATA packet is checked against its flow's window
 //! and pacing rate.
 
 use crate::law;
@@ -20,7 +20,7 @@ use weir_host::wire::{
 use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A frame on its way: what is materialised of it, and the zeros behind.
+/// A frame in flight: its first bytes, and the number of zero bytes that follow them.
 #[derive(Clone, Debug)]
 pub struct Frame {
     pub head: Vec<u8>,
@@ -31,6 +31,11 @@ impl Frame {
     pub fn len(&self) -> Bytes {
         Bytes::new(self.head.len() as u64 + u64::from(self.payload))
     }
+    /// Parses the frame.
+    ///
+    /// # Panics
+    ///
+    /// The frame is malformed; hosts and this switch make none.
     pub fn view(&self) -> FrameView<'_> {
         FrameView::new(&self.head, self.payload).expect("hosts and this switch make good frames")
     }
@@ -118,6 +123,11 @@ impl Net {
         Net::with(hosts, scheme, 1, |_| {})
     }
 
+    /// Creates a network of `hosts` hosts around one switch, each with its configuration changed by `tune`.
+    ///
+    /// # Panics
+    ///
+    /// The configuration cannot work.
     pub fn with(
         hosts: usize,
         scheme: &Arc<dyn SchemeConfig>,
@@ -150,6 +160,11 @@ impl Net {
         }
     }
 
+    /// Opens a flow from one host to another; without a size it sends until it is stopped.
+    ///
+    /// # Panics
+    ///
+    /// The message is empty.
     pub fn open(&mut self, from: usize, to: usize, size: Option<Bytes>) -> FlowId {
         self.messages += 1;
         let message = self.messages;
@@ -165,7 +180,11 @@ impl Net {
         flow
     }
 
-    /// The first packet lists who else is about to send.
+    /// Opens a flow whose first packet lists the hosts that are about to send too.
+    ///
+    /// # Panics
+    ///
+    /// The list does not fit the first packet.
     pub fn open_announcing(&mut self, from: usize, to: usize, size: Bytes, senders: &[Ipv4Addr]) -> FlowId {
         // Paused, so that nothing leaves before the list is known.
         self.pause(from, 1);
@@ -180,6 +199,11 @@ impl Net {
         self.pull(host);
     }
 
+    /// Returns the present state of a flow.
+    ///
+    /// # Panics
+    ///
+    /// The flow has finished.
     pub fn flow(&self, host: usize, flow: FlowId) -> FlowView {
         self.hosts[host].flow(flow).expect("the flow is not finished")
     }
@@ -195,7 +219,11 @@ impl Net {
         self.pull(host);
     }
 
-    /// Lets everything happen up to `until`, and the clock stand there.
+    /// Handles all events up to `until`, and sets the clock to it.
+    ///
+    /// # Panics
+    ///
+    /// An event lies in the past, by a bug of this bench.
     pub fn run_until(&mut self, until: Time) {
         while let Some(entry) = self.agenda.first_entry() {
             if entry.key().0 > until {
@@ -209,7 +237,11 @@ impl Net {
         self.now = until;
     }
 
-    /// Runs until no flow is left; fails if that takes longer than `limit`.
+    /// Runs until no flow is left.
+    ///
+    /// # Panics
+    ///
+    /// Flows are left after `limit`, or nothing will happen any more.
     pub fn run_to_end(&mut self, limit: Time) {
         while self.hosts.iter().any(|host| host.flows() > 0) {
             let ((next, _), _) =
@@ -236,7 +268,7 @@ impl Net {
 
     fn handle(&mut self, event: Event) {
         match event {
-            // One that was overtaken by an earlier one is not in the NIC's book any more.
+            // A wakeup that an earlier one has replaced is no longer the NIC's.
             Event::Wakeup(host) if self.nics[host].wakeup != Some(self.now) => {}
             Event::Wakeup(host) => {
                 self.nics[host].wakeup = None;
@@ -463,7 +495,11 @@ impl Net {
     }
 }
 
-/// A frame from its parts.
+/// Makes a frame from its parts.
+///
+/// # Panics
+///
+/// The records do not fit a frame.
 pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
     let mut head = vec![0; MAX_HEAD];
     let len = repr.emit(records, &mut head).expect("it fits");

@@ -65,7 +65,11 @@ impl Probe {
         self.sender.decision()
     }
 
-    /// Another ACK of the same round trip.
+    /// Gives the sender half another ACK of the same round trip, and returns its decision.
+    ///
+    /// # Panics
+    ///
+    /// The sender returns a decision other than the one that it holds.
     pub fn ack(&mut self, hops: &[Hop]) -> Decision {
         self.now += Time::from_us(1);
         let decision = self.sender.on_ack(
