@@ -60,7 +60,7 @@ struct Shifts {
     hosts: Vec<HostIx>,
     by: usize,
     size: Bytes,
-    /// When the next flow of each idle host starts.
+    /// Time of the next flow of each idle host.
     ready: VecDeque<(Time, usize)>,
 }
 

@@ -49,7 +49,7 @@ struct AimdSender {
     packet_per_rtt: f64,
     /// Sending rate in bit/s.
     rate: f64,
-    /// Whether an ACK of this round trip carried a mark.
+    /// True if an ACK of this round trip carried a mark.
     marked: bool,
     /// The round trip ends when this byte is acknowledged.
     round_ends: u64,

@@ -24,8 +24,8 @@ const TERMS: [(&str, usize); 15] = [
     ("pace", 0),
     ("reckons", 0),
     ("so many", 3),
-    ("the line", 23),
-    ("way", 159),
+    ("the line", 17),
+    ("way", 94),
     ("ways", 3),
     ("whoever", 0),
 ];
