@@ -324,3 +324,23 @@ fn cumulative_acks_do_not_stall_small_windows() {
     let acks = net.hosts[1].stats().acks_sent;
     assert!(acks > 5 && acks < 50, "{acks}");
 }
+
+/// With selective recovery, nothing being known of the round trip, a lost first packet is repeated after a second (RFC 6298
+/// section 2.1), or after what the configuration says.
+#[test]
+fn a_lost_first_packet_is_repeated_after_the_initial_timeout() {
+    for (set, expected) in [(None, Time::from_secs(1)), (Some(Time::from_ms(200)), Time::from_ms(200))] {
+        let mut host = frames::host(&scheme("xmp", &[]), |config| {
+            config.transport.initial_rto = set.unwrap_or(config.transport.initial_rto);
+        });
+        frames::open(&mut host, Time::ZERO, 1, 100);
+        let (sent, at) = frames::drain(&mut host, Time::ZERO);
+        assert_eq!((sent.len(), at), (1, Time::ZERO));
+        assert_eq!(host.next_wakeup(), Some(expected));
+        host.wakeup(expected);
+        assert!(
+            frames::take(&mut host, expected).is_some_and(|frame| frame.weir.flags.has(Flags::RETRANSMIT))
+        );
+        assert_eq!(host.stats().timeouts, 1);
+    }
+}
