@@ -51,12 +51,15 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
             let within = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
             let slowdowns: Vec<f64> = flows.iter().filter(within).filter_map(FlowRecord::slowdown).collect();
             let times = flows.iter().filter(within).filter_map(|f| Some(f.fct?.as_us_f64())).collect();
+            let gbps = |f: &FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);
+            let goodputs: Vec<f64> = flows.iter().filter(within).filter_map(gbps).collect();
             FctClass {
                 over_bytes: over.get(),
                 upto_bytes: upto.map(Bytes::get),
                 count: slowdowns.len() as u64,
                 slowdown: percentiles(slowdowns),
                 fct_us: percentiles(times),
+                goodput_gbps: percentiles(goodputs).map(|it| it.mean),
             }
         })
         .collect()
@@ -165,6 +168,7 @@ mod tests {
         assert_eq!(seen, [(0, Some(1_000), 2), (1_000, Some(5_000), 1), (5_000, None, 0)]);
         assert_eq!(fct.classes[0].slowdown.unwrap().p95, 3.0);
         assert_eq!(fct.classes[1].fct_us.unwrap().mean, 4.0);
+        assert_eq!(fct.classes[1].goodput_gbps, Some(1_001.0 * 8.0 / 4_000.0), "bits in nanoseconds");
         assert_eq!(fct.classes[2].slowdown, None);
     }
 

@@ -166,6 +166,9 @@ pub struct FctClass {
     pub slowdown: Option<Percentiles>,
     /// Their completion times in microseconds.
     pub fct_us: Option<Percentiles>,
+    /// Mean of their throughputs, each the flow's size over its completion time, in Gbit/s.
+    #[serde(default)]
+    pub goodput_gbps: Option<f64>,
 }
 
 /// Mean and percentiles of a sample.

@@ -93,6 +93,7 @@ fn fct() -> Fct {
         count: 1,
         slowdown: Some(percentiles),
         fct_us: Some(percentiles),
+        goodput_gbps: Some(1.0),
     };
     Fct {
         count: 1,
