@@ -58,15 +58,28 @@ pub enum OpenError {
         message: u32,
     },
     /// The list of senders does not fit.
-    #[error("message {message} cannot announce {count} senders: at most {most} fit its first packet")]
+    #[error("message {message} cannot announce {count} senders: at most {most} fit its packets")]
     TooManyAnnounced {
         /// As given.
         message: u32,
         /// Number of senders given.
         count: usize,
         /// Number of senders that fit.
-        most: usize,
+        most: u64,
     },
+}
+
+/// The senders of an incast, which each of its messages announces to their receiver (Dart's look-ahead).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Announcement {
+    /// The incast's number, by which the receiver knows that lists are of the same incast: none adds a sender again that
+    /// another has named. 0: the list is of no numbered incast and counts by itself.
+    ///
+    /// The incasts of a tenant to one receiver need numbers that differ within `soft_state`, 2 s.
+    pub incast: u32,
+    /// All senders. Receivers identify them by the low 16 bits of their addresses; the other bits are those of the
+    /// message's own sender.
+    pub senders: Vec<Ipv4Addr>,
 }
 
 /// Something the driver may want to know.

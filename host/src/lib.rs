@@ -43,8 +43,8 @@ pub use config::{
     TransportConfig,
 };
 pub use event::{
-    FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, PolicyEvent, SubflowView, Transmit,
-    subflow_port,
+    Announcement, FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, PolicyEvent, SubflowView,
+    Transmit, subflow_port,
 };
 pub use host::{Host, PolicyView};
 pub use stats::{DropReason, Drops, HostStats};

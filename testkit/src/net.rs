@@ -17,7 +17,7 @@ use weir_host::wire::{
     Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
     RecordFormat, WeirRepr, internet_checksum,
 };
-use weir_host::{FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
+use weir_host::{Announcement, FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A frame in flight: its first bytes, and the number of zero bytes that follow them.
@@ -180,16 +180,22 @@ impl Net {
         flow
     }
 
-    /// Opens a flow whose first packet lists the hosts that are about to send too.
+    /// Opens a flow whose first packets list the hosts that are about to send too.
     ///
     /// # Panics
     ///
-    /// The list does not fit the first packet.
-    pub fn open_announcing(&mut self, from: usize, to: usize, size: Bytes, senders: &[Ipv4Addr]) -> FlowId {
+    /// The list does not fit the first packets.
+    pub fn open_announcing(
+        &mut self,
+        from: usize,
+        to: usize,
+        size: Bytes,
+        announcement: &Announcement,
+    ) -> FlowId {
         // Paused, so that nothing leaves before the list is known.
         self.pause(from, 1);
         let flow = self.open(from, to, Some(size));
-        self.hosts[from].announce(flow, senders).expect("the list fits");
+        self.hosts[from].announce(flow, announcement).expect("the list fits");
         self.pause(from, 0);
         flow
     }

@@ -105,6 +105,20 @@ pub enum AgentError {
         /// The port.
         port: u16,
     },
+    /// A list of senders that the flow's packets have no room for.
+    #[error(
+        "flow {index} to {peer} announces {count} senders, its packets can list {most}: give it more bytes"
+    )]
+    LongList {
+        /// Index in the list.
+        index: usize,
+        /// The peer.
+        peer: Ipv4Addr,
+        /// Number of senders.
+        count: u64,
+        /// Number of senders that fit.
+        most: u64,
+    },
     /// A flow without bytes.
     #[error("flow {index} to {peer} has a size of zero, a message has at least one byte")]
     Empty {

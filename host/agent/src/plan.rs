@@ -1,8 +1,8 @@
 use super::{AgentError, Interface, StartAt};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT};
-use weir_host::{HostConfig, subflow_port};
+use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, list_room};
+use weir_host::{Announcement, HostConfig, subflow_port};
 use weir_units::{Bytes, Time};
 
 /// Longest spin before a point in time, by default. Ours: what an idle core here takes to wake up
@@ -32,7 +32,7 @@ pub struct AgentConfig {
 }
 
 /// A flow to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
     /// The receiver's address.
     pub peer: Ipv4Addr,
@@ -46,6 +46,8 @@ pub struct FlowPlan {
     pub stop: Option<Time>,
     /// Bytes to send; absent: until it is stopped.
     pub size: Option<Bytes>,
+    /// The senders of an incast that its first packets announce to the receiver.
+    pub announces: Option<Announcement>,
 }
 
 /// The end of a run; an interrupt ends it in any case.
@@ -71,6 +73,10 @@ impl AgentConfig {
         }
         for (index, flow) in self.flows.iter().enumerate() {
             let FlowPlan { peer, entropy_port: port, .. } = *flow;
+            let (count, most) = self.lists(flow);
+            if count > most {
+                return Err(AgentError::LongList { index, peer, count, most });
+            }
             if port == 0 || port == WEIR_PORT {
                 return Err(AgentError::BadPort { index, peer, port });
             }
@@ -86,6 +92,13 @@ impl AgentConfig {
             }
         }
         Ok(())
+    }
+
+    /// Returns how many senders a flow announces, and how many its packets can list.
+    fn lists(&self, flow: &FlowPlan) -> (u64, u64) {
+        let count = flow.announces.as_ref().map_or(0, |it| it.senders.len() as u64);
+        let payload = self.host.payload().map_or(1, Bytes::get);
+        (count, list_room(flow.size.map_or(u64::MAX, Bytes::get), payload))
     }
 
     /// UDP ports at which packets reach this host.

@@ -69,8 +69,8 @@ impl Recorder {
         interval: Option<Time>,
         echoes_path: bool,
     ) -> Self {
-        let flows = plans.iter().map(|&plan| Track {
-            plan,
+        let flows = plans.iter().map(|plan| Track {
+            plan: plan.clone(),
             id: None,
             opened: None,
             ended: None,

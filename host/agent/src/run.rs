@@ -171,7 +171,8 @@ impl Agent {
     fn open_and_stop(&mut self, now: Time) {
         while self.next_open().is_some_and(|at| at <= now) {
             let Some(index) = self.to_open.pop() else { break };
-            let flow = self.config.flows[index];
+            let flow = &self.config.flows[index];
+            let announces = flow.announces.clone();
             let spec = FlowSpec {
                 peer: flow.peer,
                 peer_mac: self.next_hops[index],
@@ -181,6 +182,10 @@ impl Agent {
             };
             let time = self.tell(now);
             if let Ok(id) = self.host.open(time, spec) {
+                if let Some(announcement) = announces {
+                    // Whether it fits was checked.
+                    let _ = self.host.announce(id, &announcement);
+                }
                 self.recorder.opened(index, id, time);
             }
             self.eager = true;

@@ -4,7 +4,9 @@ mod policy;
 pub use policy::PolicyView;
 
 use crate::config::{ConfigError, HostConfig, Resolved};
-use crate::event::{FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit};
+use crate::event::{
+    Announcement, FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit,
+};
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
 use crate::wire::{FrameView, Kind, MAX_HEAD, POLICY_GROUP};
@@ -72,14 +74,14 @@ impl Host {
         self.outbound.open(now, &spec, &self.config, &self.resolved).map(FlowId)
     }
 
-    /// Lists, in the first packet of the flow, hosts that are about to send to the same receiver (Dart
-    /// §III-D). One flow of an incast should do so. No effect if that packet has left or the flow has ended.
+    /// Lets the first packets of the flow tell the receiver which hosts are about to send to it too (Dart §III-D). Each
+    /// flow of an incast should. Packets that have left already, and flows that have ended, tell nothing.
     ///
     /// # Errors
     ///
-    /// The list does not fit the packet ([`OpenError::TooManyAnnounced`]).
-    pub fn announce(&mut self, flow: FlowId, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
-        self.outbound.announce(flow.0, senders)
+    /// If the list does not fit into the flow's packets.
+    pub fn announce(&mut self, flow: FlowId, announcement: &Announcement) -> Result<(), OpenError> {
+        self.outbound.announce(flow.0, announcement)
     }
 
     /// Stops the flow. One further packet of new data is sent, carrying END. No effect if the flow has

@@ -30,6 +30,8 @@ pub struct DataEvent<'a> {
     /// The low 16 bits of the addresses of those that it announces (Dart's look-ahead); in order and
     /// for the first time.
     pub announced: &'a [[u8; 2]],
+    /// The number of the incast that this list is of; 0: it has none.
+    pub incast: u32,
     /// The number of the credit that it was sent for, where there are credits.
     pub credit: u32,
     /// XOR of the switch ids on its path.

@@ -10,7 +10,7 @@ use crate::scheme::{DataEvent, Feedback, MAX_SUBFLOWS, Receiver, Recovery, Telem
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
-use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_ANNOUNCED};
+use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_LISTED};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -60,20 +60,28 @@ struct Context<'a> {
     slot: Option<u32>,
     first: bool,
     last: bool,
-    announced: &'a [[u8; 2]],
+    listed: Listed<'a>,
 }
 
-/// Returns the hosts that a packet with LOOKAHEAD announces; `None` if the list is incomplete.
-fn announced<'a>(frame: &FrameView<'a>) -> Option<&'a [[u8; 2]]> {
+/// The list of senders in a packet with LOOKAHEAD.
+#[derive(Clone, Copy, Default)]
+struct Listed<'a> {
+    incast: u32,
+    senders: &'a [[u8; 2]],
+}
+
+/// Returns the hosts that a packet announces; `None` if the list is incomplete.
+fn listed<'a>(frame: &FrameView<'a>) -> Option<Listed<'a>> {
     if !frame.weir.flags().has(Flags::LOOKAHEAD) {
-        return Some(&[]);
+        return Some(Listed::default());
     }
-    let (count, ids) = frame.payload().split_first_chunk()?;
+    let (count, rest) = frame.payload().split_first_chunk()?;
+    let (incast, ids) = rest.split_first_chunk()?;
     let count = usize::from(u16::from_be_bytes(*count));
-    if count > MAX_ANNOUNCED {
+    if count > MAX_LISTED {
         return None;
     }
-    ids.as_chunks().0.get(..count)
+    Some(Listed { incast: u32::from_be_bytes(*incast), senders: ids.as_chunks().0.get(..count)? })
 }
 
 impl Inbound {
@@ -153,7 +161,7 @@ impl Inbound {
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);
         }
-        let announced = announced(frame).ok_or(DropReason::LengthMismatch)?;
+        let listed = listed(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
         let id = id_of(frame.ip.source(), weir.message());
@@ -174,12 +182,12 @@ impl Inbound {
         let place = self.place(frame, reached, done)?;
         let taken = self.take(slot, index, place)?;
         // A list counts when its packet is taken, and so once.
-        let is_listed = place.seq == 0 && reached == 0;
+        let counts = place.seq == reached;
         let context = Context {
             slot: Some(slot),
             first,
             last: taken.is_whole,
-            announced: if is_listed { announced } else { &[] },
+            listed: if counts { listed } else { Listed::default() },
         };
         let feedback = self.ask_scheme(now, frame, context, stats);
         let mut reply = self.reply(frame, &feedback);
@@ -269,7 +277,7 @@ impl Inbound {
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        Context { slot, first, last, announced }: Context<'_>,
+        Context { slot, first, last, listed }: Context<'_>,
         stats: &mut HostStats,
     ) -> Feedback {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
@@ -283,7 +291,8 @@ impl Inbound {
             first,
             last,
             active_flows,
-            announced,
+            announced: listed.senders,
+            incast: listed.incast,
             credit: if self.credited { frame.weir.grant() } else { 0 },
             path_id: frame.weir.path_id(),
             telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
@@ -334,7 +343,7 @@ impl Inbound {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
-        let context = Context { slot: None, first: false, last: false, announced: &[] };
+        let context = Context { slot: None, first: false, last: false, listed: Listed::default() };
         let feedback = self.ask_scheme(now, frame, context, stats);
         let seq = reached.max(place.seq + place.len) as u32;
         control.push(Control { seq, ..self.reply(frame, &feedback) }, stats);

@@ -3,7 +3,7 @@ use super::intervals::Intervals;
 use super::requests::Requests;
 use super::subflow::{Acked, Segment, Subflow};
 use crate::config::Resolved;
-use crate::event::{FlowSpec, FlowView, OpenError, SubflowView, subflow_port};
+use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView, subflow_port};
 use crate::lane::Lane;
 use crate::scheme::{Coupled, Decision, Needs, Pace};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
@@ -100,13 +100,13 @@ impl Message {
         self.size = self.size.min(self.next.saturating_add(u64::from(self.full)));
     }
 
-    /// Announces these senders in the first packet. With selective retransmission nothing is announced: subflows have no
-    /// common first packet, and receivers count senders as they come.
-    pub fn announce(&mut self, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
+    /// Announces the senders of an incast in the first packets. With selective retransmission nothing is announced:
+    /// subflows have no common first packet, and receivers count senders as they come.
+    pub fn announce(&mut self, announcement: &Announcement) -> Result<(), OpenError> {
         if self.is_selective() {
             return Ok(());
         }
-        self.requests.announce(senders, self.id, self.size.min(u64::from(self.full)) as usize)
+        self.requests.announce(announcement, self.id, self.size, self.full)
     }
 
     fn is_selective(&self) -> bool {
@@ -196,7 +196,7 @@ impl Message {
             subflow.extend(self.next, self.size)
         };
         self.next = self.next.max(segment.end());
-        segment.flags |= self.requests.flags(subflow.una(), segment.seq);
+        segment.flags |= self.requests.flags(subflow.una(), segment.seq, segment.payload);
         if segment.end() == self.size {
             segment.flags |= Flags::END;
         }

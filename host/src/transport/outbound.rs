@@ -4,14 +4,13 @@ use super::message::Message;
 use super::requests::Requests;
 use super::{IdMap, opening};
 use crate::config::{HostConfig, Resolved};
-use crate::event::{FlowSpec, FlowView, OpenError, SubflowView};
+use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView};
 use crate::lane::Lane;
 use crate::law::PortLaw;
 use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, MAX_SUBFLOWS, Needs, Recovery};
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEAD};
-use std::net::Ipv4Addr;
 use weir_units::Time;
 
 /// A frame that leaves: the bytes of its head that were written, and the zeros that follow.
@@ -107,8 +106,8 @@ impl Outbound {
         }
     }
 
-    pub fn announce(&mut self, key: Key, senders: &[Ipv4Addr]) -> Result<(), OpenError> {
-        self.messages.get_mut(key).map_or(Ok(()), |message| message.announce(senders))
+    pub fn announce(&mut self, key: Key, announcement: &Announcement) -> Result<(), OpenError> {
+        self.messages.get_mut(key).map_or(Ok(()), |message| message.announce(announcement))
     }
 
     pub fn stop(&mut self, now: Time, key: Key) {
@@ -207,7 +206,7 @@ impl Outbound {
                     stats.probes_sent += 1;
                     departure = Some(Departure { key, lane, head_len: HEADERS_LEN, payload: 0 });
                 } else if let Some(segment) = message.emit(now, index, out) {
-                    let listed = if segment.seq == 0 { message.requests.list(list) } else { 0 };
+                    let listed = message.requests.list(segment.seq, segment.payload, list);
                     stats.data_sent += 1;
                     stats.payload_sent += u64::from(segment.payload);
                     stats.retransmits += u64::from(segment.again);

@@ -1,8 +1,7 @@
-use crate::event::OpenError;
+use crate::event::{Announcement, OpenError};
 use crate::scheme::TelemetryOn;
-use crate::wire::{Flags, MAX_ANNOUNCED};
+use crate::wire::{Flags, LIST_HEAD, LISTED_LEN, MAX_LISTED, list_room};
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 use weir_units::Time;
 
 /// What a message asks for beside the delivery of its bytes: telemetry, by DATA or by probes, and credits; and the
@@ -16,8 +15,33 @@ pub(super) struct Requests {
     probe: Option<(u32, Time, bool)>,
     /// State for packets that need credits.
     credits: Option<Credits>,
-    /// Hosts that the first packet announces.
-    announces: Box<[u16]>,
+    /// Hosts that the first packets announce.
+    list: Option<Box<List>>,
+}
+
+/// The senders of an incast, and how its message's packets carry them.
+#[derive(Debug)]
+struct List {
+    incast: u32,
+    /// The low bits of their addresses.
+    senders: Box<[u16]>,
+    /// Payload of the message's full packets.
+    payload: u64,
+}
+
+impl List {
+    /// Returns the part that the packet at `seq` carries, of `payload` bytes.
+    fn part(&self, seq: u64, payload: u32) -> &[u16] {
+        let each = ((self.payload as usize).saturating_sub(LIST_HEAD) / LISTED_LEN).min(MAX_LISTED);
+        let packet = (seq / self.payload) as usize;
+        // Since the message began, a policy may have changed the size of its packets.
+        if !seq.is_multiple_of(self.payload) || packet >= self.senders.len().div_ceil(each.max(1)) {
+            return &[];
+        }
+        let left = &self.senders[packet * each..];
+        let part = &left[..each.min(left.len())];
+        if LIST_HEAD + LISTED_LEN * part.len() > payload as usize { &[] } else { part }
+    }
 }
 
 /// Credits that were not used yet.
@@ -44,7 +68,7 @@ impl Requests {
             asked: None,
             probe: None,
             credits: credited.then(|| Credits { ask: true, ..Credits::default() }),
-            announces: Box::default(),
+            list: None,
         }
     }
 
@@ -97,35 +121,50 @@ impl Requests {
         }
     }
 
-    /// Notes the senders that the first packet, of `payload` bytes, announces.
-    pub fn announce(&mut self, senders: &[Ipv4Addr], message: u32, payload: usize) -> Result<(), OpenError> {
-        let most = MAX_ANNOUNCED.min(payload.saturating_sub(2) / 2);
-        if senders.len() > most {
+    /// Notes the senders that the first packets of a message of `size` bytes announce. Full packets have `payload` bytes.
+    pub fn announce(
+        &mut self,
+        announcement: &Announcement,
+        message: u32,
+        size: u64,
+        payload: u32,
+    ) -> Result<(), OpenError> {
+        let (senders, payload) = (&announcement.senders, u64::from(payload));
+        let most = list_room(size, payload);
+        if senders.len() as u64 > most {
             return Err(OpenError::TooManyAnnounced { message, count: senders.len(), most });
         }
-        self.announces = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
+        let senders: Box<[u16]> = senders.iter().map(|sender| u32::from(*sender) as u16).collect();
+        let list = List { incast: announcement.incast, senders, payload };
+        self.list = (!list.senders.is_empty()).then(|| Box::new(list));
         Ok(())
     }
 
-    /// Writes the list of announced senders, which comes behind the head of the first packet. Returns its length in
-    /// bytes, a part of the payload.
-    pub fn list(&self, out: &mut [u8]) -> usize {
-        if self.announces.is_empty() {
-            return 0;
-        }
-        let count = self.announces.len() as u16;
-        let words = [count].into_iter().chain(self.announces.iter().copied());
-        let (places, _) = out.as_chunks_mut::<2>();
-        for (place, word) in places.iter_mut().zip(words) {
-            *place = word.to_be_bytes();
-        }
-        2 * (1 + self.announces.len())
+    /// Returns the senders that the packet at `seq` announces.
+    fn part(&self, seq: u64, payload: u32) -> &[u16] {
+        self.list.as_ref().map_or(&[], |list| list.part(seq, payload))
     }
 
-    /// Returns the flags of the DATA packet at `seq`, with everything before `una` acknowledged.
-    pub fn flags(&mut self, una: u64, seq: u64) -> Flags {
+    /// Writes the part of the list of announced senders that the packet at `seq` carries behind its head. Returns its
+    /// length in bytes, a part of the payload.
+    pub fn list(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
+        let Some(list) = self.list.as_ref() else { return 0 };
+        let part = list.part(seq, payload);
+        let len = LIST_HEAD + LISTED_LEN * part.len();
+        let Some(out) = out.get_mut(..len).filter(|_| !part.is_empty()) else { return 0 };
+        let (head, places) = out.split_at_mut(LIST_HEAD);
+        head[..2].copy_from_slice(&(part.len() as u16).to_be_bytes());
+        head[2..].copy_from_slice(&list.incast.to_be_bytes());
+        for (place, sender) in places.as_chunks_mut().0.iter_mut().zip(part) {
+            *place = sender.to_be_bytes();
+        }
+        len
+    }
+
+    /// Returns the flags of the DATA packet at `seq` with `payload` bytes, everything before `una` being acknowledged.
+    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> Flags {
         let mut flags = Flags::NONE;
-        if seq == 0 && !self.announces.is_empty() {
+        if !self.part(seq, payload).is_empty() {
             flags |= Flags::LOOKAHEAD;
         }
         if self.wants_records(una, seq) {

@@ -8,7 +8,7 @@ const LINK_LEN: usize = 4;
 /// Length of the longest of Weir's records.
 pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
 /// Own records are counted in words of this length in bytes.
-const WORD: usize = 4;
+pub(super) const WORD: usize = 4;
 /// Words of the longest own record.
 const MAX_WORDS: usize = 16;
 /// Length of the longest record of a program's own.

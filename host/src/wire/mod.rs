@@ -46,5 +46,23 @@ pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
 pub const MAX_HOPS: usize = 8;
 /// Longest head a host writes: all headers and all records.
 pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * MAX_OWN_RECORD_LEN;
-/// Senders that a packet may announce, at most: the list fits where records would be.
-pub const MAX_ANNOUNCED: usize = (MAX_HOPS * INT_RECORD_LEN - 2) / 2;
+/// Length of what precedes the senders in a list (Dart's look-ahead): their number, and that of the incast.
+pub const LIST_HEAD: usize = 6;
+/// Most senders that a packet lists: a list fits where records would be. Longer lists take several packets.
+pub const MAX_LISTED: usize = (MAX_HOPS * INT_RECORD_LEN - LIST_HEAD) / LISTED_LEN;
+/// Length of a listed sender, the low bits of its address.
+pub const LISTED_LEN: usize = 2;
+
+/// Returns how many senders a message of `size` bytes can list in packets with `payload` bytes.
+pub fn list_room(size: u64, payload: u64) -> u64 {
+    let room = |len: u64| (len.saturating_sub(LIST_HEAD as u64) / LISTED_LEN as u64).min(MAX_LISTED as u64);
+    (size / payload).saturating_mul(room(payload)).saturating_add(room(size % payload))
+}
+
+/// Returns how many senders a message can list in any case, however much room its scheme leaves for records.
+pub fn least_list_room(size: u64, mtu: u64) -> u64 {
+    let reserves = (0..=MAX_OWN_RECORD_LEN).step_by(int::WORD).map(|len| HEADERS_LEN + MAX_HOPS * len);
+    let payloads =
+        reserves.filter_map(|reserve| mtu.checked_sub(reserve as u64)).filter(|&payload| payload > 0);
+    payloads.map(|payload| list_room(size, payload)).min().unwrap_or(0)
+}

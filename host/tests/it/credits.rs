@@ -126,6 +126,7 @@ impl Fed {
             last: false,
             active_flows: 1,
             announced: &[],
+            incast: 0,
             credit,
             path_id: 0,
             telemetry: &Telemetry::EMPTY,

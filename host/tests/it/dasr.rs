@@ -2,10 +2,10 @@
 
 use crate::ways::scheme;
 use std::net::Ipv4Addr;
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
-use weir_host::{DropReason, Host, HostConfig};
+use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, least_list_room};
+use weir_host::{Announcement, DropReason, Host, HostConfig};
 use weir_testkit::frames::{from_peer, give, host, take};
-use weir_testkit::net::{BASE_RTT, DELAY, Net, RATE, addr};
+use weir_testkit::net::{BASE_RTT, DELAY, Frame, Net, RATE, addr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
@@ -229,12 +229,8 @@ fn announced_senders_count_at_once() {
         let t = Time::from_ms(1);
         n(&mut host, t, &data(9, 1, 0, Flags::START));
         // addr(1) announces itself and two others; the list is the payload's beginning.
-        let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
-        let mut frame = weir_testkit::net::rebuild(&start, &[]);
-        let ids = [1, 2, 3].map(|host| u32::from(addr(host)) as u16);
-        let list: Vec<u8> = [3u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
-        frame.head.extend_from_slice(&list);
-        frame.payload -= list.len() as u32;
+        let start = data(1, 1, 0, Flags::START);
+        let frame = listing(start, 0, &[addr(1), addr(2), addr(3)]);
         host.receive(t, &frame.head, frame.payload);
         let mut seen = vec![take(&mut host, t).unwrap().weir.concurrency];
         // Again, as a repetition: nothing is counted twice.
@@ -247,16 +243,64 @@ fn announced_senders_count_at_once() {
     }
 }
 
-/// The answer to a START of host `from` whose list is these hosts.
-fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
-    let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START | Flags::LOOKAHEAD) };
-    let mut frame = weir_testkit::net::rebuild(&start, &[]);
-    let ids = listed.iter().map(|&host| u32::from(host) as u16);
-    let list: Vec<u8> = [listed.len() as u16].into_iter().chain(ids).flat_map(u16::to_be_bytes).collect();
+/// A DATA packet whose payload begins with a list of these senders of an incast.
+fn listing(mut packet: FrameRepr, incast: u32, senders: &[Ipv4Addr]) -> Frame {
+    packet.weir.flags |= Flags::LOOKAHEAD;
+    let mut frame = weir_testkit::net::rebuild(&packet, &[]);
+    let mut list = (senders.len() as u16).to_be_bytes().to_vec();
+    list.extend(incast.to_be_bytes());
+    list.extend(senders.iter().flat_map(|&sender| (u32::from(sender) as u16).to_be_bytes()));
     frame.head.extend_from_slice(&list);
     frame.payload -= list.len() as u32;
+    frame
+}
+
+/// The answer to a START of host `from` whose list, of no numbered incast, is these hosts.
+fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> u16 {
+    let start = FrameRepr { source: from, ..data(1, 1, 0, Flags::START) };
+    n_of(host, now, &listing(start, 0, listed))
+}
+
+/// The answer to a frame.
+fn n_of(host: &mut Host, now: Time, frame: &Frame) -> u16 {
     host.receive(now, &frame.head, frame.payload);
     take(host, now).unwrap().weir.concurrency
+}
+
+/// Each message of an incast lists all senders. The list that comes first counts; one that comes late does not add a
+/// sender that is done, nor prolong that of one that never comes. The next incast's list counts again.
+#[test]
+fn a_late_list_of_an_incast_adds_nobody_who_is_done() {
+    let all = [addr(1), addr(2), addr(3)];
+    for (incast, late, other) in [(7, 3, 4), (0, 4, 4)] {
+        let (mut host, t) = (receiver(), Time::from_ms(1));
+        n(&mut host, t, &data(9, 1, 0, Flags::START));
+        // The second sender is first, and done with its only packet. Of those left one has not begun.
+        let only = data(2, 1, 0, Flags::START | Flags::END);
+        assert_eq!(n_of(&mut host, t, &listing(only, incast, &all)), 3);
+        let start = listing(data(1, 1, 0, Flags::START), incast, &all);
+        assert_eq!(n_of(&mut host, t + us(50), &start), late, "incast {incast}");
+        assert_eq!(n(&mut host, t + us(251), &data(9, 1, 1000, Flags::NONE)), 2, "the third never comes");
+        let next = listing(data(1, 2, 0, Flags::START), 8, &all);
+        assert_eq!(n_of(&mut host, t + us(252), &next), other, "the next incast, after {incast}");
+    }
+}
+
+/// A list that does not fit into one packet comes in several: each part counts when its packet is taken, in order and
+/// once.
+#[test]
+fn a_long_list_takes_several_packets() {
+    let all: Vec<_> = (1..=40).map(|host| Ipv4Addr::new(10, 0, 9, host)).collect();
+    let (mut host, t) = (receiver(), Time::from_ms(1));
+    let from = |seq, flags| FrameRepr { source: all[0], ..data(1, 1, seq, flags) };
+    assert_eq!(n_of(&mut host, t, &listing(from(0, Flags::START), 1, &all[..29])), 29);
+    let second = listing(from(1000, Flags::NONE), 1, &all[29..]);
+    assert_eq!(n_of(&mut host, t, &second), 40);
+    assert_eq!(n_of(&mut host, t, &second), 40, "again");
+    let ahead = listing(from(5000, Flags::NONE), 2, &[addr(1)]);
+    host.receive(t, &ahead.head, ahead.payload);
+    assert_eq!(take(&mut host, t).unwrap().weir.kind, Kind::Nack, "it is not in order");
+    assert_eq!(n(&mut host, t, &from(2000, Flags::NONE)), 40);
 }
 
 /// docs/algorithms/dart.md#tenants: a list is of its own tenant's senders and counts for them alone; who really sends
@@ -336,19 +380,19 @@ fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
 fn announcements_are_bounded_and_leave_room() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
     let mut most = 0;
-    for first in (0..3_000u32).step_by(31) {
-        let listed: Vec<_> = (first..first + 31).map(|low| Ipv4Addr::from(0x0a00_1000 + low)).collect();
+    for first in (0..3_000u32).step_by(29) {
+        let listed: Vec<_> = (first..first + 29).map(|low| Ipv4Addr::from(0x0a00_1000 + low)).collect();
         let source = Ipv4Addr::from(0x0a00_8000 + first);
         most = most.max(announce(&mut host, t, source, &listed));
     }
-    assert!((1_024..1_024 + 100).contains(&most), "{most}");
+    assert!((1_024..1_024 + 3_000 / 29 + 2).contains(&most), "{most}");
     assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), most + 1);
 }
 
 /// A list that is not whole is refused with its packet.
 #[test]
 fn broken_lists_are_refused() {
-    for list in [&[][..], &[0], &[0, 2, 0, 1], &[0xff, 0xff, 0, 1], &[0, 32]] {
+    for list in [&[][..], &[0], &[0, 2, 0, 0, 0, 0, 0, 1], &[0xff, 0xff, 0, 0, 0, 0, 0, 1], &[0, 30]] {
         let mut host = receiver();
         let start = data(1, 1, 0, Flags::START | Flags::LOOKAHEAD);
         let mut frame = weir_testkit::net::rebuild(&FrameRepr { payload_len: 64, ..start }, &[]);
@@ -367,12 +411,40 @@ fn a_list_travels_and_the_long_flow_gives_way() {
     let mut net = Net::star(6, &scheme("dasr", &[]));
     let long = net.open(0, 5, None);
     net.run_until(us(100));
-    let short = net.open_announcing(1, 5, Bytes::new(50_000), &[addr(1), addr(2), addr(3), addr(4)]);
+    let announcement = Announcement { incast: 1, senders: (1..5).map(addr).collect() };
+    let short = net.open_announcing(1, 5, Bytes::new(50_000), &announcement);
     net.run_until(us(100) + BASE_RTT + DELAY);
     assert_eq!(net.flow(0, long).rate, RATE / 5);
     net.run_until(us(200));
     assert!(net.hosts[1].flow(short).is_none(), "it is finished");
     assert_eq!(net.flow(0, long).rate, RATE / 4, "three have not come yet");
-    let too_many = net.hosts[0].announce(long, &[addr(1); 32]).unwrap_err();
-    assert_eq!(too_many.to_string(), "message 1 cannot announce 32 senders: at most 31 fit its first packet");
+    let small = net.open(2, 5, Some(Bytes::new(1_460)));
+    let senders = vec![addr(1); 31];
+    let too_many = net.hosts[2].announce(small, &Announcement { incast: 1, senders }).unwrap_err();
+    assert_eq!(too_many.to_string(), "message 3 cannot announce 31 senders: at most 30 fit its packets");
+}
+
+/// Host to host: a list of a hundred takes four packets; the last has no room to spare.
+#[test]
+fn a_list_of_a_hundred_travels_in_four_packets() {
+    let mut net = Net::star(3, &scheme("dasr", &[]));
+    let long = net.open(0, 2, None);
+    net.run_until(us(100));
+    let senders = (1..=100).map(|host| Ipv4Addr::new(10, 0, 9, host)).collect();
+    let announcement = Announcement { incast: 1, senders };
+    // Full packets have 1,452 bytes.
+    net.open_announcing(1, 2, Bytes::new(3 * 1_452 + 6 + 2 * 13), &announcement);
+    net.run_until(us(120));
+    let share = RATE.as_bps() / 1_000 / 101 * 1_000; // grants are in kbit/s
+    assert_eq!(net.flow(0, long).rate.as_bps(), share, "the announcing sender is not done");
+    net.run_until(us(400));
+    assert_eq!(net.flow(0, long).rate, RATE);
+}
+
+/// Whatever a scheme's packets have for payload, a list of this length fits.
+#[test]
+fn the_least_room_for_a_list() {
+    let rooms = [100, 1_460, 2_000, 8_000].map(|size| least_list_room(size, 1_518));
+    assert_eq!(rooms, [29, 30, 58, 174]);
+    assert_eq!(least_list_room(8_000, 60), 0, "no room for headers");
 }

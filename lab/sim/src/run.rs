@@ -24,9 +24,9 @@ use weir_experiment::results::{
     DeadlockSummary, Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace,
 };
 use weir_experiment::slowdown::FirstSlowdown;
-use weir_experiment::workload::{Ended, Feed};
+use weir_experiment::workload::{Announced, Ended, Feed};
 use weir_experiment::{Experiment, Flow, Scheme};
-use weir_host::{FlowSpec, HostEvent};
+use weir_host::{Announcement, FlowSpec, HostEvent};
 use weir_switch::program::Engine;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -297,10 +297,10 @@ impl<'e> SchemeRun<'e> {
         let nic = &mut self.network.nics[flow.from.0 as usize];
         let opened = nic.host.open(self.now, spec);
         let id = opened.expect("message ids are fresh and sizes are checked");
-        if !flow.announces.is_empty() {
-            let senders: Vec<_> =
-                flow.announces.iter().map(|&host| self.experiment.topology.host(host).ip).collect();
-            nic.host.announce(id, &senders).expect("the list was checked");
+        if let Some(Announced { incast, senders }) = &flow.announces {
+            let senders = senders.iter().map(|&host| self.experiment.topology.host(host).ip).collect();
+            let announcement = Announcement { incast: *incast, senders };
+            nic.host.announce(id, &announcement).expect("the list was checked");
         }
         let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
         let record = self.flows.start(flow, (id, message), ideal, source);

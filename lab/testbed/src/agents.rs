@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_agent::results::AgentResults;
+use weir_controller::topology::{HostIx, Topology};
 use weir_experiment::backend::Error;
 use weir_experiment::{Experiment, Scheme};
 use weir_units::Time;
@@ -19,6 +20,10 @@ struct Entry {
     stop: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    announces: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incast: Option<u32>,
 }
 
 /// The agents of one scheme.
@@ -120,6 +125,13 @@ fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
         start: flow.start.to_string(),
         stop: flow.stop.map(|stop| stop.to_string()),
         size: flow.size.map(|size| size.to_string()),
+        announces: flow.announces.as_ref().map(|it| addresses(topology, &it.senders)),
+        incast: flow.announces.as_ref().map(|it| it.incast),
     })
     .collect()
+}
+
+fn addresses(topology: &Topology, hosts: &[HostIx]) -> String {
+    let addresses: Vec<String> = hosts.iter().map(|&host| topology.host(host).ip.to_string()).collect();
+    addresses.join(" ")
 }

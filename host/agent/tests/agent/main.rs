@@ -54,6 +54,7 @@ pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
         start: Time::ZERO,
         stop: None,
         size,
+        announces: None,
     }
 }
 

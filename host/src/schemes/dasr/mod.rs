@@ -13,6 +13,7 @@
 //!
 //! Each ACK carries n in its concurrency field and the sender's share, the receiver's line rate over n, in its grant field.
 
+mod incasts;
 mod senders;
 mod state;
 

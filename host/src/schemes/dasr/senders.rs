@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::incasts::Incasts;
 use crate::scheme::DataEvent;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -30,6 +31,7 @@ pub(super) struct Senders {
     /// Times at which senders were announced, oldest first. An entry is void unless its sender's state has been
     /// [`State::Announced`] since that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
+    incasts: Incasts,
     swept: Time,
 }
 
@@ -57,6 +59,7 @@ impl Senders {
             announced_for,
             census: Census { tenant_bits, ..Census::default() },
             announced: VecDeque::new(),
+            incasts: Incasts::new(soft_state),
             swept: Time::ZERO,
         }
     }
@@ -91,13 +94,15 @@ impl Senders {
         }
     }
 
-    /// Counts the senders that a packet announces, unless they are counted already. Those of another tenant are ignored.
+    /// Counts the senders that a packet announces, unless they are counted already or another list of the incast has named
+    /// them before. Those of another tenant are ignored.
     fn announce(&mut self, data: &DataEvent<'_>) {
         let Some(tenant) = self.census.tenant(data.source) else { return };
         for id in data.announced {
             let low = u32::from(u16::from_be_bytes(*id));
             let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_BITS | low);
             if self.census.tenant(sender) == Some(tenant)
+                && self.incasts.name(data.now, tenant, data.incast, sender)
                 && self.census.announced < MAX_SENDERS
                 && self.census.get(sender).is_none()
             {

@@ -1,7 +1,7 @@
 //! The flows of an experiment, and their names.
 
 use super::resolve::entropy_port;
-use crate::workload::Arrival;
+use crate::workload::{Announced, Arrival};
 use std::collections::HashMap;
 use weir_controller::topology::{HostIx, Topology};
 use weir_units::{Bytes, Time};
@@ -25,8 +25,8 @@ pub struct Flow {
     pub size: Option<Bytes>,
     /// The UDP port that is the flow's entropy.
     pub entropy_port: u16,
-    /// Hosts that its first packet announces.
-    pub announces: Vec<HostIx>,
+    /// Senders that its first packets announce.
+    pub announces: Option<Announced>,
     /// One of an incast.
     pub incast: bool,
 }

@@ -9,10 +9,11 @@ use super::{
 use crate::artifacts::{self, Artifact};
 use crate::catalogue::Catalogue;
 use crate::rng::{mix, stream_seed};
-use crate::workload::{AnyWorkload, Fabric, Flows, ListedFlow, MakeSource};
+use crate::workload::{Announced, AnyWorkload, Fabric, Flows, ListedFlow, MakeSource};
 use crate::yaml::{self, KeyError, Positions, below};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::import::import;
@@ -22,7 +23,7 @@ use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, 
 use weir_host::nearest::did_you_mean;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::Registry;
-use weir_host::wire::{MAX_ANNOUNCED, WEIR_PORT};
+use weir_host::wire::{WEIR_PORT, least_list_room};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Files are named from the directory of the file that names them; that of a topology is read.
@@ -253,7 +254,7 @@ fn resolve_own_schemes(
         let host = topology.host_named(&flow.from).into_iter().collect();
         claims.push((format!("flows[{i}].scheme"), host, flow.scheme.clone()));
     }
-    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration };
+    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     for (place, workload) in workloads {
         let hosts = workload.senders(&fabric).map_err(|e| wrong(&below(place, e.key), e.why))?;
         claims.push((below(place, "scheme"), hosts, workload.scheme()));
@@ -314,7 +315,7 @@ fn resolve_workloads(
     workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<(Vec<ListedFlow>, Vec<Made>), ExperimentError> {
-    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration };
+    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     let (mut listed, mut made) = (Vec::new(), Vec::new());
     for (place, workload) in workloads {
         if topology.hosts.len() < 2 {
@@ -369,21 +370,21 @@ fn resolve_flows(
         }
         let announced = flow.announces.iter().map(|name| host(place("announces"), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;
-        let bytes = 2 + 2 * announced.len() as u64;
-        let too_short = !announced.is_empty() && flow.size.is_some_and(|size| size.get() < bytes);
-        if announced.len() > MAX_ANNOUNCED || too_short {
-            let why =
-                format!("a list of {} needs {bytes} bytes, at most {MAX_ANNOUNCED} fit", announced.len());
+        let most = least_list_room(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
+        if announced.len() as u64 > most {
+            let why = format!("its packets list {most} senders at most, not {}", announced.len());
             return Err(wrong(&place("announces"), why));
         }
+        let incast = flow.incast.map_or(0, NonZeroU32::get);
+        let announced = (!announced.is_empty()).then(|| Announced { incast, senders: announced.into() });
         if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
             let why = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
             return Err(wrong(&place("port"), why));
         }
         listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
     }
-    let flow = |ListedFlow { from, to, start, size, incast }| {
-        (from, to, start, None, size, Vec::new(), None, incast)
+    let flow = |ListedFlow { from, to, start, size, announces, incast }| {
+        (from, to, start, None, size, announces, None, incast)
     };
     listed.extend(from_workloads.into_iter().map(flow));
     let ports = stream_seed(spec.seed, "entropy ports");

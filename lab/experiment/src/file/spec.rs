@@ -9,6 +9,7 @@ use crate::yaml::below;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
+use std::num::NonZeroU32;
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
@@ -274,10 +275,14 @@ pub struct FlowSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Time>,
-    /// Hosts that are about to send to the same receiver, which its first packet tells (Dart's
-    /// look-ahead); one flow of an incast should.
+    /// Hosts that are about to send to the same receiver, which its first packets tell (Dart's
+    /// look-ahead). Each flow of an incast should.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announces: Vec<String>,
+    /// Number of the incast that `announces` lists; lists of one number count a sender once. Absent: each list counts
+    /// by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incast: Option<NonZeroU32>,
     /// The UDP port of its first subflow, from which those of the others follow; absent: drawn from the seed.
     /// It says which paths they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]

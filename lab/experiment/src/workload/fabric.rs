@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weir_controller::topology::{HostIx, Topology};
 use weir_host::nearest::did_you_mean;
+use weir_host::wire::least_list_room;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 /// A key that is wrong, and why.
@@ -34,6 +35,8 @@ pub struct Fabric<'a> {
     pub seed: u64,
     /// Length of the run.
     pub duration: Time,
+    /// Largest Ethernet frame.
+    pub mtu: Bytes,
 }
 
 impl Fabric<'_> {
@@ -82,6 +85,11 @@ impl Streams {
         Stream::new(self.seed, &format!("workload {} {name}", self.number))
     }
 
+    /// Returns the random number from which the workload counts its incasts. Those of another workload hardly meet them.
+    pub(super) fn first_number(&self) -> u32 {
+        self.named("numbers").bits() as u32
+    }
+
     /// Returns the stream of a host from its beginning.
     pub fn of_host(&self, host: HostIx) -> Stream {
         self.named(&format!("h{}", host.0))
@@ -109,6 +117,16 @@ pub(super) fn twice() -> Wrong {
 /// Returns the size if it is not zero.
 pub(super) fn not_empty(key: &'static str, size: Bytes) -> Result<Bytes, Wrong> {
     if size == Bytes::ZERO { Err(Wrong::new(key, "empty flows never start")) } else { Ok(size) }
+}
+
+/// Returns an error unless messages of `size` bytes can list this number of senders.
+pub(super) fn lists(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), Wrong> {
+    let most = least_list_room(size.get(), mtu.get());
+    if senders <= most {
+        return Ok(());
+    }
+    let why = format!("a message of {size} lists {most} senders at most, not {senders}; give larger ones");
+    Err(Wrong::new("announce", why))
 }
 
 /// Reads the distribution of sizes.

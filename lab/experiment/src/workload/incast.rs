@@ -3,7 +3,7 @@
 use super::fabric::{self, Fabric, Wrong};
 use super::kind::{Flows, ListedFlow, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, Source};
+use super::{Announced, Arrival, Source};
 use crate::rng::Stream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
 use weir_host::nearest::did_you_mean;
-use weir_host::wire::MAX_ANNOUNCED;
 use weir_units::{Ratio, Time};
 
 /// Many hosts send to one: once, the first hosts of the topology; or again and again, hosts drawn anew each time.
@@ -61,7 +60,7 @@ pub(super) struct Incast {
     /// Hosts that may send; absent: all.
     #[serde(default)]
     from: Option<String>,
-    /// The first flow of an incast announces the others' senders (Dart's look-ahead).
+    /// Each flow of an incast announces all its senders (Dart's look-ahead).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     announce: bool,
     /// Scheme of the senders, instead of the run's.
@@ -100,6 +99,21 @@ impl Workload for Incast {
 }
 
 impl Incast {
+    /// Returns what the flows of one incast announce.
+    fn announced(
+        &self,
+        fabric: &Fabric<'_>,
+        sizes: &Sizes,
+        senders: &[HostIx],
+        number: u32,
+    ) -> Result<Option<Announced>, Wrong> {
+        if !self.announce {
+            return Ok(None);
+        }
+        fabric::lists(fabric.mtu, sizes.least(), senders.len() as u64)?;
+        Ok(Some(Announced { incast: number.max(1), senders: senders.into() }))
+    }
+
     /// Returns the flows of one incast from the first hosts of the topology.
     fn once(&self, fabric: &Fabric<'_>, to: &str) -> Result<Flows, Wrong> {
         let topology = fabric.topology;
@@ -115,6 +129,8 @@ impl Incast {
         };
         let sizes = fabric::sizes("size", &self.size)?;
         let mut stream = Stream::new(fabric.seed, "incast");
+        let announces =
+            self.announced(fabric, &sizes, chosen, Stream::new(fabric.seed, "incast number").bits() as u32)?;
         let flow = |(&from, i)| {
             let late = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
             let size = Some(sizes.draw(&mut stream));
@@ -123,6 +139,7 @@ impl Incast {
                 to: receiver,
                 start: self.start + self.interval * i + late,
                 size,
+                announces: announces.clone(),
                 incast: true,
             }
         };
@@ -150,10 +167,8 @@ impl Incast {
             }
             (None, None) => Gap::Fixed(Time::MAX),
         };
-        let bytes = 2 + 2 * u64::from(self.senders);
-        if self.announce && (self.senders as usize > MAX_ANNOUNCED || sizes.least().get() < bytes) {
-            let why = format!("a list of {} does not fit into the first packet", self.senders);
-            return Err(Wrong::new("announce", why));
+        if self.announce {
+            fabric::lists(fabric.mtu, sizes.least(), self.senders.into())?;
         }
         let rule = Rule {
             from,
@@ -167,7 +182,9 @@ impl Incast {
             announce: self.announce,
         };
         let count = self.count.unwrap_or(u64::MAX);
-        Ok(Flows::made(move |streams| Incasts::new(rule.clone(), count, streams.named("incasts"))))
+        Ok(Flows::made(move |streams| {
+            Incasts::new(rule.clone(), count, streams.named("incasts"), streams.first_number())
+        }))
     }
 }
 
@@ -210,16 +227,18 @@ struct Incasts {
     /// Flows of those that have begun, by start.
     begun: VecDeque<Arrival>,
     left: u64,
+    /// Number of the next incast, for its lists.
+    number: u32,
 }
 
 impl Incasts {
-    fn new(rule: Rule, left: u64, mut stream: Stream) -> Incasts {
+    fn new(rule: Rule, left: u64, mut stream: Stream, number: u32) -> Incasts {
         let first = match rule.gap {
             Gap::Fixed(_) => rule.within.start,
             gap @ Gap::Mean(_) => rule.within.start + gap.draw(&mut stream),
         };
         let next = (left > 0 && first < rule.within.end).then_some(first);
-        let mut incasts = Incasts { rule, stream, next, begun: VecDeque::new(), left };
+        let mut incasts = Incasts { rule, stream, next, begun: VecDeque::new(), left, number };
         incasts.begin();
         incasts
     }
@@ -246,12 +265,16 @@ impl Incasts {
             others.swap(i, other);
         }
         others.truncate(*senders);
+        // 0 is no number.
+        self.number = self.number.wrapping_add(1).max(1);
+        let announces =
+            announce.then(|| Announced { incast: self.number, senders: others.as_slice().into() });
         for (i, &from) in (0..).zip(&others) {
             let late =
                 if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
-            let announces = if *announce && i == 0 { others.clone() } else { Vec::new() };
             let size = self.rule.sizes.draw(stream);
             let start = at + *interval * i + late;
+            let announces = announces.clone();
             self.begun.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
         }
         self.begun.make_contiguous().sort_by_key(|flow| flow.start); // stable

@@ -2,7 +2,7 @@
 //! ([`WorkloadSpec`]).
 
 use super::fabric::{Fabric, Streams, Wrong};
-use super::{Arrival, Source};
+use super::{Announced, Arrival, Source};
 use crate::scalar::SchemeEntry;
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -84,7 +84,7 @@ impl Flows {
 }
 
 /// A flow that is known before the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedFlow {
     /// Sender.
     pub from: HostIx,
@@ -94,6 +94,8 @@ pub struct ListedFlow {
     pub start: Time,
     /// Payload; `None` sends until the end of the run.
     pub size: Option<Bytes>,
+    /// Senders that its first packets announce.
+    pub announces: Option<Announced>,
     /// True if it is part of an incast.
     pub incast: bool,
 }
@@ -101,7 +103,7 @@ pub struct ListedFlow {
 impl Arrival {
     /// Returns a flow that announces no sender, is not part of an incast, and has the tag 0.
     pub fn new(from: HostIx, to: HostIx, start: Time, size: Bytes) -> Arrival {
-        Arrival { from, to, start, size, announces: Vec::new(), incast: false, tag: 0 }
+        Arrival { from, to, start, size, announces: None, incast: false, tag: 0 }
     }
 }
 

@@ -64,7 +64,14 @@ impl Workload for Messages {
             for _ in 0..(bytes * self.load.get() / self.size.as_f64()) as usize {
                 let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
                 let start = self.start + Time::from_ps(draw() % span.as_ps());
-                all.push(ListedFlow { from, to, start, size: Some(self.size), incast: false });
+                all.push(ListedFlow {
+                    from,
+                    to,
+                    start,
+                    size: Some(self.size),
+                    announces: None,
+                    incast: false,
+                });
             }
         }
         Ok(Flows::Listed(all))

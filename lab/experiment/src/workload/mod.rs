@@ -26,6 +26,7 @@ pub use kind::{Flows, ListedFlow, MakeSource, Workload, WorkloadSpec, Workloads}
 pub use sizes::{SizeRule, SizesSpec};
 
 use crate::rng::{mix, stream_seed};
+use std::sync::Arc;
 use weir_controller::topology::HostIx;
 use weir_units::{Bytes, Time};
 
@@ -56,12 +57,21 @@ pub struct Arrival {
     pub start: Time,
     /// Payload.
     pub size: Bytes,
-    /// Senders that its first packet announces.
-    pub announces: Vec<HostIx>,
+    /// Senders that its first packets announce.
+    pub announces: Option<Announced>,
     /// True if it is part of an incast.
     pub incast: bool,
     /// A number by which the source knows it again when it ends.
     pub tag: u32,
+}
+
+/// The senders of an incast, which its flows announce to their receiver (Dart's look-ahead).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Number of the incast; 0: it has none, and each list counts by itself.
+    pub incast: u32,
+    /// All senders.
+    pub senders: Arc<[HostIx]>,
 }
 
 /// Makes flows as time goes on.

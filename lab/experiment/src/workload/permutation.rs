@@ -55,6 +55,7 @@ impl Workload for Permutation {
             to: hosts[to],
             start: self.start,
             size: self.size,
+            announces: None,
             incast: false,
         };
         Ok(Flows::Listed(permutation(hosts.len(), fabric.seed).into_iter().enumerate().map(flow).collect()))

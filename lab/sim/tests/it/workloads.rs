@@ -84,13 +84,15 @@ fn incasts_come_again_from_others_to_another() {
     );
     let made = experiment.all_flows().unwrap();
     assert_eq!(made.len(), 10 * 8);
-    let mut receivers = BTreeSet::new();
+    let (mut receivers, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for (n, incast) in (0..).zip(made.chunks(8)) {
         let begin = Time::from_us(50) * n;
         assert!(incast.iter().all(|f| f.incast && f.to == incast[0].to && f.from != f.to));
         assert!(incast.iter().all(|f| f.start >= begin && f.start < begin + Time::from_us(10)));
         assert_eq!(incast.iter().map(|f| f.from).collect::<BTreeSet<_>>().len(), 8);
-        assert_eq!(incast.iter().filter(|f| f.announces.len() == 8).count(), 1);
+        let lists: Vec<_> = incast.iter().map(|f| f.announces.clone().expect("each announces")).collect();
+        assert!(lists.iter().all(|list| *list == lists[0] && list.senders.len() == 8));
+        assert!(numbers.insert(lists[0].incast), "each incast has a number of its own");
         receivers.insert(incast[0].to);
     }
     assert!(receivers.len() > 3, "{receivers:?}");

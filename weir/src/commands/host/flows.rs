@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::str::FromStr;
 use weir_agent::FlowPlan;
+use weir_host::Announcement;
 use weir_units::{Bytes, Time};
 
 /// First of the dynamic ports (RFC 6335).
@@ -31,6 +32,8 @@ struct Entry {
     stop: Option<String>,
     port: Option<u16>,
     mac: Option<String>,
+    announces: Option<String>,
+    incast: Option<u32>,
 }
 
 /// Reads a list of flows.
@@ -75,7 +78,15 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
         start: field("start", &entry.start)?.unwrap_or(Time::ZERO),
         stop: field("stop", &entry.stop)?,
         size: field::<Bytes>("size", &entry.size)?,
+        announces: entry.announces.as_deref().map(|list| announcement(list, entry.incast)).transpose()?,
     })
+}
+
+/// Reads the senders of an incast, separated by commas or spaces.
+pub fn announcement(list: &str, incast: Option<u32>) -> Result<Announcement, String> {
+    let listed = list.split([',', ' ']).filter(|text| !text.is_empty());
+    let sender = |text: &str| text.parse().map_err(|_| format!("announces: \"{text}\" is no IPv4 address"));
+    Ok(Announcement { incast: incast.unwrap_or(0), senders: listed.map(sender).collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]
@@ -95,15 +106,17 @@ mod tests {
 
     #[test]
     fn yaml_and_csv_say_the_same() {
-        let yaml = "- {peer: 10.0.2.2, size: 1MB, start: 300us, port: 50000}\n\
+        let yaml = "- {peer: 10.0.2.2, size: 1MB, start: 300us, port: 50000, announces: 10.0.1.1 10.0.1.2, incast: 7}\n\
                     - {peer: 10.0.3.3, stop: 1s, mac: '02:00:0a:00:03:03'}\n";
-        let csv = "peer, size, start, stop, port, mac\n10.0.2.2, 1MB, 300us,, 50000,\n\
-                   10.0.3.3,,, 1s,, 02:00:0a:00:03:03\n";
+        let csv = "peer, size, start, stop, port, mac, announces, incast\n\
+                   10.0.2.2, 1MB, 300us,, 50000,, 10.0.1.1 10.0.1.2, 7\n10.0.3.3,,, 1s,, 02:00:0a:00:03:03,,\n";
         let flows = load_text("f.yaml", yaml).unwrap();
         assert_eq!(flows, load_text("f.csv", csv).unwrap());
         assert_eq!(flows.len(), 2);
         assert_eq!(flows[0].size, Some(Bytes::new(1_000_000)));
         assert_eq!((flows[0].start, flows[0].entropy_port), (Time::from_us(300), 50_000));
+        let senders = [1, 2].map(|host| Ipv4Addr::new(10, 0, 1, host)).to_vec();
+        assert_eq!(flows[0].announces, Some(Announcement { incast: 7, senders }));
         assert_eq!((flows[1].size, flows[1].entropy_port), (None, FIRST_PORT + 1));
         assert_eq!((flows[1].stop, flows[1].peer_mac), (Some(Time::from_secs(1)), Some([2, 0, 10, 0, 3, 3])));
         assert_eq!(load_text("f.yaml", "\n").unwrap(), []);
@@ -114,6 +127,7 @@ mod tests {
         let wrong = |name, text| load_text(name, text).unwrap_err();
         assert_eq!(wrong("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: \"h2\" is no IPv4 address");
         assert!(wrong("f.yaml", "- {peer: 10.0.0.1, size: 1XB}").starts_with("/f.yaml: flow 0: size: "));
+        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, announces: h2}").contains("announces: \"h2\""));
         assert!(wrong("f.yaml", "- {peer: 10.0.0.1, sise: 1MB}").contains("sise"));
         assert!(wrong("f.csv", "peer,port\n10.0.0.1,99999\n").contains("line: 2"));
         assert!(wrong("f.txt", "").contains(".yaml or a .csv"));

@@ -80,6 +80,18 @@ struct SendArgs {
     #[arg(long, value_name = "MAC")]
     peer_mac: Option<Mac>,
 
+    /// Senders of the incast that this message is part of, this host included, separated by commas
+    ///
+    /// The first packets list them, so that a receiver with dasr or dart shares its link before the others begin.
+    #[arg(long, value_name = "IP,IP...")]
+    announce: Option<String>,
+
+    /// Number of the incast, the same at each of its senders; without one a late list counts finished senders again
+    ///
+    /// Give the next incast to the same receiver another number.
+    #[arg(long, value_name = "N", requires = "announce")]
+    incast: Option<u32>,
+
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -90,7 +102,7 @@ struct SendArgs {
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// List of flows: YAML (a list of {peer, size, start, stop, port, mac}) or CSV with these columns
+    /// List of flows: YAML (a list of {peer, size, start, stop, port, mac, announces, incast}) or CSV with these columns
     ///
     /// Only `peer` is needed. A flow without size sends until its stop, or until the end; times count
     /// from the start of the run.
@@ -138,6 +150,8 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, Until), Failure> {
     if send.flows == 0 {
         return Err(Failure::input("--flows 0 sends nothing"));
     }
+    let announces = send.announce.as_deref().map(|list| flows::announcement(list, send.incast));
+    let announces = announces.transpose().map_err(Failure::input)?;
     let flows = (0..send.flows).map(|i| FlowPlan {
         peer: send.to,
         peer_mac: send.peer_mac.map(|mac| mac.0),
@@ -145,6 +159,7 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, Until), Failure> {
         start: Time::ZERO,
         stop,
         size: send.size,
+        announces: announces.clone(),
     });
     Ok((flows.collect(), Until { flows_finished: true, deadline }))
 }

@@ -23,6 +23,7 @@ struct Packet {
     first: bool,
     last: bool,
     announced: Vec<[u8; 2]>,
+    incast: u32,
 }
 
 impl Packet {
@@ -38,6 +39,7 @@ impl Packet {
             last: self.last,
             active_flows: 1,
             announced: &self.announced,
+            incast: self.incast,
             credit: 0,
             path_id: 0,
             telemetry: const { &Telemetry::EMPTY },
@@ -57,6 +59,8 @@ struct Modelled {
 #[derive(Debug, Default)]
 struct Model {
     senders: Vec<Modelled>,
+    /// When a list of an incast first named a host.
+    named: Vec<(Time, u32, Ipv4Addr)>,
     swept: Time,
 }
 
@@ -86,7 +90,16 @@ impl Model {
         let tenant = |host: Ipv4Addr| host.octets()[2];
         for [high, low] in packet.announced.iter().copied() {
             let host = Ipv4Addr::new(10, 0, high, low);
-            if tenant(host) == tenant(packet.source) && self.at(host).is_none() {
+            if tenant(host) != tenant(packet.source) {
+                continue;
+            }
+            // A host's tenant is in its address, so that hosts tell the tenants' incasts apart.
+            self.named.retain(|(at, ..)| now - *at <= SOFT_STATE);
+            let is_named = self.named.iter().any(|(_, incast, it)| (*incast, *it) == (packet.incast, host));
+            if packet.incast != 0 && !is_named {
+                self.named.push((now, packet.incast, host));
+            }
+            if (packet.incast == 0 || !is_named) && self.at(host).is_none() {
                 self.senders.push(Modelled { host, messages: 0, heard: now });
             }
         }
@@ -132,6 +145,7 @@ impl Chance {
             first,
             last: unfinished && self.below(3) == 0,
             announced,
+            incast: self.below(3) as u32,
         }
     }
 }
