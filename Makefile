@@ -44,7 +44,7 @@ bench: build ## Measure: packet-hops per second, ns per packet, memory; then the
 p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I /x/p4include"
 	@$(MAKE) --no-print-directory -C p4src P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
 
-packages: ## Build a .deb and the Python wheel into target/packages, and try them: minutes
+packages: ## Build a .deb, the Python wheel, crates and a container image into target/packages, and try them: minutes
 	@packaging/build
 
 stop: ## Take down what a run in Mininet that was killed left up

@@ -25,8 +25,8 @@ pub struct Artifact {
 /// The text is a static: a constant would be in the binary once for each crate that asks for it.
 macro_rules! shipped {
     ($name:literal) => {{
-        static JSON: &str = include_str!(concat!("../../../p4src/build/", $name, ".json"));
-        static P4INFO: &str = include_str!(concat!("../../../p4src/build/", $name, ".p4info.txtpb"));
+        static JSON: &str = include_str!(concat!("../assets/p4/", $name, ".json"));
+        static P4INFO: &str = include_str!(concat!("../assets/p4/", $name, ".p4info.txtpb"));
         Artifact { name: Cow::Borrowed($name), json: Cow::Borrowed(JSON), p4info: Cow::Borrowed(P4INFO) }
     }};
 }

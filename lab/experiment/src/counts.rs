@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// The P4 programs' own list of reasons and events: names and counter indices come from the source
 /// that the programs were compiled from.
-const REASONS_P4: &str = include_str!("../../../p4src/include/reasons.p4");
+const REASONS_P4: &str = include_str!("../assets/reasons.p4");
 
 /// Counter of packets that the P4 programs drop, by reason (`p4src/controls/drops.p4`).
 pub const DROP_COUNTER: &str = "drops";

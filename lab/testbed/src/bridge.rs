@@ -19,15 +19,15 @@ use weir_experiment::backend::Error;
 
 /// The package, part of this program so that it runs from anywhere.
 const PACKAGE: &[(&str, &str)] = &[
-    ("__init__.py", include_str!("../../../mininet/weir_mininet/__init__.py")),
-    ("__main__.py", include_str!("../../../mininet/weir_mininet/__main__.py")),
-    ("fabric.py", include_str!("../../../mininet/weir_mininet/fabric.py")),
-    ("jobs.py", include_str!("../../../mininet/weir_mininet/jobs.py")),
-    ("links.py", include_str!("../../../mininet/weir_mininet/links.py")),
-    ("ours.py", include_str!("../../../mininet/weir_mininet/ours.py")),
-    ("plan.py", include_str!("../../../mininet/weir_mininet/plan.py")),
-    ("serve.py", include_str!("../../../mininet/weir_mininet/serve.py")),
-    ("switches.py", include_str!("../../../mininet/weir_mininet/switches.py")),
+    ("__init__.py", include_str!("../assets/weir_mininet/__init__.py")),
+    ("__main__.py", include_str!("../assets/weir_mininet/__main__.py")),
+    ("fabric.py", include_str!("../assets/weir_mininet/fabric.py")),
+    ("jobs.py", include_str!("../assets/weir_mininet/jobs.py")),
+    ("links.py", include_str!("../assets/weir_mininet/links.py")),
+    ("ours.py", include_str!("../assets/weir_mininet/ours.py")),
+    ("plan.py", include_str!("../assets/weir_mininet/plan.py")),
+    ("serve.py", include_str!("../assets/weir_mininet/serve.py")),
+    ("switches.py", include_str!("../assets/weir_mininet/switches.py")),
 ];
 const PACKAGE_NAME: &str = "weir_mininet";
 

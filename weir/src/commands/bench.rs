@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// The experiment that is measured: the one everybody runs first.
-const QUICKSTART: &str = include_str!("../../../experiments/quickstart.yaml");
+const QUICKSTART: &str = include_str!("../../assets/quickstart.yaml");
 
 /// Speed of one scheme in virtual time.
 struct Speed {

@@ -69,26 +69,30 @@ enum What {
     },
 }
 
-static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../examples/own-p4");
-static P4_INCLUDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/include");
-static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../p4src/controls");
+static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/own-p4");
+static P4_INCLUDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/p4-include");
+static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/p4-controls");
 
-/// Lists files of an example, name in the project and content. Not a directory: cargo may have built there.
+/// Lists files of an example, name in the project and content. Not a directory: cargo may have built there. The manifest
+/// has another name among the assets, as cargo leaves other packages out of a package.
 macro_rules! example {
     ($folder:literal: $($file:literal),+) => {
-        &[$(($file, include_str!(concat!("../../../examples/", $folder, "/", $file)))),+]
+        &[
+            ("Cargo.toml", include_str!(concat!("../../assets/", $folder, "/manifest.toml"))),
+            $(($file, include_str!(concat!("../../assets/", $folder, "/", $file)))),+
+        ]
     };
 }
 
 const SCHEME_EXAMPLE: &[(&str, &str)] =
-    example!("own-scheme": "Cargo.toml", "README.md", "join.yaml", "src/main.rs", "src/aimd.rs");
+    example!("own-scheme": "README.md", "join.yaml", "src/main.rs", "src/aimd.rs");
 const EXPERIMENT_EXAMPLE: &[(&str, &str)] = example!(
-    "own-experiment": "Cargo.toml", "README.md", "ring.yaml",
+    "own-experiment": "README.md", "ring.yaml",
     "src/main.rs", "src/shift.rs", "src/ring.rs", "src/finished.rs"
 );
 
 const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
-    "own-telemetry": "Cargo.toml", "Makefile", "README.md", "own_telemetry.p4", "waits.yaml",
+    "own-telemetry": "Makefile", "README.md", "own_telemetry.p4", "waits.yaml",
     "src/main.rs", "src/wait.rs", "tests/record.stf",
     "build/own_telemetry.json", "build/own_telemetry.p4info.txtpb"
 );

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn options_of_bmv2_are_taken_as_the_table_says() {
-        let table = include_str!("../../../docs/switch-options.md");
+        let table = include_str!("../../assets/switch-options.md");
         let mut rows = 0;
         for row in table.lines().filter_map(|line| line.strip_prefix("| `-")) {
             let mut cells = row.split('|').map(str::trim);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_report::files::{PUBLIC, write_whole};
 
-const DISSECTOR: &str = include_str!("../../../host/wireshark/weir.lua");
+const DISSECTOR: &str = include_str!("../../assets/weir.lua");
 const FILE: &str = "weir.lua";
 /// Wireshark's folder for a user's plugins, in the home directory (Help, About, Folders).
 const PLUGINS: &str = ".local/lib/wireshark/plugins";

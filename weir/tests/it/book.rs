@@ -43,7 +43,11 @@ fn files(folder: &str, endings: &[&str]) -> Vec<String> {
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         let is_ours =
             !name.starts_with('.') && !["target", "runs", "build", "logs", "snapshots"].contains(&&*name);
-        if entry.file_type().expect("a type").is_dir() {
+        let kind = entry.file_type().expect("a type");
+        if kind.is_symlink() {
+            continue; // Its file is read where it is.
+        }
+        if kind.is_dir() {
             if is_ours {
                 found.extend(files(&path, endings));
             }

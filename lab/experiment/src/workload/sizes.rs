@@ -13,11 +13,11 @@ use weir_units::Bytes;
 
 /// The distributions that come with Weir, `experiments/workloads/`.
 const SHIPPED: [(&str, &str); 5] = [
-    ("websearch", include_str!("../../../../experiments/workloads/websearch.csv")),
-    ("fb_hadoop", include_str!("../../../../experiments/workloads/fb_hadoop.csv")),
-    ("alistorage", include_str!("../../../../experiments/workloads/alistorage.csv")),
-    ("google_rpc2008", include_str!("../../../../experiments/workloads/google_rpc2008.csv")),
-    ("data_mining", include_str!("../../../../experiments/workloads/data_mining.csv")),
+    ("websearch", include_str!("../../assets/workloads/websearch.csv")),
+    ("fb_hadoop", include_str!("../../assets/workloads/fb_hadoop.csv")),
+    ("alistorage", include_str!("../../assets/workloads/alistorage.csv")),
+    ("google_rpc2008", include_str!("../../assets/workloads/google_rpc2008.csv")),
+    ("data_mining", include_str!("../../assets/workloads/data_mining.csv")),
 ];
 
 /// Sizes as people write them: `64KB`, `websearch`, `my/sizes.csv`, `{choice: [2KB, 8KB]}`,

@@ -1,0 +1,1 @@
+../../../p4src/include/reasons.p4

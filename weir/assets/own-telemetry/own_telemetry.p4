@@ -1,0 +1,1 @@
+../../../examples/own-telemetry/own_telemetry.p4

@@ -1,0 +1,1 @@
+../../host/wireshark/weir.lua
