@@ -11,7 +11,7 @@ use weir_experiment::results::Results;
 use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
 use weir_report::load::load as read;
 use weir_report::sweep::pool::{at_a_time, cores};
-use weir_report::{Keeper, Kept, RunDir, describe, page};
+use weir_report::{Keeper, Kept, RunDir, describe, page, tables};
 use weir_sim::VirtualTime;
 
 /// The results of an experiment.
@@ -72,25 +72,25 @@ impl Run {
     /// Every flow that started.
     #[getter]
     fn flows(&self) -> Table {
-        table::flows(&self.results)
+        table::of_run(&tables::FLOWS, &self.results)
     }
 
     /// Queue and utilisation of each observed port at each sample.
     #[getter]
     fn queues(&self) -> Table {
-        table::queues(&self.results)
+        table::of_run(&tables::QUEUES, &self.results)
     }
 
     /// Pacing rate and goodput of each observed flow at each sample.
     #[getter]
     fn rates(&self) -> Table {
-        table::rates(&self.results)
+        table::of_run(&tables::RATES, &self.results)
     }
 
     /// Every PFC frame.
     #[getter]
     fn pauses(&self) -> Table {
-        table::pauses(&self.results)
+        table::of_run(&tables::PAUSES, &self.results)
     }
 
     /// The report as one HTML page.

@@ -7,10 +7,10 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
-use weir_experiment::results::{Results, SchemeTrace};
+use weir_experiment::results::Results;
 use weir_report::metrics::metrics;
 use weir_report::sweep::table::Findings;
-use weir_units::Time;
+use weir_report::tables::{self, Cell, Kind, us};
 
 /// A table in Arrow's memory layout.
 #[pyclass(frozen, module = "weir")]
@@ -107,10 +107,6 @@ impl Rows {
         self
     }
 
-    fn time(&mut self, value: Option<Time>) -> &mut Rows {
-        self.number(value.map(Time::as_us_f64))
-    }
-
     fn count(&mut self, value: Option<u64>) -> &mut Rows {
         if let Column::Count(column) = self.column() {
             column.append_option(value);
@@ -129,10 +125,6 @@ impl Rows {
         });
         Table(RecordBatch::try_from_iter(columns).expect("rows are filled from left to right"))
     }
-}
-
-fn traces(results: &Results) -> impl Iterator<Item = (&str, &SchemeTrace)> {
-    results.order.iter().filter_map(|label| Some((label.as_str(), results.traces.get(label)?)))
 }
 
 /// Returns one row for each scheme: the metrics of the report, with their units as suffixes.
@@ -157,91 +149,28 @@ fn with_unit(name: &str, unit: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// Returns one row for each flow that started, with the columns of `flows.csv`.
-pub fn flows(results: &Results) -> Table {
-    let (text, number, count) = (Column::text, Column::number, Column::count);
-    let mut rows = Rows::new([
-        ("scheme", text()),
-        ("flow", text()),
-        ("from", text()),
-        ("to", text()),
-        ("size_bytes", count()),
-        ("start_us", number()),
-        ("fct_us", number()),
-        ("ideal_us", number()),
-        ("slowdown", number()),
-        ("acked_bytes", count()),
-        ("retransmits", count()),
-    ]);
-    for (scheme, trace) in traces(results) {
-        for flow in &trace.flows {
-            rows.text(scheme).text(&flow.name()).text(&flow.from).text(&flow.to);
-            rows.count(flow.size.map(|size| size.get()));
-            rows.time(Some(flow.start)).time(flow.fct).time(flow.ideal).number(flow.slowdown());
-            rows.count(Some(flow.acked.get())).count(Some(flow.retransmits));
-        }
-    }
-    rows.table()
-}
-
-/// Returns queue and utilisation of each observed port at each sample, with the columns of `queues.csv`.
-pub fn queues(results: &Results) -> Table {
-    let mut rows = Rows::new([
-        ("scheme", Column::text()),
-        ("time_us", Column::number()),
-        ("port", Column::text()),
-        ("towards", Column::text()),
-        ("queue_bytes", Column::count()),
-        ("utilisation", Column::number()),
-    ]);
-    for (scheme, trace) in traces(results) {
-        for port in &trace.ports {
-            for (index, (&bytes, &used)) in port.queue_bytes.iter().zip(&port.utilisation).enumerate() {
-                rows.text(scheme).time(Some(trace.sample_time(index))).text(&port.port).text(&port.towards);
-                rows.count(Some(bytes)).number(Some(used));
-            }
-        }
-    }
-    rows.table()
-}
-
-/// Returns pacing rate and goodput of each observed flow at each sample, with the columns of `rates.csv`.
-pub fn rates(results: &Results) -> Table {
-    let mut rows = Rows::new([
-        ("scheme", Column::text()),
-        ("time_us", Column::number()),
-        ("flow", Column::text()),
-        ("rate_bps", Column::count()),
-        ("goodput_bps", Column::count()),
-    ]);
-    for (scheme, trace) in traces(results) {
-        for flow in &trace.rates {
-            for (index, (rate, goodput)) in flow.rate.iter().zip(&flow.goodput).enumerate() {
-                rows.text(scheme).time(Some(trace.sample_time(index))).text(&flow.flow);
-                rows.count(Some(rate.as_bps())).count(Some(goodput.as_bps()));
-            }
-        }
-    }
-    rows.table()
-}
-
-/// Returns each PFC frame, with the columns of `pauses.csv`.
-pub fn pauses(results: &Results) -> Table {
-    let mut rows = Rows::new([
-        ("scheme", Column::text()),
-        ("time_us", Column::number()),
-        ("switch", Column::text()),
-        ("port", Column::count()),
-        ("priority", Column::count()),
-        ("event", Column::text()),
-    ]);
-    for (scheme, trace) in traces(results) {
-        for pause in &trace.pauses {
-            rows.text(scheme).time(Some(pause.time)).text(&pause.switch);
-            rows.count(Some(pause.port.into())).count(Some(pause.priority.into()));
-            rows.text(if pause.on { "pause" } else { "resume" });
-        }
-    }
+/// Returns one of the tables that a run writes, with the same columns.
+pub fn of_run(table: &tables::Table, results: &Results) -> Table {
+    let mut rows = Rows::new(table.columns.iter().map(|&(name, kind)| {
+        let column = match kind {
+            Kind::Text => Column::text(),
+            Kind::Time | Kind::Number => Column::number(),
+            Kind::Count => Column::count(),
+        };
+        (name, column)
+    }));
+    let filled = table.rows(results, &mut |row| {
+        row.iter().for_each(|cell| {
+            match *cell {
+                Cell::Text(text) => rows.text(text),
+                Cell::Time(time) => rows.number(time.map(us)),
+                Cell::Count(count) => rows.count(count),
+                Cell::Number(number) => rows.number(number),
+            };
+        });
+        Ok(())
+    });
+    filled.expect("memory takes all rows");
     rows.table()
 }
 

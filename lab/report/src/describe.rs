@@ -38,6 +38,7 @@ pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
             rates: asked(CsvFile::Rates),
             pauses: asked(CsvFile::Pauses),
             fct: asked(CsvFile::Fct),
+            format: spec.observe.format,
         },
         addresses: experiment.topology.hosts.iter().map(|host| (host.name.clone(), host.ip)).collect(),
         paper: spec

@@ -7,7 +7,6 @@
 
 pub mod chart;
 pub mod compare;
-pub mod csv;
 pub mod describe;
 pub mod dir;
 pub mod figures;
@@ -31,14 +30,15 @@ pub mod policy;
 pub mod sample;
 pub mod sweep;
 pub mod table;
+pub mod tables;
 
-pub use csv::Tables;
 pub use describe::describe;
 pub use dir::{DirError, RunDir};
 pub use keeper::{Keeper, Kept};
 pub use kit::Kit;
 pub use names::file_name;
 pub use paper::PaperValue;
+pub use tables::Tables;
 
 use chart::Size;
 use figures::{Layout, Section};
@@ -75,7 +75,7 @@ pub struct Run {
     pub facts: Vec<(String, String)>,
     /// The experiment with every default filled in.
     pub yaml: String,
-    /// The CSV files to write.
+    /// The tables to write.
     pub tables: Tables,
     /// Hosts by name.
     pub addresses: BTreeMap<String, Ipv4Addr>,
@@ -102,7 +102,7 @@ impl Run {
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join(names::SUMMARY), pretty(&results.summary)?)?;
-    csv::write(dir, run.tables, &run.addresses, results)?;
+    tables::write(dir, run.tables, &run.addresses, results)?;
     let sections = run.sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
@@ -262,8 +262,7 @@ mod tests {
 
     #[test]
     fn csv_rows_are_exact() {
-        let all = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
-        let (dir, _) = written(&sample::dumbbell_of(4), all);
+        let (dir, _) = written(&sample::dumbbell_of(4), sample::all_tables());
         let rows = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         let queues = rows("queues.csv");
         assert!(

@@ -2,8 +2,10 @@
 
 use super::manifest::{self, Damage, Integrity};
 use super::names::{MANIFEST, SUMMARY};
+use super::tables::{self, Table};
 use super::{MakeSection, Run, describe};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,22 +113,12 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result
 }
 
 /// Reads one of the tables, if it was written, row by row.
-fn rows<R: for<'de> Deserialize<'de>>(
+fn rows<R: DeserializeOwned>(
     dir: &Path,
-    name: &str,
-    mut take: impl FnMut(R) -> Result<(), String>,
+    table: &Table,
+    take: impl FnMut(R) -> Result<(), String>,
 ) -> Result<(), LoadError> {
-    let file = dir.join(name);
-    if !file.exists() {
-        return Ok(());
-    }
-    let broken = |why: String| LoadError::Broken { file: file.clone(), why };
-    let mut reader = csv::Reader::from_path(&file).map_err(|error| broken(error.to_string()))?;
-    for (line, row) in reader.deserialize().enumerate() {
-        let row = row.map_err(|error| broken(error.to_string()))?;
-        take(row).map_err(|why| broken(format!("line {}: {why}", line + 2)))?;
-    }
-    Ok(())
+    tables::read(dir, table, take).map_err(|(name, why)| LoadError::Broken { file: dir.join(name), why })
 }
 
 /// `12.48576` microseconds, exactly.
@@ -161,7 +153,7 @@ struct FlowRow {
 }
 
 fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
-    rows(dir, "flows.csv", |row: FlowRow| {
+    rows(dir, &tables::FLOWS, |row: FlowRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         trace.flows.push(FlowRecord {
             nth: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
@@ -191,7 +183,7 @@ struct QueueRow {
 }
 
 fn queues(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
-    rows(dir, "queues.csv", |row: QueueRow| {
+    rows(dir, &tables::QUEUES, |row: QueueRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         if trace.interval == Time::ZERO {
             trace.interval = time(&row.time_us)?; // The first sample is taken after one interval.
@@ -217,7 +209,7 @@ struct RateRow {
 }
 
 fn rates(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
-    rows(dir, "rates.csv", |row: RateRow| {
+    rows(dir, &tables::RATES, |row: RateRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         if trace.interval == Time::ZERO {
             trace.interval = time(&row.time_us)?;
@@ -243,7 +235,7 @@ struct PauseRow {
 }
 
 fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), LoadError> {
-    rows(dir, "pauses.csv", |row: PauseRow| {
+    rows(dir, &tables::PAUSES, |row: PauseRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         let (time, on) = (time(&row.time_us)?, row.event == "pause");
         trace.pauses.push(PauseRecord {
@@ -261,28 +253,32 @@ fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), 
 mod tests {
     use super::*;
     use crate::{Tables, sample};
+    use weir_experiment::file::TableFormat;
 
     #[test]
     fn what_was_written_is_read_back() {
-        for results in [sample::dumbbell(), sample::workload()] {
-            let dir = tempfile::tempdir().unwrap();
-            let tables = Tables { flows: true, queues: true, rates: true, pauses: true, fct: false };
-            crate::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
-            let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
-            assert_eq!(again.results.summary, results.summary);
-            for (label, trace) in &results.traces {
-                let read = &again.results.traces[label];
-                assert_eq!(read.interval, trace.interval, "{label}");
-                assert_eq!(read.flows.len(), trace.flows.len());
-                let fcts =
-                    |trace: &SchemeTrace| trace.flows.iter().map(|f| (f.start, f.fct)).collect::<Vec<_>>();
-                assert_eq!(fcts(read), fcts(trace));
-                let queues = |trace: &SchemeTrace| {
-                    trace.ports.iter().map(|p| p.queue_bytes.clone()).collect::<Vec<_>>()
-                };
-                assert_eq!(queues(read), queues(trace));
-                assert_eq!(read.rates.len(), trace.rates.len());
-                assert_eq!(read.pauses.len(), trace.pauses.len());
+        for format in [TableFormat::Csv, TableFormat::Parquet] {
+            for results in [sample::dumbbell(), sample::workload()] {
+                let dir = tempfile::tempdir().unwrap();
+                let tables = Tables { format, ..sample::all_tables() };
+                crate::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
+                let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
+                assert_eq!(again.results.summary, results.summary);
+                for (label, trace) in &results.traces {
+                    let read = &again.results.traces[label];
+                    assert_eq!(read.interval, trace.interval, "{label}");
+                    assert_eq!(read.flows.len(), trace.flows.len());
+                    let fcts = |trace: &SchemeTrace| {
+                        trace.flows.iter().map(|f| (f.start, f.fct)).collect::<Vec<_>>()
+                    };
+                    assert_eq!(fcts(read), fcts(trace));
+                    let queues = |trace: &SchemeTrace| {
+                        trace.ports.iter().map(|p| p.queue_bytes.clone()).collect::<Vec<_>>()
+                    };
+                    assert_eq!(queues(read), queues(trace));
+                    assert_eq!(read.rates.len(), trace.rates.len());
+                    assert_eq!(read.pauses.len(), trace.pauses.len());
+                }
             }
         }
     }
@@ -323,5 +319,8 @@ mod tests {
         crate::write(dir.path(), &sample::run(), &sample::dumbbell()).unwrap();
         fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();
         assert!(told(dir.path()).contains("queues.csv"), "{}", told(dir.path()));
+        fs::remove_file(dir.path().join("queues.csv")).unwrap();
+        fs::write(dir.path().join("queues.parquet"), "PAR1 or not").unwrap();
+        assert!(told(dir.path()).contains("queues.parquet"), "{}", told(dir.path()));
     }
 }

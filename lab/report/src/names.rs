@@ -12,7 +12,7 @@ pub const FABRIC: &str = "fabric.json";
 pub const PERFETTO: &str = "perfetto.json";
 
 /// The files of a run; `*.svg` besides.
-const FILES: [&str; 10] = [
+const FILES: [&str; 14] = [
     "run.yaml",
     SUMMARY,
     MANIFEST,
@@ -23,6 +23,10 @@ const FILES: [&str; 10] = [
     "queues.csv",
     "rates.csv",
     "pauses.csv",
+    "flows.parquet",
+    "queues.parquet",
+    "rates.parquet",
+    "pauses.parquet",
 ];
 
 /// Returns whether a run writes files of this name.

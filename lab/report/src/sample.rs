@@ -17,7 +17,7 @@ pub fn run() -> Run {
         about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
         facts: facts.map(|(a, b)| (a.into(), b.into())).into(),
         yaml: "name: quickstart\nseed: 1\n".into(),
-        tables: Tables { flows: true, queues: true, rates: true, pauses: false, fct: false },
+        tables: Tables { flows: true, queues: true, rates: true, ..Tables::default() },
         addresses: BTreeMap::new(),
         charts: Vec::new(),
         paper: vec![
@@ -37,6 +37,11 @@ pub fn run() -> Run {
             },
         ],
     }
+}
+
+/// Returns the choice of every table but the HPCC simulator's.
+pub fn all_tables() -> Tables {
+    Tables { flows: true, queues: true, rates: true, pauses: true, ..Tables::default() }
 }
 
 /// Two schemes, two flows, 1 ms.

@@ -23,7 +23,7 @@ pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;
 pub use spec::{
-    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec,
+    CsvFile, ExperimentSpec, FlowSpec, ObserveSpec, PaperNote, PfcSpec, RecoverySpec, SweepSpec, TableFormat,
     TransportSpec,
 };
 

@@ -311,8 +311,11 @@ pub struct ObserveSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_window: Option<Time>,
-    /// Files of series to write: `flows`, `queues`, `rates`, `pauses`, `fct`.
+    /// Tables to write: `flows`, `queues`, `rates`, `pauses`, `fct`.
     pub csv: Vec<CsvFile>,
+    /// Format of the tables: `csv` or `parquet`.
+    #[serde(skip_serializing_if = "TableFormat::is_default")]
+    pub format: TableFormat,
     /// Bounds of classes by size, for which completion times are summed up apart.
     #[serde_as(as = "Vec<AsText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -330,23 +333,41 @@ impl Default for ObserveSpec {
             rates: true,
             fairness_window: None,
             csv: vec![CsvFile::Flows, CsvFile::Queues, CsvFile::Rates, CsvFile::Pauses],
+            format: TableFormat::Csv,
             size_classes: Vec::new(),
             packets: false,
         }
     }
 }
 
-/// A CSV file of the run directory.
+/// Format of the tables in the run directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableFormat {
+    /// Text, `flows.csv`
+    #[default]
+    Csv,
+    /// Apache Parquet, `flows.parquet`
+    Parquet,
+}
+
+impl TableFormat {
+    fn is_default(&self) -> bool {
+        *self == TableFormat::default()
+    }
+}
+
+/// A table in the run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CsvFile {
-    /// `flows.csv`
+    /// Each flow
     Flows,
-    /// `queues.csv`
+    /// Queues and utilisation
     Queues,
-    /// `rates.csv`
+    /// Sending rates
     Rates,
-    /// `pauses.csv`
+    /// PFC frames
     Pauses,
     /// `fct-<scheme>.txt`, in the HPCC simulator's eight columns
     Fct,

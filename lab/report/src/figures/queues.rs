@@ -9,7 +9,7 @@ use crate::metrics::port_name;
 use crate::names::file_name;
 use weir_experiment::results::Results;
 
-/// More ports than this are in `queues.csv`, not in the page.
+/// More ports than this are in the table of queues, not in the page.
 const MOST_PORTS: usize = 8;
 
 pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::json;
 use weir_experiment::results::{FlowRecord, Results};
 
-/// The most flows that the page has; `flows.csv` has all.
+/// The most flows that the page has; the table of flows has all.
 const MOST: usize = 5000;
 /// The most rows that are there without a script.
 const MOST_ROWS: usize = 50;
@@ -92,7 +92,7 @@ pub fn section(results: &Results) -> Markup {
                         }
                     }
                     @if rows.len() > MOST_ROWS {
-                        p.note.more { "The first " (MOST_ROWS) "; " code { "flows.csv" } " has all." }
+                        p.note.more { "The first " (MOST_ROWS) "; the run's table of flows has all." }
                     }
                     (json(&data))
                 }

@@ -1,0 +1,179 @@
+//! Parquet files, for pandas, polars and others. Numbers are those of the run, not rounded.
+
+use super::{Cell, Kind, Table, us};
+use crate::format::micros;
+use ::parquet::basic::{LogicalType, Repetition, Type as Physical};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use ::parquet::errors::Result;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::types::Type;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use weir_experiment::results::Results;
+use weir_units::Time;
+
+/// Rows that are written at once; they are held in memory.
+const GROUP: usize = 1 << 17;
+
+/// Writes a table.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
+    let file = BufWriter::new(File::create(path)?);
+    let mut writer = SerializedFileWriter::new(file, schema(table)?, Arc::default())?;
+    let mut columns: Vec<Column> = table.columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
+    let mut held = 0;
+    table.rows(results, &mut |row| {
+        row.iter().zip(&mut columns).for_each(|(cell, column)| column.push(cell));
+        held += 1;
+        if held == GROUP {
+            held = 0;
+            group(&mut writer, &mut columns)?;
+        }
+        Ok(())
+    })?;
+    group(&mut writer, &mut columns)?;
+    writer.close()?;
+    Ok(())
+}
+
+fn schema(table: &Table) -> Result<Arc<Type>> {
+    let column = |&(name, kind): &(&str, Kind)| {
+        let (physical, logical, repetition) = match kind {
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED),
+            Kind::Count => {
+                let unsigned = LogicalType::integer(64, false);
+                (Physical::INT64, Some(unsigned), Repetition::OPTIONAL)
+            }
+            Kind::Time | Kind::Number => (Physical::DOUBLE, None, Repetition::OPTIONAL),
+        };
+        let column = Type::primitive_type_builder(name, physical);
+        Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
+    };
+    let columns = table.columns.iter().map(column).collect::<Result<_>>()?;
+    Ok(Arc::new(Type::group_type_builder(table.name).with_fields(columns).build()?))
+}
+
+/// Writes what the columns hold, and empties them.
+fn group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Column]) -> Result<()> {
+    let mut group = writer.next_row_group()?;
+    for column in columns {
+        let mut writer = group.next_column()?.expect("the schema has the columns of the table");
+        match column {
+            Column::Text(values) => writer.typed::<ByteArrayType>().write_batch(values, None, None)?,
+            Column::Count(values, there) => {
+                writer.typed::<Int64Type>().write_batch(values, Some(there), None)?
+            }
+            Column::Number(values, there) => {
+                writer.typed::<DoubleType>().write_batch(values, Some(there), None)?
+            }
+        };
+        writer.close()?;
+        column.clear();
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// The values of a column that are there, and for each row 1 if it has one.
+enum Column {
+    Text(Vec<ByteArray>),
+    Count(Vec<i64>, Vec<i16>),
+    Number(Vec<f64>, Vec<i16>),
+}
+
+impl Column {
+    fn new(kind: Kind) -> Column {
+        match kind {
+            Kind::Text => Column::Text(Vec::new()),
+            Kind::Count => Column::Count(Vec::new(), Vec::new()),
+            Kind::Time | Kind::Number => Column::Number(Vec::new(), Vec::new()),
+        }
+    }
+
+    fn push(&mut self, cell: &Cell<'_>) {
+        match (self, *cell) {
+            (Column::Text(values), Cell::Text(text)) => {
+                // Of the same text there is one copy.
+                let same = values.last().filter(|last| last.data() == text.as_bytes()).cloned();
+                values.push(same.unwrap_or_else(|| text.into()));
+            }
+            (Column::Count(values, there), Cell::Count(count)) => {
+                // The bits of an unsigned number: the schema says so.
+                values.extend(count.map(u64::cast_signed));
+                there.push(count.is_some().into());
+            }
+            (Column::Number(values, there), Cell::Number(number)) => {
+                values.extend(number);
+                there.push(number.is_some().into());
+            }
+            (Column::Number(values, there), Cell::Time(time)) => {
+                values.extend(time.map(us));
+                there.push(time.is_some().into());
+            }
+            (_, cell) => unreachable!("{cell:?} is not of its column's kind"),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Column::Text(values) => values.clear(),
+            Column::Count(values, there) => {
+                values.clear();
+                there.clear();
+            }
+            Column::Number(values, there) => {
+                values.clear();
+                there.clear();
+            }
+        }
+    }
+}
+
+/// Reads a table row by row. Times are text, as in CSV.
+///
+/// # Errors
+///
+/// If the file is not such a table, or `take` refuses a row.
+pub fn read<R: DeserializeOwned>(
+    path: &Path,
+    table: &Table,
+    take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
+) -> std::result::Result<(), String> {
+    // The crate panics on some damaged files, which come here if they have no manifest. What was read of one is dropped.
+    let read = AssertUnwindSafe(|| rows(path, table, take));
+    catch_unwind(read).unwrap_or_else(|_| Err("this is not a Parquet file, or it is damaged".to_owned()))
+}
+
+fn rows<R: DeserializeOwned>(
+    path: &Path,
+    table: &Table,
+    take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
+) -> std::result::Result<(), String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    for (index, row) in rows.enumerate() {
+        let mut row = row.map_err(|error| error.to_string())?.to_json_value();
+        for (name, _) in table.columns.iter().filter(|(_, kind)| *kind == Kind::Time) {
+            if let Some(value) = row.get_mut(name) {
+                *value = value.as_f64().map(time).map(micros).unwrap_or_default().into();
+            }
+        }
+        let row = serde_json::from_value(row).map_err(|error| error.to_string());
+        row.and_then(&mut *take).map_err(|why| format!("row {}: {why}", index + 1))?;
+    }
+    Ok(())
+}
+
+/// Returns a time in microseconds, as [`us`] gives it.
+fn time(us: f64) -> Time {
+    Time::from_ps((us * 1e6).round() as u64)
+}
