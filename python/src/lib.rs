@@ -15,7 +15,7 @@ mod _weir {
     #[pymodule_export]
     use super::run::{Run, load, run};
     #[pymodule_export]
-    use super::sweep::{Done, sweep};
+    use super::sweep::{Done, keep, sweep};
     #[pymodule_export]
     use super::table::Table;
 }

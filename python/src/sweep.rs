@@ -3,15 +3,21 @@
 use crate::errors::of_run;
 use crate::table::{self, Table};
 use pyo3::prelude::*;
-use std::path::PathBuf;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyDict;
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use weir_experiment::Backend;
 use weir_experiment::backend::Error;
-use weir_report::Kit;
+use weir_report::names::is_of_a_run;
+use weir_report::sweep::engine::{Came, Engine, Open};
 use weir_report::sweep::pool::{Outcome, Pool, cores};
 use weir_report::sweep::{Asked, Sweep};
+use weir_report::{DirError, Kit, RunDir};
 use weir_sim::VirtualTime;
 
 /// A sweep that has run.
@@ -46,14 +52,17 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 
 /// Does the runs on other threads, while this one asks Python for signals: Python's handlers run on its main thread only.
 /// Returns the outcomes, and the exception that ended the sweep early.
-fn run_until_interrupted(sweep: &Sweep, jobs: usize, fresh: bool) -> (Vec<Outcome>, Option<PyErr>) {
+fn run_until_interrupted(
+    sweep: &Sweep,
+    jobs: usize,
+    fresh: bool,
+) -> (Result<Vec<Outcome>, Error>, Option<PyErr>) {
     const INTERVAL: Duration = Duration::from_millis(50);
     CANCELLED.store(false, Ordering::SeqCst);
     let run = || {
         let backend = |jobs| -> Box<dyn Backend> { Box::new(VirtualTime::new(jobs)) };
         let is_cancelled = || CANCELLED.load(Ordering::SeqCst);
-        let warn = |_: &str| ();
-        sweep.run(&Pool { backend, is_cancelled, jobs, fresh, watched: false, verbose: false, warn })
+        sweep.run(&Pool { backend, is_cancelled, jobs, watched: false, verbose: false }, fresh, |_| ())
     };
     let mut raised = None;
     let outcomes = thread::scope(|scope| {
@@ -72,7 +81,60 @@ fn run_until_interrupted(sweep: &Sweep, jobs: usize, fresh: bool) -> (Vec<Outcom
     (outcomes, raised)
 }
 
-/// Does the runs of a sweep that are not done. `weir.sweep` is the form for people.
+/// A Python function that gets all runs that are not done, does them elsewhere, and returns a message for each that
+/// failed.
+struct Elsewhere<'py> {
+    function: Bound<'py, PyAny>,
+    raised: RefCell<Option<PyErr>>,
+}
+
+impl Elsewhere<'_> {
+    fn call(&self, open: &[Open<'_>]) -> PyResult<Vec<Option<String>>> {
+        let py = self.function.py();
+        let tasks = open.iter().map(|Open { number, task, .. }| {
+            let told = PyDict::new(py);
+            told.set_item("number", number)?;
+            told.set_item("file", &task.file)?;
+            told.set_item("set", task.overrides())?;
+            told.set_item("seed", task.seed)?;
+            told.set_item("schemes", &task.schemes)?;
+            told.set_item("dir", &task.dir)?;
+            Ok(told)
+        });
+        self.function.call1((tasks.collect::<PyResult<Vec<_>>>()?,))?.extract()
+    }
+}
+
+impl Engine for Elsewhere<'_> {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+        let failures = self.call(open).unwrap_or_else(|raised| {
+            self.raised.replace(Some(raised));
+            Vec::new()
+        });
+        let interrupted = self.raised.borrow().is_some();
+        let outcome = |(index, open): (usize, &Open<'_>)| match failures.get(index) {
+            None if interrupted => Ok(open.done()),
+            failure => open.outcome(failure.cloned().flatten()),
+        };
+        Ok(open.iter().enumerate().map(outcome).collect())
+    }
+}
+
+/// Puts the files of a run that was done elsewhere into its directory.
+#[pyfunction]
+pub fn keep(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -> PyResult<()> {
+    let failed = |error: DirError| of_run(py, error.into());
+    let write = |draft: &Path| {
+        files
+            .iter()
+            .filter(|(name, _)| is_of_a_run(name))
+            .try_for_each(|(name, content)| fs::write(draft.join(name), content))
+    };
+    RunDir::at(&dir).and_then(RunDir::open).and_then(|run| run.finish(write)).map_err(failed)?;
+    Ok(())
+}
+
+/// Does the runs of a sweep that are not done, here or by `elsewhere`. `weir.sweep` is the form for people.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "one for each argument of weir.sweep")]
 pub fn sweep(
@@ -85,6 +147,7 @@ pub fn sweep(
     dir: Option<PathBuf>,
     jobs: Option<usize>,
     fresh: bool,
+    elsewhere: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
     let kit = Kit::default();
     let asked = Asked {
@@ -97,11 +160,20 @@ pub fn sweep(
         dir: dir.as_deref(),
     };
     let sweep = Sweep::plan(asked).map_err(|error| of_run(py, error))?;
-    let jobs = jobs.unwrap_or_else(cores);
-    let (outcomes, raised) = py.detach(|| run_until_interrupted(&sweep, jobs, fresh));
+    let (outcomes, raised) = match elsewhere {
+        None => {
+            let jobs = jobs.unwrap_or_else(cores);
+            py.detach(|| run_until_interrupted(&sweep, jobs, fresh))
+        }
+        Some(function) => {
+            let engine = Elsewhere { function, raised: RefCell::default() };
+            (sweep.run(&engine, fresh, |_| ()), engine.raised.into_inner())
+        }
+    };
     let failed = |error: Error| of_run(py, error);
+    let outcomes = outcomes.map_err(failed)?;
     let findings = sweep.findings(&outcomes).map_err(failed)?;
-    sweep.write(&findings, &format!("weir sweep {}", file.display())).map_err(failed)?;
+    sweep.write(&findings).map_err(failed)?;
     if let Some(raised) = raised {
         return Err(raised);
     }

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pandas
@@ -136,6 +137,28 @@ def test_a_sweep_has_means_and_is_continued(tmp_path):
     assert (sweep.runs[0] / "summary.json").stat().st_mtime_ns == written
     with pytest.raises(weir.InputError, match="peak quue"):
         weir.sweep(QUICKSTART, over, metrics=["peak quue"], out=tmp_path / "t")
+
+
+@pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR does not name the command")
+def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):
+    stand_in = str(Path(__file__).parent / "stand_in")
+    monkeypatch.syspath_prepend(stand_in)
+    monkeypatch.setenv("PYTHONPATH", stand_in)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    over = {"seed": range(1, 4)}
+    weir.sweep(QUICKSTART, over, set=SHORT, out=tmp_path / "local")
+    arguments = [os.environ["WEIR"], "sweep", QUICKSTART, "--set", "duration=600us", "--engine", "ray"]
+    subprocess.run([*arguments, "--over", "seed=1..3", "--out", tmp_path / "command"], check=True, capture_output=True)
+    assert not weir.sweep(QUICKSTART, over, set=SHORT, out=tmp_path / "python", engine="ray").failures
+    for table in ("sweep.csv", "runs.csv"):
+        expected = (tmp_path / "local" / table).read_bytes()
+        assert (tmp_path / "command" / table).read_bytes() == (tmp_path / "python" / table).read_bytes() == expected
+    failed = weir.sweep(QUICKSTART, {"seed": [2, 13]}, set=SHORT, out=tmp_path / "python", engine="ray")
+    assert failed.failures == ["seed=13: RayError: its node died"]
+    told = subprocess.run([*arguments, "--over", "seed=13", "--out", tmp_path / "command"], capture_output=True, text=True)
+    assert told.returncode == 1 and "seed=13: RayError: its node died" in told.stderr
+    with pytest.raises(weir.InputError, match='neither "local" nor "ray"'):
+        weir.sweep(QUICKSTART, over, out=tmp_path / "python", engine="slurm")
 
 
 @pytest.mark.skipif("WEIR" not in os.environ, reason="WEIR does not name the command")

@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import _weir
 from ._weir import InputError, Run, Sweep, Table, WorkError, load
@@ -61,20 +62,30 @@ def sweep(
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
+    engine: Literal["local", "ray"] = "local",
+    retries: int = 3,
 ) -> Sweep:
     """Runs an experiment for every combination of values and returns means with 95 % confidence intervals.
 
     ``over`` has the values of each key, as in ``{"workload.load": [0.2, 0.4], "seed": range(1, 6)}``; absent: those of
     the file's ``sweep``. Means are taken over seeds, and over keys with ``~`` before them. ``metrics`` selects numbers
     as ``weir sweep --metric`` does. Runs that are done in ``out`` (absent: ``runs/<name>-sweep``) are not done again,
-    unless ``fresh``.
+    unless ``fresh``. With ``engine="ray"`` they are tasks of Ray, on the cluster of ``ray.init()`` or RAY_ADDRESS, or on
+    this machine; a run is repeated up to ``retries`` times if its worker or node died.
 
     Raises InputError if something is wrong, before anything runs. Ctrl-C keeps what is done, and the same call
     continues.
     """
     axes = [f"{key}={','.join(map(_value, values))}" for key, values in (over or {}).items()]
+    elsewhere = None
+    if engine == "ray":
+        from . import on_ray
+
+        elsewhere = functools.partial(on_ray.outcomes, retries=retries)
+    elif engine != "local":
+        raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; `weir sweep` has slurm, too')
     return _weir.sweep(
-        experiment, _assignments(set), list(schemes), axes, list(metrics), out, jobs, fresh
+        experiment, _assignments(set), list(schemes), axes, list(metrics), out, jobs, fresh, elsewhere
     )
 
 

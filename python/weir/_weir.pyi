@@ -86,6 +86,9 @@ def sweep(
     dir: str | PathLike[str] | None,
     jobs: int | None,
     fresh: bool,
+    elsewhere: Callable[[list[dict[str, Any]]], list[str | None]] | None,
 ) -> Sweep: ...
+def keep(dir: str | PathLike[str], files: list[tuple[str, bytes]]) -> None:
+    """Puts the files of a run that was done elsewhere into its directory."""
 def load(dir: str | PathLike[str]) -> Run:
     """Reads the directory of a run, of ``weir run`` or of ``weir.run(..., out=...)``."""

@@ -22,7 +22,7 @@ mod switch;
 mod trace;
 mod wireshark;
 
-use crate::console::{Console, Failure, warn};
+use crate::console::{Console, Failure};
 use crate::interrupt::interrupted;
 use crate::reference;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -170,15 +170,13 @@ impl From<Engine> for program::Engine {
 }
 
 /// Returns what does the runs of a sweep: `jobs` at a time, or one for each core.
-fn pool(jobs: Option<u32>, fresh: bool, console: &Console) -> Pool {
+fn pool(jobs: Option<u32>, console: &Console) -> Pool {
     Pool {
         backend: |jobs| Box::new(VirtualTime::new(jobs)),
         is_cancelled: interrupted,
         jobs: jobs.map_or_else(cores, |jobs| jobs as usize),
-        fresh,
         watched: console.watched,
         verbose: console.style.verbose,
-        warn,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `weir results`
 
-use crate::console::{Console, Failure};
+use crate::console::{Console, Failure, warn};
 use crate::interrupt;
 use crate::output::Output;
 use comfy_table::CellAlignment;
@@ -12,6 +12,7 @@ use weir_report::files::{PUBLIC, write_whole};
 use weir_report::papers::claims;
 use weir_report::papers::list::{self, Planned, Section};
 use weir_report::papers::markdown::{self, Known, Old};
+use weir_report::sweep::engine;
 use weir_report::sweep::plausible;
 use weir_report::sweep::pool::{self, Outcome, Task};
 
@@ -108,7 +109,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&args.out);
-    let outcomes = super::pool(args.jobs, args.fresh, console).run(&tasks, outcomes);
+    let outcomes = engine::run(&super::pool(args.jobs, console), &tasks, outcomes, args.fresh, warn)?;
 
     // Read again: what was written into it meanwhile stays.
     let mut sections = Vec::new();

@@ -1,14 +1,20 @@
 //! `weir sweep`
 
-use crate::console::{Console, Failure};
+mod ray;
+
+use crate::console::{Console, Failure, warn};
 use crate::interrupt;
 use crate::output::Output;
 use serde_json::{Map, Value, json};
+use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use weir_experiment::backend::Error;
+use weir_report::dir::PARTIAL;
 use weir_report::sweep::dir::PAGE;
+use weir_report::sweep::engine::Engine;
 use weir_report::sweep::pool::Outcome;
+use weir_report::sweep::slurm::Slurm;
 use weir_report::sweep::table::Findings;
 use weir_report::sweep::{Asked, Sweep};
 
@@ -46,9 +52,33 @@ pub struct Args {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     schemes: Vec<String>,
 
-    /// Runs at a time; absent: one for each core
+    /// Runs at a time; absent: one for each core, or with Slurm as many as it starts
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
+
+    /// Where the runs run; the tables are the same
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    engine: Where,
+
+    /// Slurm: print the scripts for `sbatch` and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Slurm: return when the jobs are in the queue; the same command waits for them later
+    #[arg(long)]
+    detach: bool,
+
+    /// Slurm: an option of `sbatch`, as in --sbatch=--partition=long
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+
+    /// Slurm and Ray: times that a run is repeated whose machine or process died
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    retries: u32,
+
+    /// Do one run, by its number from 0 in the order of runs.csv, and write no table: a job of an array
+    #[arg(long, value_name = "N")]
+    only: Option<usize>,
 
     /// Where to write, instead of runs/<name>-sweep
     #[arg(long, value_name = "DIR")]
@@ -62,11 +92,24 @@ pub struct Args {
     output: Output,
 }
 
+/// Where the runs of a sweep run
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Where {
+    /// On the cores of this machine
+    #[default]
+    Local,
+    /// As job arrays of Slurm; the directory is on a file system that its nodes share
+    Slurm,
+    /// As tasks of Ray, through the Python package: `pip install weir-fabric[ray]`
+    Ray,
+}
+
 const HELP: &str = "\
 Examples:
   weir sweep experiments/quickstart.yaml --over topology.rate=100Gbps,400Gbps
   weir sweep x.yaml --over workload.load=0.2,0.4,0.6 --over seed=1..5 \\
     --metric fct.slowdown.p95 --metric \"pauses\" --jobs 2
+  weir sweep x.yaml --over seed=1..100 --engine slurm --sbatch=--time=1:00:00
   weir sweep x.yaml --over seed=1..10 \\
     --metric \"less queue=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes\"
 
@@ -84,28 +127,55 @@ What a sweep leaves in its directory:
 A run that is done is not done again: the same command goes on after Ctrl-C or
 `kill`, and a longer list of values runs what is new. A run whose experiment has
 changed is done again, and one whose files do not match its SHA256SUMS. The same
-runs give the same bytes in sweep.csv and runs.csv, however many ran at a time.
+runs give the same bytes in sweep.csv and runs.csv, however many ran at a time
+and wherever.
+
+With Slurm, scripts and logs are in slurm/ of the directory. Ctrl-C cancels the
+jobs. A run that fails is listed with its reason, and the same command does it
+again. With another scheduler, give each of its jobs one number, `weir sweep
+x.yaml --only N`; after them `weir sweep x.yaml` writes the tables.
 
 Exit status: as of `weir run`.";
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let sweep = Sweep::plan(Asked {
-        kit: &console.kit,
+    check_options(args)?;
+    let kit = console.kit.clone();
+    let asked = Asked {
+        kit: &kit,
         file: &args.file,
         set: &args.set,
         schemes: &args.schemes,
         over: &args.over,
         metrics: &args.metric,
         dir: args.out.as_deref(),
-    })?;
+    };
+    if let Some(number) = args.only {
+        return only(asked, number, args, console);
+    }
+    let mut sweep = Sweep::plan(asked)?;
+    if args.dry_run {
+        let slurm = slurm(&sweep, args, console)?;
+        for script in slurm.scripts(&sweep.open(warn)) {
+            write!(console.out, "{script}")?;
+        }
+        let dir = sweep.dir.clone();
+        drop(sweep);
+        // The lock was in it. A directory with runs in it is not empty, and stays.
+        let _ = fs::remove_dir(dir);
+        return Ok(());
+    }
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&sweep.dir);
-    let outcomes = sweep.run(&super::pool(args.jobs, args.fresh, console));
+    let engine: Box<dyn Engine> = match args.engine {
+        Where::Local => Box::new(super::pool(args.jobs, console)),
+        Where::Slurm => Box::new(slurm(&sweep, args, console)?),
+        Where::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.watched }),
+    };
+    let outcomes = sweep.run(&*engine, args.fresh, warn)?;
     let findings = sweep.findings(&outcomes)?;
-    let command = command(args, &sweep.over);
-    let page = sweep.write(&findings, &command)?;
+    let page = sweep.write(&findings)?;
     if console.style.json {
         console.answer(&answer(&sweep, &findings))?;
     } else if console.style.quiet {
@@ -113,7 +183,69 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     } else {
         print(&sweep, &findings, &outcomes, &page, console)?;
     }
+    if args.detach && findings.done() < outcomes.len() && !interrupt::interrupted() {
+        if !console.style.json && !console.style.quiet {
+            let jobs = slurm(&sweep, args, console)?.jobs().join(", ");
+            writeln!(console.out, "In the queue: jobs {jobs}. The same command waits for them.")?;
+        }
+        return Ok(());
+    }
     ending(&findings, &outcomes, &sweep.dir)
+}
+
+/// Refuses options that would do nothing.
+fn check_options(args: &Args) -> Result<(), Failure> {
+    let given = [
+        ("--dry-run", args.dry_run, args.engine == Where::Slurm, "--engine slurm"),
+        ("--detach", args.detach, args.engine == Where::Slurm, "--engine slurm"),
+        ("--sbatch", !args.sbatch.is_empty(), args.engine == Where::Slurm, "--engine slurm"),
+        (
+            "--jobs",
+            args.jobs.is_some(),
+            args.engine != Where::Ray,
+            "--engine local or slurm; Ray has its own limits",
+        ),
+        ("--fresh", args.fresh, args.engine == Where::Local, "--engine local; remove the directory instead"),
+        ("--only", args.only.is_some(), args.engine == Where::Local, "--engine local"),
+    ];
+    match given.iter().find(|(_, given, fits, _)| *given && !fits) {
+        Some((option, .., place)) => Err(Failure::Input(format!("{option} is for {place}"))),
+        None => Ok(()),
+    }
+}
+
+/// Does one run.
+fn only(asked: Asked<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
+    interrupt::catch_ctrl_c()?;
+    let (dir, outcome) = Sweep::one(asked, number, &super::pool(args.jobs, console), args.fresh, warn)?;
+    match outcome {
+        Outcome { failure: Some(failure), .. } => Err(failure.into()),
+        Outcome { summary: None, .. } => {
+            Err(Failure::Interrupted(format!("{}{PARTIAL} has what was done until then", dir.display())))
+        }
+        _ if console.style.json => console.answer(&json!({"directory": dir})),
+        _ => Ok(writeln!(console.out, "{}", dir.display())?),
+    }
+}
+
+/// Slurm, for the runs of a sweep.
+fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure> {
+    let program = std::env::current_exe().map_err(Failure::work)?;
+    let dir = absolute(&sweep.dir).map_err(Failure::work)?;
+    let mut command = vec![program.display().to_string()];
+    command.extend(sweep.words.iter().cloned());
+    command.extend(["--out".to_owned(), dir.display().to_string(), "--only".to_owned()]);
+    Ok(Slurm {
+        name: sweep.name.clone(),
+        dir,
+        command,
+        options: args.sbatch.clone(),
+        at_a_time: args.jobs.map(|jobs| jobs as usize),
+        retries: args.retries,
+        detach: args.detach,
+        is_cancelled: interrupt::interrupted,
+        watched: console.watched,
+    })
 }
 
 /// The result for programs: the means of `sweep.csv`, and which runs failed.
@@ -140,21 +272,6 @@ fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
             "failed": failed.collect::<Vec<_>>()},
         "rows": rows.collect::<Vec<_>>(),
     })
-}
-
-fn command(args: &Args, over: &[String]) -> String {
-    let quoted = |text: &String| {
-        let plain = text.chars().all(|c| c.is_alphanumeric() || "=.,:_-+/%".contains(c));
-        if plain { text.clone() } else { format!("'{}'", text.replace('\'', "'\\''")) }
-    };
-    let mut words = vec!["weir sweep".to_owned(), args.file.display().to_string()];
-    for (option, values) in [("--set", &args.set[..]), ("--over", over), ("--metric", &args.metric)] {
-        words.extend(values.iter().map(|value| format!("{option} {}", quoted(value))));
-    }
-    if !args.schemes.is_empty() {
-        words.push(format!("--schemes {}", args.schemes.join(",")));
-    }
-    words.join(" ")
 }
 
 fn print(

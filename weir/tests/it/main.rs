@@ -4,6 +4,7 @@ mod architecture;
 mod book;
 mod cli;
 mod docs;
+mod engines;
 mod fleet;
 mod fuzz;
 mod output;

@@ -11,11 +11,14 @@ pub const RUNS_TABLE: &str = "runs.csv";
 /// The page.
 pub const PAGE: &str = "report.html";
 
+/// The folder of the jobs' scripts and logs, if Slurm did runs.
+pub const SLURM: &str = "slurm";
+
 /// Refuses a directory with anything in it that no sweep wrote.
 pub fn check(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)? {
         let run = name.strip_suffix(PARTIAL).unwrap_or(&name);
-        let is_ours = is_file_of_a_sweep(&name) || RunDir::at(&dir.join(run)).is_ok();
+        let is_ours = is_file_of_a_sweep(&name) || name == SLURM || RunDir::at(&dir.join(run)).is_ok();
         if !is_ours {
             return Err(DirError::Foreign { dir: dir.to_owned(), entry: name, what: "sweep" });
         }

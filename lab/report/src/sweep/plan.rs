@@ -1,11 +1,12 @@
 //! A sweep from what was asked for to the files that it leaves.
 
 use super::dir::{self, PAGE, RUNS_TABLE, TABLE};
+use super::engine::{self, Engine, Open};
 use super::grid::Grid;
 use super::measure::Measure;
 use super::page::{self, About};
 use super::plausible;
-use super::pool::{self, Outcome, Pool, Task};
+use super::pool::{self, Outcome, Task};
 use super::table::Findings;
 use crate::dir::{RUNS, lock};
 use crate::files::{PUBLIC, write_whole};
@@ -35,18 +36,43 @@ pub struct Asked<'a> {
     pub dir: Option<&'a Path>,
 }
 
+impl Asked<'_> {
+    /// Returns the words of the command that asks for the same, with these keys and values.
+    fn words(&self, over: &[String]) -> Vec<String> {
+        let mut words = vec!["sweep".to_owned(), self.file.display().to_string()];
+        for (option, values) in [("--set", self.set), ("--over", over), ("--metric", self.metrics)] {
+            words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+        }
+        if !self.schemes.is_empty() {
+            words.extend(["--schemes".to_owned(), self.schemes.join(",")]);
+        }
+        words
+    }
+}
+
+/// Returns words as a shell reads them.
+pub fn shell<S: AsRef<str>>(words: &[S]) -> String {
+    let quoted = words.iter().map(|word| {
+        let word = word.as_ref();
+        let is_plain =
+            !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "=.,:_-+/%".contains(c));
+        if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// A sweep that is checked, and whose directory is locked.
 pub struct Sweep {
     /// The experiment's name.
     pub name: String,
     /// The experiment's title; may be empty.
     pub title: String,
-    /// The keys and their values.
-    pub over: Vec<String>,
     /// Where it writes.
     pub dir: PathBuf,
     /// The directory of each run, in `dir`.
     pub dirs: Vec<String>,
+    /// What `weir` is told for this sweep, but for where and how it runs.
+    pub words: Vec<String>,
     grid: Grid,
     metrics: Vec<String>,
     tasks: Vec<Task>,
@@ -55,18 +81,22 @@ pub struct Sweep {
     _lock: DirLock,
 }
 
-impl Sweep {
-    /// Reads and checks all experiments, and locks the directory.
-    ///
-    /// # Errors
-    ///
-    /// If anything that was asked for is wrong, or another process writes into the directory.
-    pub fn plan(asked: Asked<'_>) -> Result<Sweep, Error> {
+/// What is to run, not checked yet.
+struct Draft {
+    base: Experiment,
+    over: Vec<String>,
+    grid: Grid,
+    dir: PathBuf,
+    dirs: Vec<String>,
+    tasks: Vec<Task>,
+}
+
+impl Draft {
+    fn new(asked: Asked<'_>) -> Result<Draft, Error> {
         let Asked { kit, file, set, schemes, .. } = asked;
         let base = Experiment::load_with(&kit.catalogue, file, set, None).map_err(Error::input)?;
-        let in_file = base.spec.sweep.clone().unwrap_or_default();
         let (over, origin) = match asked.over {
-            [] => (in_file.over, "sweep.over"),
+            [] => (base.spec.sweep.clone().unwrap_or_default().over, "sweep.over"),
             over => (over.to_vec(), "--over"),
         };
         if over.is_empty() {
@@ -76,10 +106,8 @@ impl Sweep {
             )));
         }
         let grid = Grid::parse(&over).map_err(|why| Error::Input(format!("{origin} {why}")))?;
-        let metrics = if asked.metrics.is_empty() { in_file.metrics } else { asked.metrics.to_vec() };
         let default = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
         let dir = asked.dir.map_or_else(default, Path::to_owned);
-        dir::check(&dir)?;
         let cells = grid.cells();
         let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
         let tasks = cells.iter().zip(&dirs).map(|(cell, name)| Task {
@@ -90,17 +118,68 @@ impl Sweep {
             schemes: schemes.to_vec(),
             dir: dir.join(name),
         });
-        let tasks: Vec<Task> = tasks.collect();
+        let tasks = tasks.collect();
+        Ok(Draft { base, over, grid, dir, dirs, tasks })
+    }
+}
+
+impl Sweep {
+    /// Reads and checks all experiments, and locks the directory.
+    ///
+    /// # Errors
+    ///
+    /// If anything that was asked for is wrong, or another process writes into the directory.
+    pub fn plan(asked: Asked<'_>) -> Result<Sweep, Error> {
+        let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(asked)?;
+        let in_file = base.spec.sweep.unwrap_or_default();
+        let metrics = if asked.metrics.is_empty() { in_file.metrics } else { asked.metrics.to_vec() };
+        dir::check(&dir)?;
         let outcomes = pool::check(&tasks)?;
         plausible::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
-        Ok(Sweep { name, title, over, dir, dirs, grid, metrics, tasks, outcomes, _lock })
+        let words = asked.words(&over);
+        Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
     }
 
-    /// Does the runs that are not done, and returns the outcome of each.
-    pub fn run(&self, pool: &Pool) -> Vec<Outcome> {
-        pool.run(&self.tasks, self.outcomes.clone())
+    /// Does one run of a sweep, by its number from 0, unless it is done: the sweep's own process, or another, has the
+    /// lock of its directory meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If anything that was asked for is wrong, or there is no such run.
+    pub fn one(
+        asked: Asked<'_>,
+        number: usize,
+        engine: &dyn Engine,
+        fresh: bool,
+        warn: fn(&str),
+    ) -> Result<(PathBuf, Outcome), Error> {
+        let tasks = Draft::new(asked)?.tasks;
+        let of = tasks.len();
+        let Some(task) = tasks.into_iter().nth(number) else {
+            return Err(Error::Input(format!("run {number}: the sweep has {of} runs, numbered from 0")));
+        };
+        let tasks = [task];
+        let outcomes = engine::run(engine, &tasks, pool::check(&tasks)?, fresh, warn)?;
+        let [task] = tasks;
+        Ok((task.dir, outcomes.into_iter().next().expect("one of one task")))
+    }
+
+    /// Returns the runs that are not done. `warn` takes warnings.
+    pub fn open(&mut self, warn: fn(&str)) -> Vec<Open<'_>> {
+        engine::look(&self.tasks, &mut self.outcomes, warn);
+        engine::open(&self.tasks, &self.outcomes)
+    }
+
+    /// Has `engine` do the runs that are not done, or all of them if `fresh`, and returns the outcome of each. `warn`
+    /// takes warnings.
+    ///
+    /// # Errors
+    ///
+    /// If no run could begin.
+    pub fn run(&self, engine: &dyn Engine, fresh: bool, warn: fn(&str)) -> Result<Vec<Outcome>, Error> {
+        engine::run(engine, &self.tasks, self.outcomes.clone(), fresh, warn)
     }
 
     /// Returns the means over what is done.
@@ -124,14 +203,14 @@ impl Sweep {
     }
 
     /// Writes tables, charts and the page, and returns the page's path. Each file is complete at any moment.
-    /// `command` is what repeats the sweep.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(&self, findings: &Findings<'_>, command: &str) -> Result<PathBuf, Error> {
+    pub fn write(&self, findings: &Findings<'_>) -> Result<PathBuf, Error> {
         let put = |name: &str, content: &[u8]| write_whole(&self.dir.join(name), content, PUBLIC);
-        let about = About { name: &self.name, title: &self.title, command };
+        let command = format!("weir {}", shell(&self.words));
+        let about = About { name: &self.name, title: &self.title, command: &command };
         let all = || -> io::Result<()> {
             put(TABLE, &findings.csv()?)?;
             put(RUNS_TABLE, &findings.runs_csv()?)?;

@@ -1,5 +1,6 @@
 //! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
 
+use super::engine::{Came, Engine, Open};
 use crate::describe;
 use crate::kit::Kit;
 use crate::manifest::{self, Damage, Integrity};
@@ -43,13 +44,16 @@ pub struct Task {
 }
 
 impl Task {
+    /// Returns all that is replaced in the file.
+    pub fn overrides(&self) -> Vec<String> {
+        // A run of a sweep is no sweep.
+        self.set.iter().cloned().chain(["sweep=null".to_owned()]).collect()
+    }
+
     /// Reads and checks the experiment.
     pub fn load(&self) -> Result<Experiment, Error> {
-        // A run of a sweep is no sweep.
-        let mut set = self.set.clone();
-        set.push("sweep=null".to_owned());
-        let mut experiment =
-            Experiment::load_with(&self.kit.catalogue, &self.file, &set, self.seed).map_err(Error::input)?;
+        let experiment = Experiment::load_with(&self.kit.catalogue, &self.file, &self.overrides(), self.seed);
+        let mut experiment = experiment.map_err(Error::input)?;
         if !self.schemes.is_empty() {
             experiment.retain_schemes(&self.schemes).map_err(Error::input)?;
         }
@@ -57,7 +61,7 @@ impl Task {
     }
 
     /// The results of exactly this run, if they are there, complete and as they were written.
-    fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
+    pub fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
         let integrity = manifest::verify(&self.dir)?;
         let summary = self.written(run);
         match integrity {
@@ -133,61 +137,43 @@ pub struct Pool {
     pub is_cancelled: fn() -> bool,
     /// Runs at a time.
     pub jobs: usize,
-    /// True if what was done before is done again.
-    pub fresh: bool,
     /// True if somebody watches standard error, so that it shows progress.
     pub watched: bool,
     /// True to say on standard error how each run ended.
     pub verbose: bool,
-    /// Takes warnings.
-    pub warn: fn(&str),
 }
 
-impl Pool {
-    /// Does all tasks that are not done, and returns the outcome of each, in their order. `outcomes` are those of [`check`].
-    pub fn run(&self, tasks: &[Task], mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
-        for (task, outcome) in tasks.iter().zip(&mut outcomes).filter(|_| !self.fresh) {
-            outcome.summary = task.done(&outcome.run).unwrap_or_else(|Damage { file, why }| {
-                (self.warn)(&format!("{} {why}; this run is done again", file.display()));
-                None
-            });
-            outcome.kept = outcome.summary.is_some();
-        }
-        let open: Vec<usize> = (0..tasks.len()).filter(|&task| outcomes[task].summary.is_none()).collect();
+impl Engine for Pool {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
         let bar = Bar::new(open.len(), self.watched);
         // Fewer runs than cores: each has several for its schemes.
         let workers = self.jobs.clamp(1, open.len().max(1));
         let threads = (self.jobs / workers).max(1);
         let &Pool { is_cancelled, verbose, .. } = self;
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
             for _ in 0..workers {
-                let worker = || {
-                    while let (false, Some(&task)) =
-                        (is_cancelled(), open.get(next.fetch_add(1, Ordering::SeqCst)))
-                    {
-                        let came = self.one(&tasks[task], threads, &bar, task);
-                        if verbose {
-                            bar.bar.suspend(|| tell(&tasks[task], &came));
-                        }
-                        done.lock().expect("no worker panics here").push((task, came));
+                let worker = || loop {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    let (false, Some(Open { task, .. })) = (is_cancelled(), open.get(index)) else { break };
+                    let came = self.one(task, threads, &bar, index);
+                    if verbose {
+                        bar.bar.suspend(|| tell(task, &came));
                     }
+                    done.lock().expect("no worker panics here").insert(index, came);
                 };
                 thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).expect("a thread");
             }
         });
         bar.bar.finish_and_clear();
-        for (task, came) in done.into_inner().expect("no worker panics here") {
-            match came {
-                Ok(summary) => outcomes[task].summary = summary,
-                Err(failure) => outcomes[task].failure = Some(failure),
-            }
-        }
-        outcomes
+        let mut done = done.into_inner().expect("no worker panics here");
+        Ok((0..open.len()).map(|index| done.remove(&index).unwrap_or(Ok(None))).collect())
     }
+}
 
+impl Pool {
     /// Does one run; there is no summary if it was interrupted.
-    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> Result<Option<Summary>, Error> {
+    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> Came {
         let experiment = task.load()?;
         let run = describe(&experiment, &task.kit.charts);
         let place = RunDir::at(&task.dir).map_err(Error::input)?;
@@ -216,7 +202,7 @@ impl Pool {
 }
 
 /// Says on standard error how a run ended.
-fn tell(task: &Task, came: &Result<Option<Summary>, Error>) {
+fn tell(task: &Task, came: &Came) {
     let came = match came {
         Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
         Ok(None) => "broken off".to_owned(),

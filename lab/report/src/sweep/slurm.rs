@@ -1,0 +1,333 @@
+//! Runs as job arrays of Slurm: the index of a job in its array is the number of a run, and the directory of the sweep
+//! is on a file system that all nodes share. Slurm schedules; this submits, waits, and reads what came.
+
+use super::dir::SLURM;
+use super::engine::{Came, Engine, Open};
+use super::plan::shell;
+use crate::names::SUMMARY;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_experiment::backend::Error;
+
+/// Numbers of the jobs that were submitted, one a line.
+const JOBS: &str = "jobs";
+/// Slurm's own default of `MaxArraySize`: indices are below it.
+const ARRAY: usize = 1001;
+/// The queue is asked at first and at most this often.
+const ASKED: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// Number of unanswered questions in a row after which the queue counts as lost.
+const SILENT: u32 = 20;
+
+/// How Slurm is to do runs.
+#[derive(Clone, Debug)]
+pub struct Slurm {
+    /// Name of the jobs.
+    pub name: String,
+    /// Directory of the sweep.
+    pub dir: PathBuf,
+    /// Words of the command that does the run whose number follows them.
+    pub command: Vec<String>,
+    /// Further options of `sbatch`: `--partition=long`.
+    pub options: Vec<String>,
+    /// Runs at a time; absent: as many as Slurm starts.
+    pub at_a_time: Option<usize>,
+    /// Times that a run is repeated whose job ended without saying why.
+    pub retries: u32,
+    /// True to return once the jobs are in the queue.
+    pub detach: bool,
+    /// Returns whether to cancel the jobs.
+    pub is_cancelled: fn() -> bool,
+    /// True if somebody watches standard error, so that it shows progress.
+    pub watched: bool,
+}
+
+/// An array of jobs: runs `first + index` for each index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Array {
+    first: usize,
+    indices: Vec<usize>,
+}
+
+impl Array {
+    /// Divides runs, in increasing order, into arrays with indices below `size`.
+    fn of(runs: &[usize], size: usize) -> Vec<Array> {
+        let mut arrays: Vec<Array> = Vec::new();
+        for &run in runs {
+            let first = run / size * size;
+            match arrays.last_mut() {
+                Some(last) if last.first == first => last.indices.push(run - first),
+                _ => arrays.push(Array { first, indices: vec![run - first] }),
+            }
+        }
+        arrays
+    }
+
+    /// The indices as `sbatch --array` takes them: `0-5,7`.
+    fn indices(&self) -> String {
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for &index in &self.indices {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == index => *last = index,
+                _ => ranges.push((index, index)),
+            }
+        }
+        let range = |&(first, last): &(usize, usize)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
+        };
+        ranges.iter().map(range).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Slurm {
+    /// Returns the scripts that would be submitted for these runs.
+    pub fn scripts(&self, open: &[Open<'_>]) -> Vec<String> {
+        let runs: Vec<usize> = open.iter().map(|open| open.number).collect();
+        Array::of(&runs, array_size()).iter().map(|array| self.script(array)).collect()
+    }
+
+    /// Returns the numbers of the jobs that were submitted last.
+    pub fn jobs(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder().join(JOBS)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn script(&self, array: &Array) -> String {
+        let at_a_time = self.at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
+        let here = std::env::current_dir().unwrap_or_default();
+        // A percent sign begins a pattern in names of logs.
+        let logs = self.folder().display().to_string();
+        let mut script = "#!/bin/bash\n".to_owned();
+        for option in [
+            format!("--job-name=weir-{}", self.name),
+            format!("--array={}{at_a_time}", array.indices()),
+            format!("--chdir=\"{}\"", here.display()),
+            format!("--output=\"{}/%A_%a.log\"", logs.replace('%', "%%")),
+            "--requeue".to_owned(),
+        ]
+        .iter()
+        .chain(&self.options)
+        {
+            let _ = writeln!(script, "#SBATCH {option}");
+        }
+        let run = match array.first {
+            0 => "$SLURM_ARRAY_TASK_ID".to_owned(),
+            first => format!("$(({first} + SLURM_ARRAY_TASK_ID))"),
+        };
+        let _ = write!(
+            script,
+            "run={run}\nexec {} \"$run\" --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" >{}/run-\"$run\".log 2>&1\n",
+            shell(&self.command),
+            shell(&[logs]),
+        );
+        script
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.join(SLURM)
+    }
+
+    fn log(&self, run: usize) -> PathBuf {
+        self.folder().join(format!("run-{run}.log"))
+    }
+
+    /// Puts runs into the queue, and returns the numbers of the jobs.
+    fn submit(&self, runs: &[usize]) -> Result<Vec<String>, Error> {
+        let mut jobs = Vec::new();
+        for array in Array::of(runs, array_size()) {
+            for index in &array.indices {
+                // An old one would be taken for this job's.
+                let _ = fs::remove_file(self.log(array.first + index));
+            }
+            let script = self.script(&array);
+            let path = self.folder().join(format!("from-{}.sbatch", array.first));
+            fs::write(&path, &script).map_err(|error| Error::work(error).at(path.display()))?;
+            let output = Command::new("sbatch").arg("--parsable").arg(&path).output().map_err(|error| {
+                Error::Work(format!("sbatch: {error}; --engine slurm runs where jobs are submitted"))
+            })?;
+            if !output.status.success() {
+                self.cancel(&jobs);
+                return Err(Error::Work(format!("sbatch: {}", last_line(&output.stderr))));
+            }
+            // `<job>`, or `<job>;<cluster>`.
+            let text = String::from_utf8_lossy(&output.stdout);
+            jobs.push(text.trim().split(';').next().unwrap_or_default().to_owned());
+            fs::write(self.folder().join(JOBS), jobs.join("\n") + "\n").map_err(Error::work)?;
+        }
+        Ok(jobs)
+    }
+
+    /// Waits until none of the jobs is in the queue any more. Returns false if they were cancelled.
+    fn wait(&self, jobs: &[String], open: &[Open<'_>], bar: &ProgressBar) -> Result<bool, Error> {
+        const STEP: Duration = Duration::from_millis(200);
+        let (mut pause, mut asked, mut silent) = (ASKED[0], Instant::now(), 0);
+        while !jobs.is_empty() {
+            if (self.is_cancelled)() {
+                self.cancel(jobs);
+                return Ok(false);
+            }
+            thread::sleep(STEP);
+            if asked.elapsed() < pause {
+                continue;
+            }
+            let there = open.iter().filter(|open| open.task.dir.join(SUMMARY).exists()).count();
+            bar.set_position(there as u64);
+            match queue() {
+                Ok(queue) if jobs.iter().all(|job| !queue.contains(job)) => break,
+                Ok(_) => silent = 0,
+                Err(why) if silent == SILENT => return Err(Error::Work(why)),
+                Err(_) => silent += 1,
+            }
+            (pause, asked) = (ASKED[1].min(pause * 3 / 2), Instant::now());
+        }
+        Ok(true)
+    }
+
+    fn cancel(&self, jobs: &[String]) {
+        if !jobs.is_empty() {
+            // A job that has ended meanwhile is an error to scancel only.
+            let _ = Command::new("scancel").args(jobs).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// Returns what a run said of its failure, if it did.
+    fn said(&self, run: usize) -> Option<String> {
+        let text = fs::read_to_string(self.log(run)).ok()?;
+        text.lines().rev().find_map(|line| line.strip_prefix("error: ")).map(str::to_owned)
+    }
+}
+
+impl Engine for Slurm {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+        let folder = self.folder();
+        fs::create_dir_all(&folder).map_err(|error| Error::work(error).at(folder.display()))?;
+        let bar = bar(open.len(), self.watched);
+        // Those that an earlier command left in the queue do some of the runs.
+        let earlier = self.jobs();
+        let queue = if earlier.is_empty() { BTreeSet::new() } else { queue().map_err(Error::Work)? };
+        let mut jobs: Vec<String> = earlier.into_iter().filter(|job| queue.contains(job)).collect();
+        let (mut times, mut waited) = (0, !jobs.is_empty());
+        let went_on = loop {
+            if self.detach && !jobs.is_empty() {
+                break false;
+            }
+            if !self.wait(&jobs, open, &bar)? {
+                break false;
+            }
+            let mut left: Vec<usize> =
+                open.iter().filter(|open| open.done().is_none()).map(|open| open.number).collect();
+            if waited {
+                // A run that failed by itself would fail again.
+                left.retain(|&run| self.said(run).is_none());
+            }
+            if left.is_empty() || times > self.retries {
+                break true;
+            }
+            if times > 0 {
+                let runs = Array { first: 0, indices: left.clone() }.indices();
+                bar.suspend(|| {
+                    let _ =
+                        writeln!(io::stderr(), "repeating runs {runs}: their jobs ended without a result");
+                });
+            }
+            jobs = self.submit(&left)?;
+            (times, waited) = (times + 1, true);
+        };
+        bar.finish_and_clear();
+        let outcome = |open: &Open<'_>| {
+            let why = || format!("its job ended without a result, see the logs in {}", folder.display());
+            match open.done() {
+                None if !went_on => Ok(None),
+                None => open.outcome(Some(self.said(open.number).unwrap_or_else(why))),
+                summary => Ok(summary),
+            }
+        };
+        Ok(open.iter().map(outcome).collect())
+    }
+}
+
+/// Returns the limit of indices here.
+fn array_size() -> usize {
+    let output = Command::new("scontrol").args(["show", "config"]).stderr(Stdio::null()).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MaxArraySize"));
+    let size = line.and_then(|rest| rest.trim_start_matches([' ', '=']).trim().parse().ok());
+    size.filter(|&size| size > 0).unwrap_or(ARRAY)
+}
+
+/// Returns the jobs that this user has in the queue.
+fn queue() -> Result<BTreeSet<String>, String> {
+    let output = Command::new("squeue").args(["--noheader", "--me", "--format=%F"]).output();
+    let output = output.map_err(|error| format!("squeue: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("squeue: {}", last_line(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect())
+}
+
+fn last_line(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim().lines().last().unwrap_or("it failed").to_owned()
+}
+
+fn bar(of: usize, shown: bool) -> ProgressBar {
+    let target = if shown && of > 0 { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style =
+        ProgressStyle::with_template("{pos} of {len} runs done by Slurm {wide_msg} {bar:20} {elapsed}")
+            .expect("the template is valid")
+            .progress_chars("━━─");
+    ProgressBar::with_draw_target(Some(of as u64), target).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slurm() -> Slurm {
+        Slurm {
+            name: "quickstart".into(),
+            dir: "/shared/my runs/100%".into(),
+            command: ["/opt/weir", "sweep", "x.yaml", "--over", "a=[1, 2]", "--only"]
+                .map(String::from)
+                .into(),
+            options: vec!["--partition=long".into()],
+            at_a_time: Some(4),
+            retries: 1,
+            detach: false,
+            is_cancelled: || false,
+            watched: false,
+        }
+    }
+
+    #[test]
+    fn runs_are_divided_into_arrays() {
+        let one = Array::of(&[0, 1, 2, 5, 7, 8], 1001);
+        assert_eq!(one, [Array { first: 0, indices: vec![0, 1, 2, 5, 7, 8] }]);
+        assert_eq!(one[0].indices(), "0-2,5,7-8");
+        let many = Array::of(&[3, 9, 10, 25], 10);
+        let of = |first, indices: &[usize]| Array { first, indices: indices.into() };
+        assert_eq!(many, [of(0, &[3, 9]), of(10, &[0]), of(20, &[5])]);
+        assert!(Array::of(&[], 10).is_empty());
+    }
+
+    #[test]
+    fn a_script_says_all_and_is_quoted() {
+        let script = slurm().script(&Array { first: 1001, indices: vec![0, 1, 2] });
+        for line in [
+            "#!/bin/bash",
+            "#SBATCH --job-name=weir-quickstart",
+            "#SBATCH --array=0-2%4",
+            "#SBATCH --output=\"/shared/my runs/100%%/slurm/%A_%a.log\"",
+            "#SBATCH --partition=long",
+            "run=$((1001 + SLURM_ARRAY_TASK_ID))",
+            "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --only \"$run\" --jobs \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
+        ] {
+            assert!(script.lines().any(|it| it == line), "{line}\nis not in\n{script}");
+        }
+    }
+}
