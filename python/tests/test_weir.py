@@ -143,7 +143,7 @@ def test_a_sweep_has_means_and_is_continued(tmp_path):
 def test_ray_gives_the_tables_of_a_local_sweep(tmp_path, monkeypatch):
     stand_in = str(Path(__file__).parent / "stand_in")
     monkeypatch.syspath_prepend(stand_in)
-    monkeypatch.setenv("PYTHONPATH", stand_in)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([stand_in, os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     over = {"seed": range(1, 4)}
     weir.sweep(QUICKSTART, over, set=SHORT, out=tmp_path / "local")
