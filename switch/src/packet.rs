@@ -87,8 +87,10 @@ impl Packet {
         self.virtual_len = virtual_len;
         self.class = None;
         self.phv.carried = false;
-        if self.buffer.len() < self.end + SLACK {
-            self.buffer.resize(self.end + SLACK, 0);
+        // Machine code wants some room even for a short frame.
+        let least = self.start + len.max(HEAD_ROOM_TO_WRITE) + SLACK;
+        if self.buffer.len() < least {
+            self.buffer.resize(least, 0);
         }
     }
 
@@ -190,6 +192,34 @@ impl Packet {
         self.end = end;
         self.virtual_len -= missing as u32;
         true
+    }
+
+    /// The address of the frame, if at least `room` bytes of memory begin there.
+    #[inline]
+    pub(crate) fn room(&mut self, room: usize) -> Option<*mut u8> {
+        let is_there = self.buffer.len() - self.start >= room;
+        is_there.then(|| self.buffer.as_mut_ptr().wrapping_add(self.start))
+    }
+
+    /// As [`Packet::room`], with the memory if there is not enough.
+    #[inline]
+    pub(crate) fn make_room(&mut self, room: usize) -> *mut u8 {
+        if self.buffer.len() < self.start + room {
+            self.buffer.resize(self.start + room, 0);
+        }
+        self.buffer.as_mut_ptr().wrapping_add(self.start)
+    }
+
+    /// Replaces the first `old` bytes by `new` bytes of room, of which the first `front` are kept.
+    #[inline]
+    pub(crate) fn replace_front(&mut self, old: usize, new: usize, front: usize) {
+        if new >= old {
+            self.resize_front(old, new);
+            self.buffer.copy_within(self.start + new - old..self.start + new - old + front, self.start);
+        } else {
+            self.buffer.copy_within(self.start..self.start + front, self.start + old - new);
+            self.resize_front(old, new);
+        }
     }
 
     /// Replaces the first `old` bytes by `new` bytes of room, whose contents are left undefined.

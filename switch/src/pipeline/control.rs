@@ -93,7 +93,7 @@ impl Pipeline {
         let entry = state.push(definition);
         match resolved {
             Resolved::Action(action, args) => state.set_action(program, definition, entry, action, &args),
-            Resolved::Link(link) => state.set_link(definition, entry, link),
+            Resolved::Link(link) => state.set_link(program, definition, entry, link),
         }
         state.lookup.insert(definition, entry, &found);
         let now = self.state.now;
@@ -123,7 +123,7 @@ impl Pipeline {
             Resolved::Action(action, args) => {
                 state.set_action(&self.program, definition, number, action, &args)
             }
-            Resolved::Link(link) => state.set_link(definition, number, link),
+            Resolved::Link(link) => state.set_link(&self.program, definition, number, link),
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Pipeline {
                 state.rest.links[0] = Link::None;
                 state.set_action(&self.program, definition, 0, action, &args);
             }
-            Resolved::Link(link) => state.set_link(definition, 0, link),
+            Resolved::Link(link) => state.set_link(&self.program, definition, 0, link),
         }
         Ok(())
     }

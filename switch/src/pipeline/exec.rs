@@ -3,10 +3,7 @@
 use super::hash::{self, Payload};
 use super::state::State;
 use super::trace::Tracer;
-use crate::program::{Code, Pc, Program, TableId};
-
-/// Backward jumps one run of code may make. No program that means to end comes near it.
-pub(super) const JUMP_BUDGET: u32 = 1 << 20;
+use crate::program::{Code, JUMP_BUDGET, Pc, Program, TableId};
 
 /// What code runs on beside the slots.
 pub(super) struct Run<'a, T> {
@@ -171,7 +168,8 @@ impl<T: Tracer> Run<'_, T> {
         let state = &mut tables[usize::from(index)];
         let entry = state.lookup.find(table, slots, key);
         if table.extras {
-            return self.apply_with_extras(slots, index, entry as usize);
+            let hot = self.apply_with_extras(slots, index, entry as usize);
+            return (hot.code, hot.next);
         }
         let (hot, args) = state.row(table, entry);
         if !args.is_empty() {

@@ -51,7 +51,7 @@ pub(super) fn compute(
 }
 
 #[inline]
-fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     match algorithm {
         Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(CRC_16.checksum(bytes)),
         Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(bytes)),

@@ -44,33 +44,40 @@ impl Lookup {
         }
     }
 
-    /// The entry that matches, or 0.
-    #[inline]
+    /// The entry that matches, or 0. `key` is scratch space.
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
+        table.plan.read(slots, key);
+        self.find_key(table, key)
+    }
+
+    /// As [`Lookup::find`], for a key of one word or none.
+    #[inline]
+    pub fn find_word(&self, table: &Table, word: u64, key: &mut Vec<u64>) -> u32 {
         match self {
             Lookup::Nothing => 0,
-            Lookup::Word(word) => word.get(table.plan.word(slots)),
+            Lookup::Word(words) => words.get(word),
             Lookup::Prefix(prefixes) if Prefixes::is_packed(&table.plan) => {
-                prefixes.find_packed(&table.plan, slots)
+                prefixes.find_packed(&table.plan, word)
             }
-            _ => self.find_wide(table, slots, key),
+            _ => {
+                key.clear();
+                key.push(word);
+                self.find_key(table, key)
+            }
         }
     }
 
-    #[inline(never)]
-    fn find_wide(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        let plan = &table.plan;
+    /// As [`Lookup::find`], for this key; what is in it afterwards is undefined.
+    pub fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
         match self {
-            Lookup::Nothing | Lookup::Word(_) => 0,
-            Lookup::Words(index) => {
-                plan.read(slots, key);
-                index.get(key)
+            Lookup::Nothing => 0,
+            Lookup::Word(words) => words.get(key[0]),
+            Lookup::Words(index) => index.get(key),
+            Lookup::Prefix(prefixes) if Prefixes::is_packed(&table.plan) => {
+                prefixes.find_packed(&table.plan, key[0])
             }
-            Lookup::Prefix(prefixes) => prefixes.find(plan, slots, key),
-            Lookup::Scan(rows) => {
-                plan.read(slots, key);
-                rows.find(table, key)
-            }
+            Lookup::Prefix(prefixes) => prefixes.find(&table.plan, key),
+            Lookup::Scan(rows) => rows.find(table, key),
         }
     }
 
@@ -305,8 +312,7 @@ impl Prefixes {
     }
 
     #[inline]
-    fn find_packed(&self, plan: &KeyPlan, slots: &[u64]) -> u32 {
-        let word = plan.word(slots);
+    fn find_packed(&self, plan: &KeyPlan, word: u64) -> u32 {
         for (length, _) in &self.lengths {
             let mask = plan.prefixes[usize::from(*length)][0];
             let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
@@ -317,8 +323,7 @@ impl Prefixes {
         0
     }
 
-    fn find(&self, plan: &KeyPlan, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        plan.read(slots, key);
+    fn find(&self, plan: &KeyPlan, key: &mut Vec<u64>) -> u32 {
         key.resize(plan.words * 2 + 1, 0);
         let (whole, masked) = key.split_at_mut(plan.words);
         for (length, _) in &self.lengths {

@@ -1,8 +1,9 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
 
 mod arrays;
-mod compiled;
 mod control;
+#[cfg(test)]
+mod engines;
 mod entry;
 mod exec;
 mod frame;
@@ -12,6 +13,7 @@ mod idle;
 mod io;
 mod lookup;
 mod meter;
+mod native;
 mod parse;
 mod profiles;
 mod rare;
@@ -33,6 +35,7 @@ pub use trace::{NoTrace, Tracer};
 
 use crate::packet::Packet;
 use crate::program::{Program, SESSION_SET, low_bits};
+use native::Outcome;
 use parse::Frame;
 use state::State;
 use std::sync::Arc;
@@ -60,7 +63,9 @@ impl Pipeline {
     /// A pipeline as it is when the switch starts: const entries and default actions in place, all else empty.
     pub fn new(program: Arc<Program>, seed: u64) -> Pipeline {
         let state = State::new(&program, seed);
-        Pipeline { program, state }
+        let mut pipeline = Pipeline { program, state };
+        pipeline.set_engine(pipeline.program.engine);
+        pipeline
     }
     /// The program it runs.
     pub fn program(&self) -> &Arc<Program> {
@@ -72,6 +77,9 @@ impl Pipeline {
     }
     /// Chooses the engine; a new pipeline has its program's.
     pub fn set_engine(&mut self, engine: Engine) {
+        if engine == Engine::Compiled {
+            native::prepare(&self.program);
+        }
         self.state.engine = engine;
     }
     /// How many ticks `now` makes in a second, for meters; BMv2's clock, and the default, is microseconds.
@@ -108,25 +116,21 @@ impl Pipeline {
         let program: &Program = program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(state.drop_port);
-        let mut frame = Frame { program, state, packet, now: meta.now, tracer };
-        if !std::mem::take(&mut frame.packet.phv.carried) {
-            lay_out(program, frame.packet);
-            let len = frame.packet.len();
-            let slots = &mut frame.packet.phv.slots;
-            slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
-            slots[usize::from(standard.packet_length)] = u64::from(len);
-            slots[usize::from(standard.ingress_timestamp)] = meta.now & low_bits(TIMESTAMP_BITS);
+        match native_if::<T, _>(state, |state| native::ingress(program, state, packet, meta)) {
+            Outcome::Done(verdict) => return verdict,
+            Outcome::Rest => {}
+            Outcome::Interpret => {
+                Frame {
+                    program,
+                    state: &mut *state,
+                    packet: &mut *packet,
+                    now: meta.now,
+                    tracer: &mut *tracer,
+                }
+                .ingress(meta.port);
+            }
         }
-        frame.packet.phv.slots[usize::from(flags.drop_port)] = drop_port;
 
-        let (error, correct) = frame.parse_and_verify();
-        let slots = &mut frame.packet.phv.slots;
-        slots[usize::from(standard.parser_error)] = u64::from(error);
-        slots[usize::from(standard.checksum_error)] = u64::from(!correct);
-        let parsed = frame.packet.phv.parsed as usize;
-        frame.run(program.ingress, parsed);
-
-        let Frame { state, packet, tracer, .. } = frame;
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(packet, flags.clone_session);
         if session != 0 {
@@ -191,30 +195,19 @@ impl Pipeline {
         let program: &Program = program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(state.drop_port);
-        if packet.phv.stamp != program.stamp {
-            // It never went through ingress: a packet without headers.
-            lay_out(program, packet);
-        }
-        let length = u64::from(packet.phv.length);
-        let slots = &mut packet.phv.slots;
-        let mut set = |slot: u16, value: u64| slots[usize::from(slot)] = value;
-        set(standard.egress_timestamp, meta.now & low_bits(TIMESTAMP_BITS));
-        set(standard.enq_timestamp, meta.enq_timestamp & low_bits(standard.enq_timestamp_bits));
-        set(standard.enq_qdepth, u64::from(meta.enq_qdepth) & low_bits(standard.qdepth_bits));
-        set(standard.deq_timedelta, meta.deq_timedelta & low_bits(standard.deq_timedelta_bits));
-        set(standard.deq_qdepth, u64::from(meta.deq_qdepth) & low_bits(standard.qdepth_bits));
-        set(standard.qid, u64::from(meta.qid));
-        set(standard.egress_rid, u64::from(meta.rid));
-        set(standard.egress_port, u64::from(meta.port));
         // Anything but the drop port, so that only egress itself can drop the packet.
-        set(standard.egress_spec, (drop_port + 1) & low_bits(standard.port_bits));
-        set(standard.packet_length, length);
-        set(flags.drop_port, drop_port);
-        set(flags.exit, 0);
-        let parsed = packet.phv.parsed as usize;
+        let egress_spec = (drop_port + 1) & low_bits(standard.port_bits);
+        let outcome =
+            native_if::<T, _>(state, |state| native::egress(program, state, packet, meta, egress_spec));
+        match outcome {
+            Outcome::Done(EgressVerdict::Send) => return send(program, packet),
+            Outcome::Done(verdict) => return verdict,
+            Outcome::Rest | Outcome::Interpret => {}
+        }
         let mut frame = Frame { program, state, packet, now: meta.now, tracer };
-        frame.complete();
-        frame.run(program.egress, parsed);
+        if matches!(outcome, Outcome::Interpret) {
+            frame.egress(meta, egress_spec);
+        }
 
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(frame.packet, flags.clone_session);
@@ -235,7 +228,7 @@ impl Pipeline {
         if slot(frame.packet, standard.egress_spec) == drop_port {
             return EgressVerdict::Drop;
         }
-        frame.put_together();
+        frame.deparse();
         let Frame { state, packet, .. } = frame;
         let list = slot(packet, flags.recirculate);
         if list != 0 {
@@ -244,24 +237,40 @@ impl Pipeline {
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        let truncate = packet.phv.truncate;
-        if truncate < packet.len() {
-            packet.truncate(truncate);
-        }
-        // On the wire a packet is its bytes.
-        spare::give(program, &mut packet.phv);
-        EgressVerdict::Send
+        send(program, packet)
     }
+}
+
+/// Runs the machine code if the packet is not watched and the engine is the fast one.
+#[inline]
+fn native_if<T: Tracer, V>(state: &mut State, run: impl FnOnce(&mut State) -> Outcome<V>) -> Outcome<V> {
+    if T::ENABLED || state.engine != Engine::Compiled { Outcome::Interpret } else { run(state) }
+}
+
+/// Lets a packet that is put together go.
+fn send(program: &Program, packet: &mut Packet) -> EgressVerdict {
+    let truncate = packet.phv.truncate;
+    if truncate < packet.len() {
+        packet.truncate(truncate);
+    }
+    // On the wire a packet is its bytes.
+    spare::give(program, &mut packet.phv);
+    EgressVerdict::Send
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
 fn lay_out(program: &Program, packet: &mut Packet) {
+    lay_out_bare(program, packet);
+    packet.phv.slots[..program.vars].fill(0);
+}
+
+/// As [`lay_out`], but the slots hold anything.
+fn lay_out_bare(program: &Program, packet: &mut Packet) {
     let len = packet.len();
     let phv = &mut packet.phv;
     if phv.stamp != program.stamp {
         spare::take(program, phv);
     }
-    phv.slots[..program.vars].fill(0);
     phv.parsed = 0;
     phv.length = len;
     phv.ingress_length = len;

@@ -6,6 +6,7 @@ use super::hash::{self, Payload};
 use super::headers::element;
 use super::state::State;
 use super::trace::Tracer;
+use super::{EgressMeta, TIMESTAMP_BITS, lay_out, native};
 use crate::packet::Packet;
 use crate::program::{
     CAPACITIES, Checksum, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program,
@@ -13,7 +14,7 @@ use crate::program::{
 };
 
 /// A parser visits at most this many states; then it has timed out.
-pub(super) const STATE_BUDGET: u32 = 4096;
+const STATE_BUDGET: u32 = 4096;
 
 /// A packet that is parsed, or deparsed.
 pub(super) struct Frame<'a, T> {
@@ -25,10 +26,60 @@ pub(super) struct Frame<'a, T> {
 }
 
 impl<T: Tracer> Frame<'_, T> {
+    /// Parses the packet and runs ingress on it.
+    pub fn ingress(&mut self, port: u16) {
+        let program = self.program;
+        let standard = &program.standard;
+        let drop_port = u64::from(self.state.drop_port);
+        if !std::mem::take(&mut self.packet.phv.carried) {
+            lay_out(program, self.packet);
+            let (len, now) = (self.packet.len(), self.now);
+            let slots = self.slots();
+            slots[usize::from(standard.ingress_port)] = u64::from(port);
+            slots[usize::from(standard.packet_length)] = u64::from(len);
+            slots[usize::from(standard.ingress_timestamp)] = now & low_bits(TIMESTAMP_BITS);
+        }
+        self.slots()[usize::from(program.state.drop_port)] = drop_port;
+        let (error, correct) = self.parse_and_verify();
+        let slots = self.slots();
+        slots[usize::from(standard.parser_error)] = u64::from(error);
+        slots[usize::from(standard.checksum_error)] = u64::from(!correct);
+        let parsed = self.packet.phv.parsed as usize;
+        self.run(program.ingress, parsed);
+    }
+
+    /// Runs egress on the packet.
+    pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) {
+        let program = self.program;
+        let (standard, flags) = (&program.standard, &program.state);
+        let drop_port = u64::from(self.state.drop_port);
+        if self.packet.phv.stamp != program.stamp {
+            // It never went through ingress: a packet without headers.
+            lay_out(program, self.packet);
+        }
+        if self.packet.phv.partial {
+            native::complete(program, self.packet, native::AFTER_INGRESS);
+        }
+        let (parsed, length) = (self.packet.phv.parsed as usize, u64::from(self.packet.phv.length));
+        let slots = self.slots();
+        let mut set = |slot: u16, value: u64| slots[usize::from(slot)] = value;
+        set(standard.egress_timestamp, meta.now & low_bits(TIMESTAMP_BITS));
+        set(standard.enq_timestamp, meta.enq_timestamp & low_bits(standard.enq_timestamp_bits));
+        set(standard.enq_qdepth, u64::from(meta.enq_qdepth) & low_bits(standard.qdepth_bits));
+        set(standard.deq_timedelta, meta.deq_timedelta & low_bits(standard.deq_timedelta_bits));
+        set(standard.deq_qdepth, u64::from(meta.deq_qdepth) & low_bits(standard.qdepth_bits));
+        set(standard.qid, u64::from(meta.qid));
+        set(standard.egress_rid, u64::from(meta.rid));
+        set(standard.egress_port, u64::from(meta.port));
+        set(standard.egress_spec, egress_spec);
+        set(standard.packet_length, length);
+        set(flags.drop_port, drop_port);
+        set(flags.exit, 0);
+        self.run(program.egress, parsed);
+    }
+
     /// Runs code on the packet. The payload begins at `parsed`.
-    #[inline]
     pub fn run(&mut self, code: Pc, parsed: usize) {
-        let is_compiled = self.is_compiled();
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
         let mut run = Run {
@@ -43,32 +94,28 @@ impl<T: Tracer> Frame<'_, T> {
             open: None,
         };
         let slots = phv.slots.as_mut_slice();
-        macro_rules! run_with {
-            ($run:ident) => {
-                if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
-                    run.$run(slots, code);
-                } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
-                    run.$run(slots, code);
-                } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
-                    run.$run(slots, code);
-                } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
-                    run.$run(slots, code);
-                }
-            };
+        if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
+            run.run(slots, code);
+        } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
+            run.run(slots, code);
         }
-        if is_compiled {
-            run_with!(run_compiled);
-        } else {
-            run_with!(run);
-        }
+    }
+
+    /// Parses the packet and verifies its checksums: the parser's error, and whether all are right.
+    pub fn parse_and_verify(&mut self) -> (u32, bool) {
+        (self.parse(), self.verify_checksums())
     }
 
     #[inline]
-    pub(super) fn slots(&mut self) -> &mut [u64] {
+    fn slots(&mut self) -> &mut [u64] {
         &mut self.packet.phv.slots
     }
 
-    pub(super) fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
+    fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
         if let Some(code) = condition.code {
             self.run(code, parsed);
         }
@@ -114,7 +161,7 @@ impl<T: Tracer> Frame<'_, T> {
 
     /// The state that follows this one.
     #[inline]
-    pub(super) fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
+    fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
         let state = &self.program.parser.states[usize::from(number)];
         Ok(match &state.word {
             Some(select) => {
@@ -137,7 +184,7 @@ impl<T: Tracer> Frame<'_, T> {
     }
 
     /// Does what a state does, one operation.
-    pub(super) fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
+    fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
         let program = self.program;
         let errors = &program.parser.errors;
         match *op {
@@ -356,7 +403,7 @@ impl<T: Tracer> Frame<'_, T> {
     }
 
     /// Whether a checksum is right, or does not count.
-    pub(super) fn verify(&mut self, checksum: &Checksum) -> bool {
+    fn verify(&mut self, checksum: &Checksum) -> bool {
         if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
             return true;
         }
@@ -372,14 +419,10 @@ impl<T: Tracer> Frame<'_, T> {
         correct
     }
 
-    /// Updates checksums but for those at which `done` has true.
-    pub(super) fn update_checksums(&mut self, done: &[bool]) {
+    fn update_checksums(&mut self) {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
-        for (number, checksum) in program.checksums.iter().enumerate() {
-            if !checksum.update || done.get(number) == Some(&true) {
-                continue;
-            }
+        for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
             if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
                 continue;
             }
@@ -388,7 +431,7 @@ impl<T: Tracer> Frame<'_, T> {
         }
     }
 
-    pub(super) fn calculate(&mut self, calculation: u16) -> u64 {
+    fn calculate(&mut self, calculation: u16) -> u64 {
         let index = usize::from(calculation);
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
@@ -401,7 +444,7 @@ impl<T: Tracer> Frame<'_, T> {
     pub fn deparse(&mut self) {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
-        self.update_checksums(&[]);
+        self.update_checksums();
         if let Some(code) = program.deparser.code {
             self.run(code, parsed);
         }

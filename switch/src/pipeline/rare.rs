@@ -3,10 +3,10 @@
 use super::exec::{Run, cut};
 use super::headers;
 use super::state::State;
-use super::tables::{Link, next_of};
+use super::tables::{Hot, Link};
 use super::trace::Tracer;
 use super::wide;
-use crate::program::{Code, ORIGIN, Op, Pc, Role, TableId, VALID, WideKind, WideRef, low_bits};
+use crate::program::{Code, ORIGIN, Op, TableId, VALID, WideKind, WideRef, low_bits};
 use rand::Rng;
 
 impl<T: Tracer> Run<'_, T> {
@@ -102,34 +102,6 @@ impl<T: Tracer> Run<'_, T> {
         }
     }
 
-    /// Does one operation for the fast engine that its loop leaves out.
-    #[inline(never)]
-    pub(super) fn one(&mut self, slots: &mut [u64], op: Op) {
-        let at = |slot: u16| slots[usize::from(slot)];
-        let (a, b) = match op.code.roles() {
-            [_, Role::Read, Role::Read] => (at(op.a), at(op.b)),
-            [_, Role::Read, _] => (at(op.a), 0),
-            _ => return self.rare(slots, op),
-        };
-        let value = match op.code {
-            Code::MovIf if b == 0 => return,
-            Code::MovIf => cut(a, op.w),
-            Code::Div => cut(a.checked_div(b).unwrap_or(0), op.w),
-            Code::Mod => cut(a.checked_rem(b).unwrap_or(0), op.w),
-            Code::Not => cut(!a, op.w),
-            Code::Sar => cut((a as i64 >> b.min(63)) as u64, op.w),
-            Code::Sext => ((a << (op.w & 63)) as i64 >> (op.w & 63)) as u64,
-            Code::SatS => {
-                let most = (i64::MAX as u64 >> (op.w & 63)) as i64;
-                (a as i64).clamp(-most - 1, most) as u64
-            }
-            Code::LtS => u64::from((a as i64) < b as i64),
-            Code::LeS => u64::from(a as i64 <= b as i64),
-            _ => return self.rare(slots, op),
-        };
-        slots[usize::from(op.d)] = value;
-    }
-
     fn set(&mut self, slots: &mut [u64], op: Op, value: u64) {
         let value = cut(value, op.w);
         if T::ENABLED {
@@ -163,7 +135,7 @@ impl<T: Tracer> Run<'_, T> {
 
     /// As [`Run::apply`], for tables with counters, meters, timeouts or action profiles.
     #[inline(never)]
-    pub(super) fn apply_with_extras(&mut self, slots: &mut [u64], index: u16, entry: usize) -> (Pc, Pc) {
+    pub(super) fn apply_with_extras(&mut self, slots: &mut [u64], index: u16, entry: usize) -> Hot {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
         let State { tables, profiles, buffer, ticks_per_second, .. } = &mut *self.state;
@@ -183,34 +155,34 @@ impl<T: Tracer> Run<'_, T> {
             }
         }
         let params = usize::from(program.params);
-        let (code, next, action) = match (table.profile, state.rest.links[entry]) {
+        let hot = match (table.profile, state.rest.links[entry]) {
             (Some(profile), link) if link != Link::None => {
                 let profile = usize::from(profile);
                 let definition = &program.profiles[profile];
                 match profiles[profile].choose(definition, link, slots, self.payload, buffer) {
                     Some(member) => {
                         slots[params..params + member.args.len()].copy_from_slice(&member.args);
-                        let next = next_of(table, member.action, entry != 0);
-                        (program.action_code[usize::from(member.action.0)], next, member.action)
+                        let next = table.next_of(member.action, entry != 0);
+                        let code = program.action_code[usize::from(member.action.0)];
+                        Hot { code, next, action: member.action }
                     }
                     // An empty group does nothing.
-                    None => (
-                        0,
-                        table.jumps.hit.filter(|_| entry != 0).unwrap_or(table.jumps.base),
-                        Default::default(),
-                    ),
+                    None => Hot {
+                        next: table.jumps.hit.filter(|_| entry != 0).unwrap_or(table.jumps.base),
+                        ..Hot::default()
+                    },
                 }
             }
             _ => {
                 let (hot, args) = state.row(table, entry as u32);
                 slots[params..params + args.len()].copy_from_slice(args);
-                (hot.code, hot.next, hot.action)
+                hot
             }
         };
         if T::ENABLED {
-            self.trace_table(slots, TableId(index), entry, code, action);
+            self.trace_table(slots, TableId(index), entry, hot.code, hot.action);
         }
-        (code, next)
+        hot
     }
 }
 

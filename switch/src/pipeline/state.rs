@@ -32,8 +32,9 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Packets whose action did not come to an end.
     pub runaways: u64,
-    /// Scratch space: keys, hash input, old headers, metadata that is kept.
+    /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
+    pub row: Vec<u64>,
     pub buffer: Vec<u8>,
     pub old: Vec<u8>,
     pub kept: Vec<u64>,
@@ -66,6 +67,7 @@ impl State {
             failed_assertions: 0,
             runaways: 0,
             key: Vec::new(),
+            row: Vec::new(),
             buffer: Vec::new(),
             old: Vec::new(),
             kept: Vec::new(),

@@ -4,7 +4,7 @@ use super::entry::CounterValue;
 use super::hash::{self, Payload};
 use super::lookup::{Lookup, Match};
 use super::meter::Meter;
-use crate::program::{ActionId, Pc, Profile, Program, Table};
+use crate::program::{ActionId, CHOICE, NEXT, Pc, Profile, Program, Table, choices};
 
 /// What runs when an entry matches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,13 +17,21 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    fn pack(self) -> u64 {
-        u64::from(self.code) << 32 | u64::from(self.next) << 16 | u64::from(self.action.0)
+    /// The first word of a row: the number of the action as machine code knows it, code, next and action.
+    pub fn pack(self, program: &Program, table: &Table) -> u64 {
+        let choice = match self.code {
+            0 => 0,
+            _ => choices(program, table).iter().position(|it| *it == self.action).map_or(0, |it| it + 1),
+        };
+        (choice as u64) << CHOICE
+            | u64::from(self.code) << 32
+            | u64::from(self.next) << NEXT
+            | u64::from(self.action.0)
     }
 
     #[inline]
     fn unpack(word: u64) -> Hot {
-        Hot { code: (word >> 32) as Pc, next: (word >> 16) as Pc, action: ActionId(word as u16) }
+        Hot { code: (word >> 32) as Pc, next: (word >> NEXT) as Pc, action: ActionId(word as u16) }
     }
 }
 
@@ -90,16 +98,22 @@ impl TableState {
     /// The action of an entry and its arguments; the action may not need all of them.
     #[inline]
     pub fn row(&self, table: &Table, entry: u32) -> (Hot, &[u64]) {
-        let width = table.params + 1;
-        match &self.rows[entry as usize * width..][..width] {
+        match self.words(table, entry) {
             [hot, args @ ..] => (Hot::unpack(*hot), args),
             [] => (Hot::default(), &[]),
         }
     }
 
-    fn set_row(&mut self, table: &Table, entry: u32, hot: Hot, args: &[u64]) {
+    /// The row of an entry.
+    #[inline]
+    pub fn words(&self, table: &Table, entry: u32) -> &[u64] {
+        let width = table.params + 1;
+        &self.rows[entry as usize * width..][..width]
+    }
+
+    fn set_row(&mut self, program: &Program, table: &Table, entry: u32, hot: Hot, args: &[u64]) {
         let row = &mut self.rows[entry as usize * (table.params + 1)..];
-        row[0] = hot.pack();
+        row[0] = hot.pack(program, table);
         row[1..][..args.len()].copy_from_slice(args);
     }
 
@@ -163,13 +177,13 @@ impl TableState {
         args: &[u64],
     ) {
         let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
-        let next = next_of(table, action, entry != 0);
-        self.set_row(table, entry, Hot { code, next, action }, args);
+        let next = table.next_of(action, entry != 0);
+        self.set_row(program, table, entry, Hot { code, next, action }, args);
     }
 
     /// Lets an entry refer to an action profile (entry 0: on a miss).
-    pub fn set_link(&mut self, table: &Table, entry: u32, link: Link) {
-        self.set_row(table, entry, Hot { next: table.jumps.base, ..Hot::default() }, &[]);
+    pub fn set_link(&mut self, program: &Program, table: &Table, entry: u32, link: Link) {
+        self.set_row(program, table, entry, Hot { next: table.jumps.base, ..Hot::default() }, &[]);
         self.rest.links[entry as usize] = link;
     }
 
@@ -179,21 +193,10 @@ impl TableState {
             Some((action, args)) => self.set_action(program, table, 0, *action, args),
             None => {
                 let next = table.jumps.miss.unwrap_or(table.jumps.base);
-                self.set_row(table, 0, Hot { next, ..Hot::default() }, &[]);
+                self.set_row(program, table, 0, Hot { next, ..Hot::default() }, &[]);
             }
         }
     }
-}
-
-/// Where to go after an action.
-pub(super) fn next_of(table: &Table, action: ActionId, hit: bool) -> Pc {
-    let jumps = &table.jumps;
-    let by_action = || {
-        let index = table.info.actions.iter().position(|known| *known == action)?;
-        jumps.actions.get(index).copied()
-    };
-    let fixed = if hit { jumps.hit } else { jumps.miss };
-    fixed.or_else(by_action).unwrap_or(jumps.base)
 }
 
 /// An action profile, or a selector.

@@ -14,17 +14,17 @@ pub(crate) struct KeyPlan {
     pub bits: u32,
     /// The mask of the whole key for every length of its LPM element, from 0 on; empty if it has none.
     pub prefixes: Vec<Vec<u64>>,
-    parts: Vec<Part>,
+    pub parts: Vec<Part>,
     /// Where each element is: first word, shift, limbs.
     pub elements: Vec<(usize, u8, usize)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    slot: Slot,
-    word: u16,
-    shift: u8,
-    mask: u64,
+pub(crate) struct Part {
+    pub slot: Slot,
+    pub word: u16,
+    pub shift: u8,
+    pub mask: u64,
 }
 
 impl KeyPlan {
@@ -64,18 +64,7 @@ impl KeyPlan {
         mask
     }
 
-    /// The key of a table whose key is one word.
-    #[inline]
-    pub fn word(&self, slots: &[u64]) -> u64 {
-        match self.parts.as_slice() {
-            [part] => slots[usize::from(part.slot)] & part.mask,
-            parts => parts
-                .iter()
-                .fold(0, |key, part| key | (slots[usize::from(part.slot)] & part.mask) << part.shift),
-        }
-    }
-
-    /// The key of any table.
+    /// The key of a packet.
     pub fn read(&self, slots: &[u64], key: &mut Vec<u64>) {
         key.clear();
         key.resize(self.words, 0);

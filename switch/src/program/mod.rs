@@ -11,13 +11,14 @@
 //! | `Declared::load` | header types, headers, registers, lists, actions and calculations have indices and slots |
 //! | `Lowered::new` | parser, checksums, deparser, actions, tables and control flow are code |
 //! | `Linked::new` | temporaries and constants have slots: the interpreter's program |
-//! | `Compiled::new` | the form that the fast engine runs |
+//! | `Wire::new` | how headers move to and from the frame |
+//!
+//! A pipeline of the fast engine asks for a sixth: `Native::new` writes machine code.
 
 mod action;
 mod array;
 mod asm;
 mod calc;
-mod compiled;
 mod declare;
 mod expr;
 mod flow;
@@ -26,6 +27,7 @@ mod key;
 mod layout;
 mod link;
 mod lower;
+mod native;
 mod op;
 mod parser;
 mod shape;
@@ -34,17 +36,19 @@ mod standard;
 mod table;
 mod types;
 mod used;
+mod wire;
 
 pub(crate) use action::{LogMessage, SESSION_SET};
 pub(crate) use array::{Array, RegisterArray};
 pub(crate) use asm::low_bits;
 pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
-pub(crate) use compiled::{
-    Compiled, Emission, Get, Group, Kind, Select, State as FastState, Step, WireChecksum, with_pairs,
-};
 pub(crate) use key::KeyPlan;
 pub(crate) use layout::{ORIGIN, Stack, VALID};
-pub(crate) use op::{Code, HeaderOp, Op, Pc, Role, Slot, WideKind, WideOp, WideRef};
+pub(crate) use native::{
+    BAIL, CHOICE, CallHead, DROP, Helpers, Input as CallInput, MULTICAST, NEXT, Native, ROOM, Row, SEND,
+    UNICAST, choices,
+};
+pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};
 pub(crate) use shape::{Move, Moves, Shape, WINDOW};
 pub use source::Place;
@@ -57,6 +61,7 @@ use lower::Lowered;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use wire::Wire;
 
 /// A table of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,13 +152,17 @@ pub(crate) enum Mark {
     Table(u16),
 }
 
+/// Backward jumps one run of code may make. No program that means to end comes near it.
+pub(crate) const JUMP_BUDGET: u32 = 1 << 20;
+
 /// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
 pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
 /// What runs a program. Both engines do the same to every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// Runs the form that the last phase of loading makes. A packet that is traced takes the interpreter.
+    /// Runs machine code that is made for the program; the interpreter runs what that does not cover, packets that are
+    /// traced, and everything on hosts other than x86-64.
     #[default]
     Compiled,
     /// The plain interpreter: slower, and the reference for the other engine.
@@ -175,8 +184,10 @@ pub struct Program {
     linked: Linked,
     /// How the interpreter moves headers, by instance.
     pub(crate) shapes: Vec<Shape>,
-    /// What the fast engine runs.
-    pub(crate) compiled: Compiled,
+    /// How the fast engine moves headers.
+    pub(crate) wire: Wire,
+    /// What the fast engine runs, once a pipeline has asked for it; None if the interpreter has to.
+    native: OnceLock<Option<Native>>,
 }
 
 /// Numbers programs within the process; it never shows in what a switch does.
@@ -210,10 +221,22 @@ impl Program {
             engine,
             json: text.to_owned(),
             places: OnceLock::new(),
-            compiled: Compiled::new(&linked, &shapes),
+            wire: Wire::new(&linked, &shapes),
+            native: OnceLock::new(),
             linked,
             shapes,
         }))
+    }
+
+    /// Writes the program's machine code, which calls these functions of the pipeline, unless that was done before.
+    pub(crate) fn prepare_native(&self, helpers: impl FnOnce() -> Helpers) {
+        self.native.get_or_init(|| Native::new(&self.linked, &self.wire, &helpers()));
+    }
+
+    /// The program's machine code, if it was written.
+    #[inline]
+    pub(crate) fn native(&self) -> Option<&Native> {
+        self.native.get()?.as_ref()
     }
 
     /// The JSON it was loaded from.

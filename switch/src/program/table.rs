@@ -25,6 +25,19 @@ impl Deref for Table {
     }
 }
 
+impl Table {
+    /// Where to go after an action.
+    pub fn next_of(&self, action: ActionId, hit: bool) -> Pc {
+        let jumps = &self.jumps;
+        let by_action = || {
+            let index = self.info.actions.iter().position(|known| *known == action)?;
+            jumps.actions.get(index).copied()
+        };
+        let fixed = if hit { jumps.hit } else { jumps.miss };
+        fixed.or_else(by_action).unwrap_or(jumps.base)
+    }
+}
+
 /// Where the control flow continues behind a table: in the code or, before there is any, at which node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jumps<T> {

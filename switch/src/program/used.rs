@@ -26,7 +26,7 @@ pub(super) fn shapes(program: &Linked, on_wire: &[usize]) -> Vec<Shape> {
 
 /// The slots that the program reads and writes, other than through headers as a whole. The checksums at the indices
 /// `on_wire` do not count, nor do calculations that only they use.
-fn used(program: &Linked, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
+pub(super) fn used(program: &Linked, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
     let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
     let range = |slot: Slot, bits: u32| slot..slot + limbs(bits) as u16;
     for op in &program.code {

@@ -4,9 +4,9 @@ use crate::one_packet::run;
 use proptest::prelude::*;
 use serde_json::Value;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use weir_switch::pipeline::{ActionCall, Effects, KeyMatch};
-use weir_switch::program::MatchKind;
+use weir_switch::program::{Engine, MatchKind};
 use weir_switch::{PacketPool, Pipeline, Program};
 
 /// The programs of the project and of these tests, as text.
@@ -92,9 +92,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn no_frame_panics(frames in prop::collection::vec(frame(), 1..20), seed: u64, virtual_len in 0u32..2000) {
-        for (name, text) in programs() {
-            let program = Program::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            run_frames(&program, seed, &frames, virtual_len);
+        // Each is loaded once: writing its machine code takes longer than running the frames.
+        static LOADED: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
+            let load = |(name, text): (String, String)| {
+                Program::from_json(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+            };
+            programs().into_iter().map(load).collect()
+        });
+        for program in &*LOADED {
+            run_frames(program, seed, &frames, virtual_len);
         }
     }
 
@@ -150,6 +156,9 @@ fn mutate(value: &mut Value, steer: &mut impl FnMut(usize) -> usize) {
     }
 }
 
+/// One changed program in so many gets machine code.
+const MACHINE_CODE: usize = 32;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     /// A program that is not quite right is refused, or runs.
@@ -165,7 +174,8 @@ proptest! {
             for _ in 0..mutations {
                 mutate(&mut value, &mut steer);
             }
-            if let Ok(program) = Program::from_json(&value.to_string()) {
+            let engine = if steer(MACHINE_CODE) == 0 { Engine::Compiled } else { Engine::Interpreter };
+            if let Ok(program) = Program::load(&value.to_string(), engine) {
                 run_frames(&program, seed, &frames, 10);
             }
         }

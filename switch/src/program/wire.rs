@@ -1,19 +1,13 @@
-//! The last phase of loading: brings parser, checksums and deparser into the form that the fast engine runs.
+//! Parser, checksums and deparser in the form that machine code is made of.
 //!
 //! The interpreter moves every field that the program names, window by window. Here the moves of a header are one flat
 //! list with absolute slots, and Internet checksums over whole headers are computed over the bytes of the frame, so
-//! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a stack, a
-//! union, a variable field, more than [`WINDOW`] bytes) is left to the interpreter.
-
-mod code;
-
-use code::{Assign, Cells, Instruction};
-pub(crate) use code::{Kind, with_pairs};
+//! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a variable field,
+//! more than [`WINDOW`] bytes) is left to the interpreter.
 
 use super::layout::VALID;
 use super::link::Linked;
 use super::op::{Code, Op, Role, Slot};
-use super::parser::{self, WordSelect};
 use super::shape::{Moves, Shape, WINDOW};
 use super::table::limbs;
 use super::{Algorithm, Calculation, Checksum, HeaderId, Input, ParseOp, used};
@@ -46,31 +40,12 @@ pub(crate) struct Group {
     pub fields: Vec<Put>,
 }
 
-/// A parser state.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub steps: Vec<Step>,
-    pub select: Select,
-}
-
-/// Where a parser state leads.
-#[derive(Debug)]
-pub(crate) enum Select {
-    /// To one state.
-    Always(Option<u16>),
-    /// By a key of one word: parts with how far up they go, cases as mask, value and next state.
-    Word { parts: Vec<(Slot, u8)>, cases: Vec<(u64, u64, Option<u16>)>, default: Option<u16> },
-    /// The interpreter finds out.
-    Interpret,
-}
-
-/// What a parser state does.
+/// How a header is taken from the frame.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// Takes a header from the frame; if the frame may be too short, the interpreter does it.
-    Extract { base: Slot, bytes: u16, lazy: bool, gets: Vec<Get> },
-    /// Left to the interpreter, with the rest of the state.
-    Interpret,
+pub(crate) struct Extraction {
+    pub bytes: u16,
+    pub lazy: bool,
+    pub gets: Vec<Get>,
 }
 
 /// An Internet checksum of one header, all of whose other fields it covers.
@@ -92,36 +67,31 @@ pub(crate) struct Emission {
     /// What may have changed in a header that came from the frame.
     pub changed: Vec<Group>,
     /// All of a header that the program made.
-    pub whole: Vec<Group>,
+    pub whole: Vec<Get>,
     /// The checksum that the header ends with.
     pub checksum: Option<WireChecksum>,
 }
 
-/// What the fast engine runs.
-#[derive(Debug, Default)]
-pub(crate) struct Compiled {
-    pub code: Vec<Instruction>,
-    /// By action; None if it does more than assign.
-    pub assignments: Vec<Option<Vec<Assign>>>,
-    /// By register array.
-    pub cells: Vec<Cells>,
-    /// By parser state.
-    pub states: Vec<State>,
+/// How packets are taken apart, checked and put together.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// By header instance; None if the interpreter has to take it.
+    pub headers: Vec<Option<Extraction>>,
     /// By checksum: those that are verified over the frame.
     pub verified: Vec<Option<WireChecksum>>,
-    /// By checksum: those that are computed over the frame.
-    pub updated: Vec<bool>,
-    /// There are others to be updated.
+    /// There are checksums to be updated that are not computed over the frame.
     pub updates: bool,
     /// In the order of the deparser; None if the interpreter deparses.
     pub deparser: Option<Vec<Emission>>,
-    /// By header instance: the fields that the interpreter reads and the fast engine left in the frame.
+    /// The slots that code may write, other than through headers as a whole.
+    pub written: BTreeSet<Slot>,
+    /// By header instance: the fields that only the interpreter takes from the frame.
     pub missing: Vec<Vec<Get>>,
 }
 
-impl Compiled {
+impl Wire {
     /// `shapes`: how the interpreter moves headers.
-    pub fn new(program: &Linked, shapes: &[Shape]) -> Compiled {
+    pub fn new(program: &Linked, shapes: &[Shape]) -> Wire {
         let checksums = || program.checksums.iter().enumerate();
         let wire: Vec<_> = checksums().map(|(_, checksum)| wire_checksum(program, checksum)).collect();
         let simple = |(id, _): &(HeaderId, Slot)| {
@@ -134,19 +104,7 @@ impl Compiled {
             .map(|(number, _)| number)
             .collect();
         let fast = used::shapes(program, &on_wire);
-        let step = |op: &ParseOp| match *op {
-            ParseOp::Extract { header, base, union: false, length: None } => {
-                let shape = &fast[usize::from(header.0)];
-                match gets(&shape.reads, base).filter(|_| shape.varbit.is_none()) {
-                    Some(gets) => Step::Extract { base, bytes: shape.bytes, lazy: shape.lazy, gets },
-                    None => Step::Interpret,
-                }
-            }
-            _ => Step::Interpret,
-        };
-        let states = program.parser.states.iter();
-        let states =
-            states.map(|state| State { steps: state.ops.iter().map(step).collect(), select: select(state) });
+        let base = |index: usize| program.layout.headers[index].base;
         let taken = |number: usize| wire[number].filter(|_| on_wire.contains(&number));
         let emission = |(header, base): &(HeaderId, Slot)| {
             let shape = &fast[usize::from(header.0)];
@@ -156,52 +114,35 @@ impl Compiled {
                 base: *base,
                 bytes: shape.bytes,
                 changed: groups(&shape.writes, *base)?,
-                whole: groups(&shape.reads, *base)?,
+                whole: gets(&shape.reads, *base)?,
                 checksum: own.next(),
             })
         };
         let deparser = program.deparser.order.iter().map(emission).collect::<Option<Vec<_>>>();
+        let (_, written) = used::used(program, &on_wire);
         let missing = |(index, shape): (usize, &Shape)| {
-            let base = program.layout.headers[index].base;
-            let known: BTreeSet<Slot> =
-                gets(&shape.reads, base).into_iter().flatten().map(|get| get.slot).collect();
-            let all = gets(&shapes[index].reads, base).into_iter().flatten();
-            all.filter(|get| !known.contains(&get.slot)).collect()
+            let all = gets(&shape.reads, base(index)).filter(|_| shape.lazy);
+            let mut all = all.unwrap_or_default();
+            all.retain(|get| !written.contains(&get.slot));
+            all
         };
-        Compiled {
-            code: code::instructions(program),
-            assignments: code::assignments(program),
-            cells: code::cells(program),
-            states: states.collect(),
+        Wire {
+            headers: fast.iter().enumerate().map(|(index, it)| extraction(it, base(index))).collect(),
             verified: checksums()
                 .map(|(number, checksum)| taken(number).filter(|_| checksum.verify))
                 .collect(),
             updates: checksums().any(|(number, checksum)| checksum.update && taken(number).is_none()),
-            updated: checksums().map(|(number, _)| taken(number).is_some()).collect(),
             deparser: deparser.filter(|_| deparses),
-            missing: fast.iter().enumerate().map(missing).collect(),
+            missing: shapes.iter().enumerate().map(missing).collect(),
+            written,
         }
     }
 }
 
-fn select(state: &parser::State) -> Select {
-    match &state.word {
-        Some(WordSelect { parts, cases }) => {
-            let used = cases.iter().fold(0, |used, (mask, ..)| used | mask);
-            let part = |at: usize| (parts[at].0, parts[at].1);
-            // Parts of the key that no case looks at need not be read.
-            let counts = |at: &usize| {
-                let low = u64::MAX << parts[*at].1;
-                let high =
-                    parts.get(at + 1).map_or(0, |(_, up)| u64::MAX.checked_shl(u32::from(*up)).unwrap_or(0));
-                used & low & !high != 0
-            };
-            let parts = (0..parts.len()).filter(counts).map(part).collect();
-            Select::Word { parts, cases: cases.clone(), default: state.default }
-        }
-        None if state.key.is_empty() => Select::Always(state.default),
-        None => Select::Interpret,
-    }
+/// How a header of this shape is taken, if its fields are.
+pub(crate) fn extraction(shape: &Shape, base: Slot) -> Option<Extraction> {
+    let gets = gets(&shape.reads, base).filter(|_| shape.varbit.is_none())?;
+    Some(Extraction { bytes: shape.bytes, lazy: shape.lazy, gets })
 }
 
 /// The moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
@@ -274,7 +215,7 @@ fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
 }
 
 /// The checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
-fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<WireChecksum> {
+pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<WireChecksum> {
     let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
     let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
     let plain = checksum.condition.is_none_or(|it| it.code.is_none() && it.slot == valid);

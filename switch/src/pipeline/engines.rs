@@ -189,6 +189,21 @@ fn run<I: Tracer, E: Tracer>(
     seen
 }
 
+/// Where there is machine code at all, the project's programs have it: the test below does not compare the interpreter
+/// with itself.
+#[test]
+#[cfg(all(target_arch = "x86_64", unix))]
+fn programs_have_machine_code() {
+    for path in
+        programs().into_iter().filter(|path| path.parent().is_some_and(|it| it.ends_with("p4src/build")))
+    {
+        let text = std::fs::read_to_string(&path).expect("a program");
+        let program = Program::from_json(&text).expect("a program");
+        Pipeline::new(Arc::clone(&program), 1);
+        assert!(program.native().is_some(), "{}", path.display());
+    }
+}
+
 #[test]
 fn both_engines_do_the_same_to_random_packets() {
     let packets = std::env::var("WEIR_DIFFERENTIAL_PACKETS").ok().and_then(|it| it.parse().ok());

@@ -1,0 +1,289 @@
+//! Calls the machine code of a program, and is called by it.
+//!
+//! # Why this is sound
+//!
+//! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
+//! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
+//! each call (see [`Call::new`]), and the pointers to them come from vectors which nothing but the helpers below changes
+//! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
+//! or rows. The address that code passes to a helper is the one that it was called with, that of the [`Call`], and no
+//! reference to the call is used while a helper has one.
+
+#![allow(unsafe_code)]
+
+use super::exec::Run;
+use super::hash::{self, Payload};
+use super::state::State;
+use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, lay_out_bare};
+use crate::packet::Packet;
+use crate::program::{
+    BAIL, CallHead, CallInput, DROP, Helpers, MULTICAST, Native, ORIGIN, Program, ROOM, Row, SEND, Slot,
+    UNICAST, VALID,
+};
+
+/// What became of a packet.
+pub(super) enum Outcome<V> {
+    /// All is done.
+    Done(V),
+    /// The slots are as the interpreter would leave them, and what follows is the caller's.
+    Rest,
+    /// Nothing was done: the interpreter has to.
+    Interpret,
+}
+
+/// Writes the code of a program unless it is written.
+pub(super) fn prepare(program: &Program) {
+    program.prepare_native(helpers);
+}
+
+/// Parses a packet, verifies its checksums and runs ingress on it.
+pub(super) fn ingress(
+    program: &Program,
+    state: &mut State,
+    packet: &mut Packet,
+    meta: IngressMeta,
+) -> Outcome<Verdict> {
+    let Some(native) = program.native().filter(|_| !packet.phv.carried) else { return Outcome::Interpret };
+    lay_out_bare(program, packet);
+    let len = packet.len();
+    let drop_port = u64::from(state.drop_port);
+    let Some(mut call) = Call::new(program, state, packet, meta.now) else { return Outcome::Interpret };
+    call.head.length = len;
+    call.input(CallInput::Port, u64::from(meta.port));
+    call.input(CallInput::PacketLength, u64::from(len));
+    call.input(CallInput::Now, meta.now);
+    call.input(CallInput::DropPort, drop_port);
+    let result = call.run(native.ingress());
+    let (parsed, length) = (call.head.parsed as u32, call.head.length);
+    let phv = &mut packet.phv;
+    (phv.parsed, phv.length, phv.partial) = (parsed, length, true);
+    let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
+    match result & 0xff {
+        BAIL => Outcome::Interpret,
+        DROP => Outcome::Done(Verdict::Drop),
+        UNICAST => Outcome::Done(Verdict::Unicast { port: to, priority }),
+        MULTICAST => {
+            phv.truncate = u32::MAX;
+            Outcome::Done(Verdict::Multicast { group: to, priority })
+        }
+        _ => {
+            complete(program, packet, AFTER_SLOW_INGRESS);
+            Outcome::Rest
+        }
+    }
+}
+
+/// Runs egress on a packet and puts it together.
+pub(super) fn egress(
+    program: &Program,
+    state: &mut State,
+    packet: &mut Packet,
+    meta: EgressMeta,
+    egress_spec: u64,
+) -> Outcome<EgressVerdict> {
+    let Some(native) = program.native().filter(|_| packet.phv.stamp == program.stamp) else {
+        return Outcome::Interpret;
+    };
+    let (parsed, length) = (packet.phv.parsed, packet.phv.length);
+    let drop_port = u64::from(state.drop_port);
+    let Some(mut call) = Call::new(program, state, packet, meta.now) else { return Outcome::Interpret };
+    call.head.parsed = u64::from(parsed);
+    call.head.length = length;
+    call.input(CallInput::Port, u64::from(meta.port));
+    call.input(CallInput::PacketLength, u64::from(length));
+    call.input(CallInput::Now, meta.now);
+    call.input(CallInput::DropPort, drop_port);
+    call.input(CallInput::EnqTimestamp, meta.enq_timestamp);
+    call.input(CallInput::EnqDepth, u64::from(meta.enq_qdepth));
+    call.input(CallInput::DeqTimedelta, meta.deq_timedelta);
+    call.input(CallInput::DeqDepth, u64::from(meta.deq_qdepth));
+    call.input(CallInput::Qid, u64::from(meta.qid));
+    call.input(CallInput::Rid, u64::from(meta.rid));
+    call.input(CallInput::EgressSpec, egress_spec);
+    let result = call.run(native.egress());
+    packet.phv.length = call.head.length;
+    match result & 0xff {
+        DROP => Outcome::Done(EgressVerdict::Drop),
+        SEND => {
+            packet.phv.parsed = 0;
+            Outcome::Done(EgressVerdict::Send)
+        }
+        _ => {
+            if packet.phv.partial {
+                complete(program, packet, AFTER_SLOW_EGRESS);
+            }
+            Outcome::Rest
+        }
+    }
+}
+
+/// Points at which the interpreter may go on: the indices of [`Native::undefined`].
+pub(super) const AFTER_INGRESS: usize = 0;
+const AFTER_SLOW_INGRESS: usize = 1;
+const AFTER_SLOW_EGRESS: usize = 2;
+
+/// Defines the slots that the code did not need, for the interpreter.
+#[cold]
+pub(super) fn complete(program: &Program, packet: &mut Packet, point: usize) {
+    let Some(Native { undefined, .. }) = program.native() else { return };
+    let (frame, _, phv) = packet.parts();
+    phv.partial = false;
+    for slot in &undefined[point] {
+        phv.slots[usize::from(*slot)] = 0;
+    }
+    for (header, missing) in program.layout.headers.iter().zip(&program.wire.missing) {
+        let slot = |at: Slot| phv.slots[usize::from(header.base + at)];
+        let origin = (slot(ORIGIN) as usize).checked_sub(1).filter(|_| slot(VALID) != 0);
+        let Some(bytes) = origin.and_then(|origin| frame.get(origin..)) else { continue };
+        for get in missing {
+            let word = bytes.get(usize::from(get.offset)..).and_then(|rest| rest.first_chunk());
+            let word = word.map_or(0, |word| u64::from_be_bytes(*word));
+            phv.slots[usize::from(get.slot)] = word << get.left >> get.right;
+        }
+    }
+}
+
+/// One run of the code: what it works on, and what its helpers need beside that.
+#[repr(C)]
+struct Call<'a> {
+    head: CallHead,
+    program: &'a Program,
+    state: &'a mut State,
+    packet: &'a mut Packet,
+    now: u64,
+    tracer: NoTrace,
+}
+
+impl<'a> Call<'a> {
+    /// None if something is smaller than the code takes for granted.
+    fn new(program: &'a Program, state: &'a mut State, packet: &'a mut Packet, now: u64) -> Option<Call<'a>> {
+        let len = packet.bytes().len() as u64;
+        let frame = packet.room(ROOM)?;
+        if packet.phv.slots.len() != program.capacity || state.registers.len() != program.register_words {
+            return None;
+        }
+        let head = CallHead {
+            slots: packet.phv.slots.as_mut_ptr(),
+            frame,
+            len,
+            registers: state.registers.as_mut_ptr(),
+            ..CallHead::default()
+        };
+        Some(Call { head, program, state, packet, now, tracer: NoTrace })
+    }
+
+    #[inline]
+    fn input(&mut self, input: CallInput, value: u64) {
+        self.head.inputs[input as usize] = value;
+    }
+
+    fn run(&mut self, code: *const u8) -> u64 {
+        // SAFETY: `code` is where a function of this type begins in memory that may be executed, as Native says, and the
+        // program keeps it for as long as it lives. What the function may touch is there, as Call::new made sure.
+        let code: unsafe extern "C" fn(*mut CallHead) -> u64 = unsafe { std::mem::transmute(code) };
+        unsafe { code(std::ptr::from_mut(self).cast()) }
+    }
+
+    /// The interpreter's functions, on this packet.
+    fn interpreter(&mut self) -> (Run<'_, NoTrace>, &mut [u64]) {
+        let parsed = self.head.parsed as usize;
+        let zeros = self.packet.virtual_len();
+        let (frame, len, phv) = self.packet.parts();
+        let run = Run {
+            program: self.program,
+            state: &mut *self.state,
+            length: &mut self.head.length,
+            truncate: &mut phv.truncate,
+            ingress_length: phv.ingress_length,
+            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), zeros },
+            now: self.now,
+            tracer: &mut self.tracer,
+            open: None,
+        };
+        (run, &mut phv.slots)
+    }
+}
+
+fn helpers() -> Helpers {
+    Helpers {
+        table_word: table_word as *const () as usize,
+        table_any: table_any as *const () as usize,
+        hash: hash as *const () as usize,
+        digest: digest as *const () as usize,
+        one: one as *const () as usize,
+        count: count as *const () as usize,
+        runaway: runaway as *const () as usize,
+        grow: grow as *const () as usize,
+    }
+}
+
+// SAFETY of all helpers: code passes the address that `Call::run` passed to it, which is that of a call that nothing else
+// uses meanwhile.
+
+unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
+    let call = unsafe { &mut *call };
+    let table = &call.program.tables[index as usize];
+    let State { tables, key: scratch, .. } = &mut *call.state;
+    let state = &tables[index as usize];
+    let entry = state.lookup.find_word(table, key, scratch);
+    Row { words: state.words(table, entry).as_ptr(), entry: u64::from(entry) }
+}
+
+unsafe extern "C" fn table_any(call: *mut Call, index: u64) -> Row {
+    let call = unsafe { &mut *call };
+    let table = &call.program.tables[index as usize];
+    let State { tables, key, .. } = &mut *call.state;
+    let state = &tables[index as usize];
+    key.clear();
+    key.extend_from_slice(&call.head.key[..table.plan.words]);
+    let entry = state.lookup.find_key(table, key);
+    if !table.extras {
+        return Row { words: state.words(table, entry).as_ptr(), entry: u64::from(entry) };
+    }
+    let program = call.program;
+    let (mut run, slots) = call.interpreter();
+    let hot = run.apply_with_extras(slots, index as u16, entry as usize);
+    let args = &slots[usize::from(program.params)..][..table.params];
+    let row = &mut run.state.row;
+    row.clear();
+    row.push(hot.pack(program, table));
+    row.extend_from_slice(args);
+    Row { words: row.as_ptr(), entry: u64::from(entry) }
+}
+
+unsafe extern "C" fn hash(call: *mut Call, calculation: u64) -> u64 {
+    let call = unsafe { &mut *call };
+    let (mut run, slots) = call.interpreter();
+    run.hash(slots, calculation as u16)
+}
+
+unsafe extern "C" fn digest(call: *mut Call, calculation: u64, len: u64) -> u64 {
+    let call = unsafe { &mut *call };
+    let algorithm = call.program.calculations[calculation as usize].algorithm;
+    hash::digest(algorithm, &call.head.bytes[..len as usize])
+}
+
+unsafe extern "C" fn one(call: *mut Call, pc: u64) {
+    let call = unsafe { &mut *call };
+    let op = call.program.code[pc as usize];
+    let (mut run, slots) = call.interpreter();
+    run.rare(slots, op);
+}
+
+unsafe extern "C" fn count(call: *mut Call, array: u64, index: u64) {
+    let call = unsafe { &mut *call };
+    if let Some(cell) = call.state.counters[array as usize].get_mut(index as usize) {
+        cell.count(call.packet.phv.ingress_length);
+    }
+}
+
+unsafe extern "C" fn runaway(call: *mut Call) {
+    let call = unsafe { &mut *call };
+    call.state.runaways += 1;
+}
+
+unsafe extern "C" fn grow(call: *mut Call, front: u64, total: u64) -> *mut u8 {
+    let call = unsafe { &mut *call };
+    call.packet.replace_front(call.head.parsed as usize, total as usize, front as usize);
+    call.packet.make_room(ROOM)
+}

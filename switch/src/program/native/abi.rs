@@ -1,0 +1,113 @@
+//! What machine code and the pipeline agree on.
+
+/// Bytes of a frame, counted from its first one, that code may touch whatever the frame's length is. The pipeline runs
+/// code on buffers that have as many.
+pub(crate) const ROOM: usize = 512;
+
+/// Words of the longest key that code builds.
+pub(crate) const KEY_WORDS: usize = 16;
+/// Bytes of the longest input of a hash that code builds: [`MAX_BYTES`](crate::program::MAX_BYTES) and one word, as fields
+/// are written as words.
+pub(crate) const HASH_BYTES: usize = 72;
+
+/// Numbers that the pipeline gives to code.
+#[derive(Clone, Copy)]
+pub(crate) enum Input {
+    Port,
+    PacketLength,
+    Now,
+    DropPort,
+    EnqTimestamp,
+    EnqDepth,
+    DeqTimedelta,
+    DeqDepth,
+    Qid,
+    Rid,
+    EgressSpec,
+}
+
+/// How many [`Input`]s there are.
+pub(crate) const INPUTS: usize = 11;
+
+/// What code works on. The pointers are valid for as long as the code runs.
+#[repr(C)]
+pub(crate) struct CallHead {
+    /// The header vector: as many slots as the program has.
+    pub slots: *mut u64,
+    /// At least [`ROOM`] bytes.
+    pub frame: *mut u8,
+    /// Bytes of the frame that are kept.
+    pub len: u64,
+    /// The cells of all register arrays.
+    pub registers: *mut u64,
+    /// Bytes that the parser consumed.
+    pub parsed: u64,
+    /// BMv2's packet register 0.
+    pub length: u32,
+    /// Where a write to a register that does not exist goes.
+    pub sink: u64,
+    pub inputs: [u64; INPUTS],
+    pub key: [u64; KEY_WORDS],
+    pub bytes: [u8; HASH_BYTES],
+}
+
+impl Default for CallHead {
+    fn default() -> CallHead {
+        CallHead {
+            slots: std::ptr::null_mut(),
+            frame: std::ptr::null_mut(),
+            len: 0,
+            registers: std::ptr::null_mut(),
+            parsed: 0,
+            length: 0,
+            sink: 0,
+            inputs: [0; INPUTS],
+            key: [0; KEY_WORDS],
+            bytes: [0; HASH_BYTES],
+        }
+    }
+}
+
+/// What a table leads to: a row of words (see [`crate::program::native::CHOICE`]), and the entry that matched.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    pub words: *const u64,
+    pub entry: u64,
+}
+
+/// Addresses of what code calls. Each takes the address of the [`CallHead`] and the numbers named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Helpers {
+    /// Looks a key of one word up: table, key. Returns a [`Row`].
+    pub table_word: usize,
+    /// Looks the key in [`CallHead::key`] up in any table: table. Returns a [`Row`].
+    pub table_any: usize,
+    /// The value of a calculation over slots: calculation.
+    pub hash: usize,
+    /// The value of a calculation over [`CallHead::bytes`]: calculation, bytes.
+    pub digest: usize,
+    /// Does an operation on slots: address.
+    pub one: usize,
+    /// Counts the packet: array, index.
+    pub count: usize,
+    /// Counts an action that would not end.
+    pub runaway: usize,
+    /// Makes room for headers: bytes of those at the front that stay together, bytes of all. Returns the frame, which has
+    /// [`ROOM`] bytes again.
+    pub grow: usize,
+}
+
+/// What code returns, in the lowest byte.
+///
+/// Ingress did nothing: the interpreter has to.
+pub(crate) const BAIL: u64 = 0;
+/// All slots are written, and the rest is the pipeline's.
+pub(crate) const SLOW: u64 = 1;
+/// To the port in bits 16 to 31, in the class in bits 8 to 15.
+pub(crate) const UNICAST: u64 = 2;
+pub(crate) const DROP: u64 = 3;
+/// To the group in bits 16 to 31, in the class in bits 8 to 15.
+pub(crate) const MULTICAST: u64 = 5;
+/// The frame is put together.
+pub(crate) const SEND: u64 = 4;

@@ -1,0 +1,419 @@
+//! Writing code: values, slots, memory and calls.
+
+use super::abi::{CallHead, Helpers, Input, KEY_WORDS, ROOM};
+use super::scope::{SlotSet, constant};
+use super::{Unsupported, ops};
+use crate::program::asm::low_bits;
+use crate::program::link::Linked;
+use crate::program::op::{Pc, Slot};
+use crate::program::wire::{Get, Wire};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, Variable};
+use std::collections::{BTreeSet, HashMap};
+use std::mem::offset_of;
+
+/// States of the parser at different places, and headers of the deparser at different places, that code is written for.
+pub(super) const MOST_BLOCKS: usize = 512;
+
+/// Memory of the header vector.
+pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
+/// The call itself.
+pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
+/// The cells of registers.
+pub(super) const CELLS: MemFlags = memory(None).with_aligned();
+/// The frame.
+pub(super) const FRAME: MemFlags = memory(Some(AliasRegion::Heap));
+
+const fn memory(region: Option<AliasRegion>) -> MemFlags {
+    MemFlags::new().with_notrap().with_alias_region(region)
+}
+
+/// Flags for what nothing changes while the code runs: it can be read where it is needed.
+pub(super) const fn unchanging(flags: MemFlags) -> MemFlags {
+    flags.with_readonly().with_can_move()
+}
+
+/// A function that is being written.
+pub(super) struct Gen<'a, 'f> {
+    pub b: FunctionBuilder<'f>,
+    pub program: &'a Linked,
+    pub wire: &'a Wire,
+    pub helpers: &'a Helpers,
+    /// Addresses that are jumped to.
+    pub targets: &'a BTreeSet<Pc>,
+    /// Slots that stay in memory.
+    pub memory: &'a SlotSet,
+    /// What frame bytes may be read as.
+    pub frame_flags: MemFlags,
+    pub call: Value,
+    pub slots: Value,
+    pub frame: Value,
+    pub runs: ops::Runs,
+    vars: HashMap<Slot, Variable>,
+    /// Slots that are 0 whenever they are read.
+    zero: SlotSet,
+    signatures: HashMap<(usize, usize), SigRef>,
+}
+
+impl<'a, 'f> Gen<'a, 'f> {
+    /// Begins a function whose only argument is the [`CallHead`].
+    pub fn new(
+        mut b: FunctionBuilder<'f>,
+        (program, wire, helpers): (&'a Linked, &'a Wire, &'a Helpers),
+        (targets, memory): (&'a BTreeSet<Pc>, &'a SlotSet),
+        frame_flags: MemFlags,
+    ) -> Gen<'a, 'f> {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let call = b.block_params(entry)[0];
+        let pointer =
+            |b: &mut FunctionBuilder, at: usize| b.ins().load(types::I64, unchanging(CALL), call, at as i32);
+        let slots = pointer(&mut b, offset_of!(CallHead, slots));
+        let frame = pointer(&mut b, offset_of!(CallHead, frame));
+        let runs = ops::Runs::new(&mut b);
+        Gen {
+            b,
+            program,
+            wire,
+            helpers,
+            targets,
+            memory,
+            frame_flags,
+            call,
+            slots,
+            frame,
+            runs,
+            vars: HashMap::new(),
+            zero: SlotSet::new(program.capacity),
+            signatures: HashMap::new(),
+        }
+    }
+
+    pub fn imm(&mut self, value: u64) -> Value {
+        self.b.ins().iconst(types::I64, value as i64)
+    }
+
+    /// Cuts the highest `above` bits off.
+    pub fn cut(&mut self, value: Value, above: u8) -> Value {
+        match above & 63 {
+            0 => value,
+            above => self.mask(value, u64::MAX >> above),
+        }
+    }
+
+    pub fn mask(&mut self, value: Value, mask: u64) -> Value {
+        if mask == u64::MAX {
+            return value;
+        }
+        self.b.ins().band_imm(value, mask as i64)
+    }
+
+    pub fn compare(&mut self, cc: IntCC, a: Value, b: Value) -> Value {
+        self.b.ins().icmp(cc, a, b)
+    }
+
+    /// A truth value as a number.
+    pub fn number(&mut self, truth: Value) -> Value {
+        self.b.ins().uextend(types::I64, truth)
+    }
+
+    pub fn add(&mut self, value: Value, to: u64) -> Value {
+        self.b.ins().iadd_imm(value, to as i64)
+    }
+
+    pub fn shift_left(&mut self, value: Value, bits: u32) -> Value {
+        if bits == 0 { value } else { self.b.ins().ishl_imm(value, i64::from(bits)) }
+    }
+
+    pub fn shift_right(&mut self, value: Value, bits: u32) -> Value {
+        if bits == 0 { value } else { self.b.ins().ushr_imm(value, i64::from(bits)) }
+    }
+
+    pub fn goto(&mut self, block: Block) {
+        self.b.ins().jump(block, &[]);
+    }
+
+    pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
+        self.b.ins().brif(condition, then, &[], otherwise, &[]);
+    }
+
+    /// A block that is hardly ever entered.
+    pub fn cold(&mut self) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
+
+    pub fn at(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+    }
+
+    /// Returns with a port or group and a class.
+    pub fn verdict(&mut self, code: u64, to: Value, class: Value) {
+        let to = self.mask(to, u64::from(u16::MAX));
+        let to = self.shift_left(to, 16);
+        let class = self.mask(class, u64::from(u8::MAX));
+        let class = self.shift_left(class, 8);
+        let verdict = self.b.ins().bor(to, class);
+        let verdict = self.b.ins().bor_imm(verdict, code as i64);
+        self.b.ins().return_(&[verdict]);
+    }
+
+    pub fn leave(&mut self, code: u64) {
+        let code = self.imm(code);
+        self.b.ins().return_(&[code]);
+    }
+}
+
+/// Slots.
+impl Gen<'_, '_> {
+    /// Makes a slot a variable that begins with this value, unless it stays in memory.
+    pub fn declare(&mut self, slot: Slot, value: Value) {
+        self.zero.remove(slot..slot + 1);
+        if self.memory.contains(slot) {
+            self.store_slot(slot, value);
+            return;
+        }
+        let variable = match self.vars.get(&slot) {
+            Some(variable) => *variable,
+            None => {
+                let variable = self.b.declare_var(types::I64);
+                self.vars.insert(slot, variable);
+                variable
+            }
+        };
+        self.b.def_var(variable, value);
+    }
+
+    /// Declares that a slot is 0 wherever it is read.
+    pub fn declare_zero(&mut self, slot: Slot) {
+        self.zero.insert(slot);
+    }
+
+    pub fn is_zero(&self, slot: Slot) -> bool {
+        self.zero.contains(slot)
+    }
+
+    pub fn get(&mut self, slot: Slot) -> Value {
+        if let Some(value) = constant(self.program, slot) {
+            return self.imm(value);
+        }
+        if self.memory.contains(slot) {
+            return self.load_slot(slot);
+        }
+        if self.is_zero(slot) {
+            return self.imm(0);
+        }
+        match self.vars.get(&slot) {
+            Some(variable) => self.b.use_var(*variable),
+            // A temporary: nothing reads it before it is written.
+            None => {
+                let zero = self.imm(0);
+                self.declare(slot, zero);
+                zero
+            }
+        }
+    }
+
+    /// Sets a slot; one that nothing reads keeps what it has.
+    pub fn set(&mut self, slot: Slot, value: Value) {
+        if self.memory.contains(slot) {
+            self.store_slot(slot, value);
+        } else if let Some(variable) = self.vars.get(&slot) {
+            self.b.def_var(*variable, value);
+        } else if usize::from(slot) >= self.program.vars {
+            // A temporary.
+            self.declare(slot, value);
+        }
+    }
+
+    /// Whether something reads a slot.
+    pub fn wants(&self, slot: Slot) -> bool {
+        self.memory.contains(slot) || self.vars.contains_key(&slot)
+    }
+
+    pub fn set_imm(&mut self, slot: Slot, value: u64) {
+        if self.wants(slot) {
+            let value = self.imm(value);
+            self.set(slot, value);
+        }
+    }
+
+    fn slot_offset(&self, slot: Slot) -> i32 {
+        debug_assert!(usize::from(slot) < self.program.capacity);
+        i32::from(slot) * 8
+    }
+
+    pub fn load_slot(&mut self, slot: Slot) -> Value {
+        let at = self.slot_offset(slot);
+        self.b.ins().load(types::I64, SLOTS, self.slots, at)
+    }
+
+    pub fn store_slot(&mut self, slot: Slot, value: Value) {
+        let at = self.slot_offset(slot);
+        self.b.ins().store(SLOTS, value, self.slots, at);
+    }
+
+    /// Writes variables to their slots.
+    pub fn store_all(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            if !self.memory.contains(*slot) {
+                let value = self.get(*slot);
+                self.store_slot(*slot, value);
+            }
+        }
+    }
+
+    /// The variables, in order.
+    pub fn variables(&self) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = self.vars.keys().copied().collect();
+        slots.sort_unstable();
+        slots
+    }
+}
+
+/// The call.
+impl Gen<'_, '_> {
+    pub fn load_call(&mut self, ty: Type, at: usize) -> Value {
+        self.b.ins().load(ty, CALL, self.call, at as i32)
+    }
+
+    pub fn store_call(&mut self, value: Value, at: usize) {
+        self.b.ins().store(CALL, value, self.call, at as i32);
+    }
+
+    pub fn input(&mut self, input: Input) -> Value {
+        let at = offset_of!(CallHead, inputs) + 8 * input as usize;
+        self.b.ins().load(types::I64, unchanging(CALL), self.call, at as i32)
+    }
+
+    /// Puts a word of a key where helpers find it.
+    pub fn store_key(&mut self, word: usize, value: Value) -> Result<(), Unsupported> {
+        if word >= KEY_WORDS {
+            return Err(Unsupported);
+        }
+        self.store_call(value, offset_of!(CallHead, key) + 8 * word);
+        Ok(())
+    }
+
+    /// Calls a helper with the call and these arguments.
+    pub fn helper(&mut self, address: usize, args: &[Value], results: usize) -> Inst {
+        let signature = *self.signatures.entry((args.len(), results)).or_insert_with(|| {
+            let mut signature = Signature::new(CallConv::SystemV);
+            signature.params = vec![AbiParam::new(types::I64); args.len() + 1];
+            signature.returns = vec![AbiParam::new(types::I64); results];
+            self.b.import_signature(signature)
+        });
+        let address = self.imm(address as u64);
+        let args: Vec<Value> = [self.call].into_iter().chain(args.iter().copied()).collect();
+        self.b.ins().call_indirect(signature, address, &args)
+    }
+
+    pub fn result(&mut self, call: Inst, index: usize) -> Value {
+        self.b.inst_results(call)[index]
+    }
+}
+
+/// The type of this number of bytes.
+pub(super) fn of_bytes(bytes: u32) -> Type {
+    match bytes {
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
+    }
+}
+
+/// The frame.
+impl Gen<'_, '_> {
+    /// Every access to the frame is within its first [`ROOM`] bytes.
+    pub fn check(&self, at: u32, bytes: u32) -> Result<i32, Unsupported> {
+        if at as usize + bytes as usize > ROOM {
+            return Err(Unsupported);
+        }
+        Ok(at as i32)
+    }
+
+    /// `bytes` bytes, a power of two up to 8, as they are in memory.
+    pub fn load_raw(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.check(at, bytes)?;
+        let value = self.b.ins().load(of_bytes(bytes), self.frame_flags, self.frame, offset);
+        Ok(if bytes < 8 { self.b.ins().uextend(types::I64, value) } else { value })
+    }
+
+    /// A big-endian number of a power of two of bytes.
+    pub fn load_number(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.check(at, bytes)?;
+        let mut value = self.b.ins().load(of_bytes(bytes), self.frame_flags, self.frame, offset);
+        if bytes > 1 {
+            value = self.b.ins().bswap(value);
+        }
+        Ok(if bytes < 8 { self.b.ins().uextend(types::I64, value) } else { value })
+    }
+
+    /// Writes the low `bytes` bytes of a number, big-endian, to a frame.
+    pub fn store_number(
+        &mut self,
+        frame: Value,
+        at: u32,
+        bytes: u32,
+        value: Value,
+    ) -> Result<(), Unsupported> {
+        let offset = self.check(at, bytes)?;
+        let mut value = if bytes < 8 { self.b.ins().ireduce(of_bytes(bytes), value) } else { value };
+        if bytes > 1 {
+            value = self.b.ins().bswap(value);
+        }
+        self.b.ins().store(FRAME, value, frame, offset);
+        Ok(())
+    }
+
+    /// The bits from `begin` on, counted from the frame's first.
+    pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
+        let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
+        let bytes = (end - first).next_power_of_two();
+        if bytes > 8 {
+            return Err(Unsupported);
+        }
+        let word = self.load_number(first, bytes)?;
+        let value = self.shift_right(word, (first + bytes) * 8 - begin - bits);
+        // What is above the field must go, unless the field is all that was read.
+        Ok(if begin == first * 8 && bytes * 8 - bits == 0 { value } else { self.mask(value, low_bits(bits)) })
+    }
+
+    /// A field of a header that begins at a byte of the frame.
+    pub fn load_field(&mut self, header: u32, get: &Get) -> Result<Value, Unsupported> {
+        let begin = (header + u32::from(get.offset)) * 8 + u32::from(get.left);
+        self.load_bits(begin, 64 - u32::from(get.right))
+    }
+
+    /// Adds up a header's 16-bit words with end-around carry, without the one at `offset`, and inverts the sum: the
+    /// Internet checksum (RFC 1071) with the bytes in memory order.
+    pub fn internet_checksum(&mut self, header: u32, bytes: u32, offset: u32) -> Result<Value, Unsupported> {
+        let mut sum = None;
+        for at in (0..bytes).step_by(4) {
+            let word = match offset.checked_sub(at) {
+                Some(0) => self.load_raw(header + at + 2, 2)?,
+                Some(2) => self.load_raw(header + at, 2)?,
+                _ => self.load_raw(header + at, 4)?,
+            };
+            sum = Some(match sum {
+                Some(sum) => self.b.ins().iadd(sum, word),
+                None => word,
+            });
+        }
+        let mut sum = sum.ok_or(Unsupported)?;
+        // 60 bytes add up to less than 2^36: to 2^32 + 2^4, 2^17, and twice to 16 bits.
+        for (bits, low) in [(32, 0xffff_ffff), (16, 0xffff), (16, 0xffff), (16, 0xffff)] {
+            let (high, low) = (self.shift_right(sum, bits), self.mask(sum, low));
+            sum = self.b.ins().iadd(high, low);
+        }
+        let inverted = self.b.ins().bnot(sum);
+        Ok(self.mask(inverted, 0xffff))
+    }
+}

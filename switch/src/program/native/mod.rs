@@ -1,0 +1,111 @@
+//! Machine code for a program: ingress (parser, checksums, control) is one function, and egress (control, checksums,
+//! deparser) another.
+//!
+//! The operations of the program are the same that the interpreter runs. What a packet needs is decided where the code is
+//! written: fields are read from the frame where they are used, slots that nothing reads are not written, actions stand
+//! where their table is applied, and every offset into the frame is a constant. What the code does not cover (see
+//! `scope::is_left`) it calls the interpreter's functions for, or it gives up before it has changed anything
+//! ([`BAIL`]), and the interpreter runs the packet.
+//!
+//! # What the code may touch
+//!
+//! The code comes from here and from nowhere else, and reads and writes four pieces of memory:
+//!
+//! - Slots of the header vector, at constant offsets below the program's number of slots.
+//! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the
+//!   packet says. The pipeline runs code only on buffers of at least as many bytes.
+//! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of all.
+//! - Rows of a table: as many words as the table's definition says, which is what the helpers return.
+//!
+//! The only numbers from the network that become part of an address are indices of registers.
+
+mod abi;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod deparse;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod emit;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod ops;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod parse;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod plan;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod scope;
+
+pub(crate) use abi::{BAIL, CallHead, DROP, Helpers, Input, MULTICAST, ROOM, Row, SEND, UNICAST};
+
+use super::ActionId;
+use super::link::Linked;
+use super::op::Slot;
+use super::table::Table;
+use super::wire::Wire;
+use memmap2::{Mmap, MmapMut};
+
+/// The word of a row begins with the number of its action, counted from 1 in the order of [`choices`]; 0: no action.
+pub(crate) const CHOICE: u32 = 48;
+/// Behind it where control goes after the action, at this bit.
+pub(crate) const NEXT: u32 = 16;
+
+/// Functions begin at multiples of this.
+const ALIGNMENT: usize = 64;
+
+/// The program, or this host, has no machine code.
+#[derive(Clone, Copy, Debug)]
+struct Unsupported;
+
+/// The machine code of a program.
+#[derive(Debug)]
+pub(crate) struct Native {
+    code: Mmap,
+    /// Where egress begins; ingress is at the front.
+    egress: usize,
+    /// Slots that may hold anything after ingress, after ingress that returned [`abi::SLOW`], and after egress that did.
+    pub undefined: [Vec<Slot>; 3],
+}
+
+impl Native {
+    /// Writes the code of a program; None if that is not possible: on another host, for a program that is too unusual, or
+    /// where the system allows no new code.
+    pub fn new(program: &Linked, wire: &Wire, helpers: &Helpers) -> Option<Native> {
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let written = plan::write(program, wire, helpers).ok();
+        #[cfg(not(all(target_arch = "x86_64", unix)))]
+        let written = None;
+        written
+    }
+
+    /// Puts two functions where they can be run.
+    #[cfg_attr(not(all(target_arch = "x86_64", unix)), expect(dead_code))]
+    fn load(ingress: &[u8], egress: &[u8], undefined: [Vec<Slot>; 3]) -> Result<Native, Unsupported> {
+        let start = ingress.len().next_multiple_of(ALIGNMENT);
+        let mut memory = MmapMut::map_anon(start + egress.len()).map_err(|_| Unsupported)?;
+        memory[..ingress.len()].copy_from_slice(ingress);
+        memory[start..].copy_from_slice(egress);
+        Ok(Native { code: memory.make_exec().map_err(|_| Unsupported)?, egress: start, undefined })
+    }
+
+    /// The function that runs ingress.
+    pub fn ingress(&self) -> *const u8 {
+        self.code.as_ptr()
+    }
+
+    /// The function that runs egress.
+    pub fn egress(&self) -> *const u8 {
+        self.code[self.egress..].as_ptr()
+    }
+}
+
+/// The actions that a table may run, in the order in which rows number them, from 1 on.
+pub(crate) fn choices(program: &Linked, table: &Table) -> Vec<ActionId> {
+    let mut choices = table.info.actions.clone();
+    let others = table.default.iter().map(|(action, _)| *action);
+    let others = others.chain(table.entries.iter().map(|entry| entry.action));
+    let members = table.profile.iter().flat_map(|profile| program.profile_actions(usize::from(*profile)));
+    for action in others.chain(members) {
+        if !choices.contains(&action) {
+            choices.push(action);
+        }
+    }
+    choices
+}

@@ -1,0 +1,481 @@
+//! Code for the operations of a program.
+
+use super::abi::{CallHead, HASH_BYTES};
+use super::emit::{CALL, CELLS, Gen, unchanging};
+use super::scope::{base_of, constant, is_left};
+use super::{CHOICE, NEXT, Unsupported, choices};
+use crate::program::layout::VALID;
+use crate::program::op::{Code, Op, Pc, Slot};
+use crate::program::table::limbs;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+/// Code that is being written: what stands where, and what is still to come.
+pub(super) struct Runs {
+    blocks: HashMap<(Pc, usize), Block>,
+    waiting: Vec<(Pc, usize)>,
+    runs: Vec<Run>,
+    /// Backward jumps that are left.
+    budget: Variable,
+}
+
+impl Runs {
+    pub fn new(b: &mut FunctionBuilder) -> Runs {
+        let budget = b.declare_var(types::I64);
+        Runs { blocks: HashMap::new(), waiting: Vec::new(), runs: Vec::new(), budget }
+    }
+}
+
+/// One use of a piece of code.
+#[derive(Clone, Copy)]
+struct Run {
+    /// Where its end leads.
+    end: Block,
+    /// In an action: where it returns to.
+    back: Option<Back>,
+}
+
+/// Where an action returns to.
+#[derive(Clone, Copy)]
+struct Back {
+    /// The run of the table.
+    run: usize,
+    hit: Pc,
+    miss: Pc,
+    /// The entry that matched, or 0.
+    entry: Value,
+}
+
+impl Gen<'_, '_> {
+    /// Writes code that begins here and leads to `end`.
+    pub fn run(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
+        let budget = self.imm(u64::from(crate::program::JUMP_BUDGET));
+        self.b.def_var(self.runs.budget, budget);
+        let run = self.new_run(Run { end, back: None });
+        let first = self.block_of(start, run);
+        self.goto(first);
+        while let Some((pc, run)) = self.runs.waiting.pop() {
+            let block = self.block_of(pc, run);
+            self.at(block);
+            self.line(pc, run)?;
+        }
+        Ok(())
+    }
+
+    fn new_run(&mut self, run: Run) -> usize {
+        self.runs.runs.push(run);
+        self.runs.runs.len() - 1
+    }
+
+    fn block_of(&mut self, pc: Pc, run: usize) -> Block {
+        if let Some(block) = self.runs.blocks.get(&(pc, run)) {
+            return *block;
+        }
+        let block = self.b.create_block();
+        self.runs.blocks.insert((pc, run), block);
+        self.runs.waiting.push((pc, run));
+        block
+    }
+
+    /// Writes operations up to the next that is jumped to.
+    fn line(&mut self, mut pc: Pc, run: usize) -> Result<(), Unsupported> {
+        loop {
+            let op = *self.program.code.get(usize::from(pc)).ok_or(Unsupported)?;
+            if self.ends(pc, &op, run)? {
+                return Ok(());
+            }
+            pc += 1;
+            if self.targets.contains(&pc) {
+                let next = self.block_of(pc, run);
+                self.goto(next);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes one operation; true if nothing follows it.
+    fn ends(&mut self, pc: Pc, op: &Op, run: usize) -> Result<bool, Unsupported> {
+        let Run { end, back } = self.runs.runs[run];
+        let jump = match op.code {
+            Code::JumpZ => Some((IntCC::Equal, None)),
+            Code::JumpNz => Some((IntCC::NotEqual, None)),
+            Code::JumpEq => Some((IntCC::Equal, Some(op.b))),
+            Code::JumpNe => Some((IntCC::NotEqual, Some(op.b))),
+            Code::JumpLt => Some((IntCC::UnsignedLessThan, Some(op.b))),
+            Code::JumpLe => Some((IntCC::UnsignedLessThanOrEqual, Some(op.b))),
+            _ => None,
+        };
+        if let Some((cc, other)) = jump {
+            let a = self.get(op.a);
+            let b = match other {
+                Some(slot) => self.get(slot),
+                None => self.imm(0),
+            };
+            let (then, otherwise) = (self.block_of(op.d, run), self.block_of(pc + 1, run));
+            let condition = self.compare(cc, a, b);
+            self.branch(condition, then, otherwise);
+            return Ok(true);
+        }
+        match op.code {
+            Code::Jump => {
+                let to = self.block_of(op.d, run);
+                self.goto(to);
+            }
+            Code::JumpBack => {
+                let left = self.b.use_var(self.runs.budget);
+                let left = self.b.ins().iadd_imm(left, -1);
+                self.b.def_var(self.runs.budget, left);
+                let (on, runaway) = (self.block_of(op.d, run), self.cold());
+                self.branch(left, on, runaway);
+                self.at(runaway);
+                self.helper(self.helpers.runaway, &[], 0);
+                self.goto(end);
+            }
+            Code::End => self.goto(end),
+            Code::EndIfExit => {
+                let exit = self.get(op.a);
+                let next = self.block_of(pc + 1, run);
+                self.branch(exit, end, next);
+            }
+            Code::Return => {
+                let Back { run, hit, miss, entry } = back.ok_or(Unsupported)?;
+                let (on_hit, on_miss) = (self.block_of(hit, run), self.block_of(miss, run));
+                match hit == miss {
+                    true => self.goto(on_hit),
+                    false => self.branch(entry, on_hit, on_miss),
+                }
+            }
+            Code::Table => self.table(usize::from(op.a), run)?,
+            _ => {
+                self.op(pc, op)?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn op(&mut self, pc: Pc, op: &Op) -> Result<(), Unsupported> {
+        if is_left(self.program, op) {
+            let pc = self.imm(u64::from(pc));
+            match op.code {
+                Code::Hash => {
+                    let index = self.imm(u64::from(op.a));
+                    let call = self.helper(self.helpers.hash, &[index], 1);
+                    let value = self.result(call, 0);
+                    let value = self.cut(value, op.w);
+                    self.set(op.d, value);
+                }
+                _ => {
+                    self.helper(self.helpers.one, &[pc], 0);
+                }
+            }
+            return Ok(());
+        }
+        match op.code {
+            Code::Log => return Ok(()),
+            Code::SetValid => return self.set_valid(op),
+            Code::SetInvalid => return self.set_invalid(op),
+            Code::RegRead | Code::RegWrite => return self.register(op),
+            Code::Count => {
+                let (array, index) = (self.imm(u64::from(op.a)), self.get(op.b));
+                self.helper(self.helpers.count, &[array, index], 0);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let value = self.value(op)?;
+        self.set(op.d, value);
+        Ok(())
+    }
+
+    /// What an operation without other effects computes.
+    fn value(&mut self, op: &Op) -> Result<Value, Unsupported> {
+        let zero = self.imm(0);
+        let value = match op.code {
+            Code::Mov => self.get(op.a),
+            Code::MovIf => {
+                let (new, old, condition) = (self.get(op.a), self.get(op.d), self.get(op.b));
+                let new = self.cut(new, op.w);
+                return Ok(self.b.ins().select(condition, new, old));
+            }
+            Code::Hash => self.digest(usize::from(op.a))?,
+            Code::Not => {
+                let a = self.get(op.a);
+                self.b.ins().bnot(a)
+            }
+            Code::Sext => {
+                let (a, above) = (self.get(op.a), i64::from(op.w & 63));
+                let high = self.b.ins().ishl_imm(a, above);
+                return Ok(self.b.ins().sshr_imm(high, above));
+            }
+            Code::SatU | Code::SatS => {
+                let most = if op.code == Code::SatU { u64::MAX } else { i64::MAX as u64 } >> (op.w & 63);
+                let least = if op.code == Code::SatU { 0 } else { (-(most as i64) - 1) as u64 };
+                let a = self.get(op.a);
+                let (least, most) = (self.imm(least), self.imm(most));
+                let below = self.compare(IntCC::SignedLessThan, a, least);
+                // What is not negative compares the same with and without a sign, but for a bound of 64 bits.
+                let cc = match op.code {
+                    Code::SatU => IntCC::UnsignedGreaterThan,
+                    _ => IntCC::SignedGreaterThan,
+                };
+                let above = self.compare(cc, a, most);
+                let held = self.b.ins().select(above, most, a);
+                return Ok(self.b.ins().select(below, least, held));
+            }
+            Code::IsZero | Code::IsNonZero => {
+                let a = self.get(op.a);
+                let cc = if op.code == Code::IsZero { IntCC::Equal } else { IntCC::NotEqual };
+                let truth = self.compare(cc, a, zero);
+                return Ok(self.number(truth));
+            }
+            _ => {
+                let (a, b) = (self.get(op.a), self.get(op.b));
+                let comparison = match op.code {
+                    Code::Eq => Some(IntCC::Equal),
+                    Code::LtU => Some(IntCC::UnsignedLessThan),
+                    Code::LeU => Some(IntCC::UnsignedLessThanOrEqual),
+                    Code::LtS => Some(IntCC::SignedLessThan),
+                    Code::LeS => Some(IntCC::SignedLessThanOrEqual),
+                    _ => None,
+                };
+                if let Some(cc) = comparison {
+                    let truth = self.compare(cc, a, b);
+                    return Ok(self.number(truth));
+                }
+                match op.code {
+                    Code::Add => self.b.ins().iadd(a, b),
+                    Code::Sub => self.b.ins().isub(a, b),
+                    Code::Mul => self.b.ins().imul(a, b),
+                    Code::And => self.b.ins().band(a, b),
+                    Code::Or => self.b.ins().bor(a, b),
+                    Code::Xor => self.b.ins().bxor(a, b),
+                    Code::Div | Code::Mod => {
+                        let one = self.imm(1);
+                        let divisor = self.b.ins().select(b, b, one);
+                        let result = match op.code {
+                            Code::Div => self.b.ins().udiv(a, divisor),
+                            _ => self.b.ins().urem(a, divisor),
+                        };
+                        self.b.ins().select(b, result, zero)
+                    }
+                    Code::Shl | Code::Shr | Code::Sar => self.shift(op, a, b),
+                    _ => return Err(Unsupported),
+                }
+            }
+        };
+        Ok(self.cut(value, op.w))
+    }
+
+    fn shift(&mut self, op: &Op, a: Value, b: Value) -> Value {
+        const MOST: u64 = 63;
+        let most = self.imm(MOST);
+        let fits = self.compare(IntCC::UnsignedLessThanOrEqual, b, most);
+        if op.code == Code::Sar {
+            let by = self.b.ins().select(fits, b, most);
+            return self.b.ins().sshr(a, by);
+        }
+        let shifted = match op.code {
+            Code::Shl => self.b.ins().ishl(a, b),
+            _ => self.b.ins().ushr(a, b),
+        };
+        if constant(self.program, op.b).is_some_and(|by| by <= MOST) {
+            return shifted;
+        }
+        let zero = self.imm(0);
+        self.b.ins().select(fits, shifted, zero)
+    }
+
+    /// BMv2 clears a header that is added.
+    fn set_valid(&mut self, op: &Op) -> Result<(), Unsupported> {
+        let base = base_of(self.program, op.a).ok_or(Unsupported)?;
+        let header = &self.program.header_ops[usize::from(op.b)];
+        let valid = self.get(base + VALID);
+        let (new, next) = (self.b.create_block(), self.b.create_block());
+        self.branch(valid, next, new);
+        self.at(new);
+        for slot in base..base + header.slots {
+            self.set_imm(slot, u64::from(slot == base + VALID));
+        }
+        self.lengthen(u64::from(header.bytes));
+        for offset in &header.siblings {
+            let sibling = Slot::try_from(i32::from(base) + offset).map_err(|_| Unsupported)?;
+            self.set_imm(sibling + VALID, 0);
+        }
+        self.goto(next);
+        self.at(next);
+        Ok(())
+    }
+
+    fn set_invalid(&mut self, op: &Op) -> Result<(), Unsupported> {
+        let base = base_of(self.program, op.a).ok_or(Unsupported)?;
+        let bytes = u64::from(self.program.header_ops[usize::from(op.b)].bytes);
+        let valid = self.get(base + VALID);
+        let (old, next) = (self.b.create_block(), self.b.create_block());
+        self.branch(valid, old, next);
+        self.at(old);
+        self.set_imm(base + VALID, 0);
+        let length = self.length();
+        let less = self.add(length, bytes.wrapping_neg());
+        let bytes = self.imm(bytes);
+        let fits = self.compare(IntCC::UnsignedGreaterThanOrEqual, length, bytes);
+        let zero = self.imm(0);
+        let length = self.b.ins().select(fits, less, zero);
+        self.store_length(length);
+        self.goto(next);
+        self.at(next);
+        Ok(())
+    }
+
+    fn lengthen(&mut self, bytes: u64) {
+        let length = self.length();
+        let length = self.add(length, bytes);
+        self.store_length(length);
+    }
+
+    fn length(&mut self) -> Value {
+        let length = self.load_call(types::I32, offset_of!(CallHead, length));
+        self.b.ins().uextend(types::I64, length)
+    }
+
+    fn store_length(&mut self, length: Value) {
+        let length = self.b.ins().ireduce(types::I32, length);
+        self.store_call(length, offset_of!(CallHead, length));
+    }
+
+    /// A cell that does not exist is not read, and what is written to it is lost.
+    fn register(&mut self, op: &Op) -> Result<(), Unsupported> {
+        let array = &self.program.registers[usize::from(op.a)];
+        if array.size == 0 {
+            return Ok(());
+        }
+        let words = self.program.register_words;
+        if limbs(array.bits) != 1 || array.base + (array.size - 1) * array.step >= words {
+            return Err(Unsupported);
+        }
+        let cells = self.b.ins().load(
+            types::I64,
+            unchanging(CALL),
+            self.call,
+            offset_of!(CallHead, registers) as i32,
+        );
+        let (index, size) = (self.get(op.b), self.imm(array.size as u64));
+        let exists = self.compare(IntCC::UnsignedLessThan, index, size);
+        let value = self.get(op.d);
+        if op.code == Code::RegRead {
+            let zero = self.imm(0);
+            let index = self.b.ins().select(exists, index, zero);
+            let cell = self.cell(cells, index, array.base, array.step);
+            let read = self.b.ins().load(types::I64, CELLS, cell, 0);
+            let read = self.cut(read, op.w);
+            let value = self.b.ins().select(exists, read, value);
+            self.set(op.d, value);
+        } else {
+            let cell = self.cell(cells, index, array.base, array.step);
+            let sink = self.add(self.call, offset_of!(CallHead, sink) as u64);
+            let cell = self.b.ins().select(exists, cell, sink);
+            self.b.ins().store(CELLS, value, cell, 0);
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, cells: Value, index: Value, base: usize, step: usize) -> Value {
+        let offset = self.b.ins().imul_imm(index, step as i64 * 8);
+        let cell = self.b.ins().iadd(cells, offset);
+        self.add(cell, base as u64 * 8)
+    }
+
+    /// The value of a calculation over narrow fields of whole bytes.
+    fn digest(&mut self, index: usize) -> Result<Value, Unsupported> {
+        let calculation = &self.program.calculations[index];
+        let fields = calculation.bytes.as_ref().ok_or(Unsupported)?;
+        let mut at = 0;
+        for (slot, bytes) in fields {
+            if at + 8 > HASH_BYTES {
+                return Err(Unsupported);
+            }
+            let value = self.get(*slot);
+            let value = self.shift_left(value, 64 - 8 * u32::from(*bytes));
+            let value = self.b.ins().bswap(value);
+            let flags = CALL.with_alias_region(None);
+            self.b.ins().store(flags, value, self.call, (offset_of!(CallHead, bytes) + at) as i32);
+            at += usize::from(*bytes);
+        }
+        let (index, len) = (self.imm(index as u64), self.imm(at as u64));
+        let call = self.helper(self.helpers.digest, &[index, len], 1);
+        Ok(self.result(call, 0))
+    }
+
+    /// Looks a table up and runs what it leads to.
+    fn table(&mut self, index: usize, run: usize) -> Result<(), Unsupported> {
+        let table = &self.program.tables[index];
+        let plan = &table.plan;
+        let mut words = vec![None; plan.words];
+        for part in &plan.parts {
+            let value = self.get(part.slot);
+            let value = self.mask(value, part.mask);
+            let value = self.shift_left(value, u32::from(part.shift));
+            let word = &mut words[usize::from(part.word)];
+            *word = Some(match *word {
+                Some(before) => self.b.ins().bor(before, value),
+                None => value,
+            });
+        }
+        let zero = self.imm(0);
+        let words: Vec<Value> = words.into_iter().map(|word| word.unwrap_or(zero)).collect();
+        let number = self.imm(index as u64);
+        let call = match words.as_slice() {
+            [] if !table.extras => self.helper(self.helpers.table_word, &[number, zero], 2),
+            [word] if !table.extras => self.helper(self.helpers.table_word, &[number, *word], 2),
+            words => {
+                for (at, word) in words.iter().enumerate() {
+                    self.store_key(at, *word)?;
+                }
+                self.helper(self.helpers.table_any, &[number], 2)
+            }
+        };
+        let (row, entry) = (self.result(call, 0), self.result(call, 1));
+        // The rows of a table stay where they are; what stands for a member of a profile is written over.
+        let flags = if table.extras { CELLS } else { unchanging(CELLS) };
+        let hot = self.b.ins().load(types::I64, flags, row, 0);
+        let choice = self.shift_right(hot, CHOICE);
+        let actions = choices(self.program, table);
+        for (number, action) in (1u64..).zip(&actions) {
+            let next = |hit| table.next_of(*action, hit);
+            let back = Back { run, hit: next(true), miss: next(false), entry };
+            let own = self.new_run(Run { end: self.runs.runs[run].end, back: Some(back) });
+            let (start, other) = (self.b.create_block(), self.b.create_block());
+            let number = self.imm(number);
+            let chosen = self.compare(IntCC::Equal, choice, number);
+            self.branch(chosen, start, other);
+            self.at(start);
+            let info = &self.program.actions[usize::from(action.0)];
+            for argument in 0..info.words().min(table.params) {
+                let slot = self.program.params + argument as u16;
+                let value = self.b.ins().load(types::I64, flags, row, 8 * (1 + argument as i32));
+                self.declare(slot, value);
+            }
+            let code = *self.program.action_code.get(usize::from(action.0)).ok_or(Unsupported)?;
+            let first = self.block_of(code, own);
+            self.goto(first);
+            self.at(other);
+        }
+        // No action at all: the row says where to go.
+        let jumps = &table.jumps;
+        let next = self.shift_right(hot, NEXT);
+        let next = self.mask(next, u64::from(Pc::MAX));
+        for target in jumps.hit.iter().chain(&jumps.miss).filter(|target| **target != jumps.base) {
+            let (target, other) = (*target, self.b.create_block());
+            let (number, block) = (self.imm(u64::from(target)), self.block_of(target, run));
+            let chosen = self.compare(IntCC::Equal, next, number);
+            self.branch(chosen, block, other);
+            self.at(other);
+        }
+        let base = self.block_of(jumps.base, run);
+        self.goto(base);
+        Ok(())
+    }
+}

@@ -1,0 +1,402 @@
+//! Code for the parser: a block for each state and place in the frame at which the state can begin, so that every offset
+//! is known when the code is written.
+
+use super::Unsupported;
+use super::abi::{CallHead, ROOM};
+use super::emit::{Gen, MOST_BLOCKS};
+use crate::program::asm::low_bits;
+use crate::program::layout::{ORIGIN, VALID};
+use crate::program::link::Linked;
+use crate::program::op::Slot;
+use crate::program::parser::{Case, KeyPart, ParseOp, Pattern, State, WordSelect};
+use crate::program::table::limbs;
+use crate::program::wire::{Extraction, extraction};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_frontend::Variable;
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+
+/// Where the parser is: state, byte of the frame, and elements of each stack.
+type At = (Option<u16>, u32, Vec<u16>);
+
+/// The parser while it is written.
+pub(super) struct Parsing {
+    blocks: HashMap<At, Block>,
+    waiting: Vec<At>,
+    /// Where it ends well.
+    accept: Block,
+    /// Where the interpreter has to begin anew.
+    bail: Block,
+    /// For each checksum that is verified over the frame: not 0 if it is wrong.
+    wrong: Vec<Option<Variable>>,
+}
+
+/// Bits that are in one word wherever they begin.
+const MOST_BITS: u32 = 57;
+
+/// Whether what ends at this byte, and the word that begins with its last one, are within reach.
+fn is_near(end: u32) -> bool {
+    end as usize + 8 <= ROOM
+}
+
+/// The blocks of headers, and the bytes of the frame at which the parser takes them.
+pub(super) fn places(program: &Linked) -> HashSet<(Slot, u32)> {
+    let (mut places, mut seen) = (HashSet::new(), HashSet::new());
+    let mut waiting = vec![(program.parser.start, 0)];
+    while let Some(at) = waiting.pop() {
+        let (Some(number), mut begin) = at else { continue };
+        if seen.len() >= MOST_BLOCKS || begin as usize > ROOM || !seen.insert(at) {
+            continue;
+        }
+        let Some(state) = program.parser.states.get(usize::from(number)) else { continue };
+        let taken = state.ops.iter().all(|op| match *op {
+            ParseOp::Extract { header, base, length: None, .. } => {
+                places.insert((base, begin));
+                begin += program.layout.header_type(header).bytes;
+                true
+            }
+            ParseOp::ExtractNext { stack, block, length: None } => {
+                let stack = &program.layout.stacks[usize::from(stack)];
+                let (offset, ty) = stack.blocks[usize::from(block)];
+                let element = |number| stack.base + number * stack.stride + offset;
+                places.extend((0..stack.size).map(|number| (element(number), begin)));
+                begin += program.layout.types[ty].bytes;
+                true
+            }
+            ParseOp::Extract { .. } | ParseOp::ExtractNext { .. } | ParseOp::Advance(_) => false,
+            _ => true,
+        });
+        if taken {
+            let next = state.cases.iter().map(|case| case.next).chain([state.default]);
+            waiting.extend(next.map(|next| (next, begin)));
+        }
+    }
+    places
+}
+
+impl Gen<'_, '_> {
+    /// Writes the parser and the verification of checksums, up to the control: parser_error and checksum_error are set.
+    pub fn parser(&mut self, bail: Block) -> Result<(), Unsupported> {
+        let zero = self.imm(0);
+        let wrong = self.wire.verified.iter().map(|wire| {
+            wire.as_ref().map(|_| {
+                let variable = self.b.declare_var(types::I64);
+                self.b.def_var(variable, zero);
+                variable
+            })
+        });
+        let wrong = wrong.collect();
+        let accept = self.b.create_block();
+        let mut parsing = Parsing { blocks: HashMap::new(), waiting: Vec::new(), accept, bail, wrong };
+        let start = (self.program.parser.start, 0, vec![0; self.program.layout.stacks.len()]);
+        let first = self.state_block(&mut parsing, start);
+        self.goto(first);
+        while let Some(at) = parsing.waiting.pop() {
+            let block = self.state_block(&mut parsing, at.clone());
+            self.at(block);
+            self.state(&mut parsing, at)?;
+        }
+        self.at(accept);
+        self.verify(&parsing)
+    }
+
+    fn state_block(&mut self, parsing: &mut Parsing, at: At) -> Block {
+        if let Some(block) = parsing.blocks.get(&at) {
+            return *block;
+        }
+        if parsing.blocks.len() >= MOST_BLOCKS {
+            return parsing.bail;
+        }
+        let block = self.b.create_block();
+        parsing.blocks.insert(at.clone(), block);
+        parsing.waiting.push(at);
+        block
+    }
+
+    fn state(&mut self, parsing: &mut Parsing, at: At) -> Result<(), Unsupported> {
+        let (number, mut begin, mut counts) = at;
+        let program = self.program;
+        let Some(state) = number.and_then(|number| program.parser.states.get(usize::from(number))) else {
+            let parsed = self.imm(u64::from(begin));
+            self.store_call(parsed, offset_of!(CallHead, parsed));
+            self.goto(parsing.accept);
+            return Ok(());
+        };
+        for op in &state.ops {
+            if !self.parse_op(parsing, op, &mut begin, &mut counts)? {
+                self.goto(parsing.bail);
+                return Ok(());
+            }
+        }
+        self.select(parsing, state, begin, &counts)
+    }
+
+    /// Goes on only if the frame has this many bytes.
+    fn need(&mut self, parsing: &Parsing, bytes: u32) {
+        let len = self.load_call(types::I64, offset_of!(CallHead, len));
+        let bytes = self.imm(u64::from(bytes));
+        let short = self.compare(IntCC::UnsignedLessThan, len, bytes);
+        let next = self.b.create_block();
+        self.branch(short, parsing.bail, next);
+        self.at(next);
+    }
+
+    /// Writes an operation of a state; false if the interpreter has to do it.
+    fn parse_op(
+        &mut self,
+        parsing: &mut Parsing,
+        op: &ParseOp,
+        begin: &mut u32,
+        counts: &mut [u16],
+    ) -> Result<bool, Unsupported> {
+        let program = self.program;
+        match *op {
+            ParseOp::Extract { header, base, union: false, length: None } => {
+                let Some(header) = &self.wire.headers[usize::from(header.0)] else { return Ok(false) };
+                self.extract(parsing, header, base, begin)
+            }
+            ParseOp::ExtractNext { stack, block, length: None } => {
+                let (index, stack) = (usize::from(stack), &program.layout.stacks[usize::from(stack)]);
+                let number = counts[index];
+                let (offset, ty) = stack.blocks[usize::from(block)];
+                if number >= stack.size {
+                    return Ok(false);
+                }
+                let element = stack.base + number * stack.stride;
+                let Some(header) = extraction(&program.type_shapes[ty], element + offset) else {
+                    return Ok(false);
+                };
+                if !self.extract(parsing, &header, element + offset, begin)? {
+                    return Ok(false);
+                }
+                for (sibling, _) in stack.blocks.iter().filter(|(sibling, _)| *sibling != offset) {
+                    self.set_imm(element + sibling + VALID, 0);
+                }
+                counts[index] += 1;
+                self.set_imm(stack.count, u64::from(counts[index]));
+                Ok(true)
+            }
+            ParseOp::Lookahead { slot, width, offset, bits }
+                if limbs(width) == 1
+                    && (1..=MOST_BITS).contains(&bits)
+                    && is_near(*begin + (offset + bits) / 8) =>
+            {
+                let from = *begin * 8 + offset;
+                self.need(parsing, (from + bits).div_ceil(8));
+                let value = self.load_bits(from, bits)?;
+                let value = self.mask(value, low_bits(width));
+                self.set(slot, value);
+                Ok(true)
+            }
+            ParseOp::Run(code) => {
+                let next = self.b.create_block();
+                self.run(code, next)?;
+                self.at(next);
+                Ok(true)
+            }
+            ParseOp::Verify { condition, .. } => {
+                if let Some(code) = condition.code {
+                    let next = self.b.create_block();
+                    self.run(code, next)?;
+                    self.at(next);
+                }
+                let (holds, next) = (self.get(condition.slot), self.b.create_block());
+                self.branch(holds, next, parsing.bail);
+                self.at(next);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn extract(
+        &mut self,
+        parsing: &Parsing,
+        header: &Extraction,
+        base: Slot,
+        begin: &mut u32,
+    ) -> Result<bool, Unsupported> {
+        let bytes = u32::from(header.bytes);
+        if !is_near(*begin + bytes) {
+            return Ok(false);
+        }
+        self.need(parsing, *begin + bytes);
+        for get in &header.gets {
+            if self.wants(get.slot) {
+                let value = self.load_field(*begin, get)?;
+                self.set(get.slot, value);
+            }
+        }
+        self.set_imm(base + VALID, 1);
+        self.set_imm(base + ORIGIN, if header.lazy { u64::from(*begin) + 1 } else { 0 });
+        for (wire, wrong) in self.wire.verified.iter().zip(&parsing.wrong) {
+            let (Some(wire), Some(wrong)) = (wire.filter(|wire| wire.base == base), wrong) else { continue };
+            let sum = self.internet_checksum(*begin, bytes, u32::from(wire.offset))?;
+            let found = self.load_raw(*begin + u32::from(wire.offset), 2)?;
+            let differs = self.compare(IntCC::NotEqual, sum, found);
+            let differs = self.number(differs);
+            self.b.def_var(*wrong, differs);
+        }
+        *begin += bytes;
+        Ok(true)
+    }
+
+    /// Writes where a state leads.
+    fn select(
+        &mut self,
+        parsing: &mut Parsing,
+        state: &State,
+        begin: u32,
+        counts: &[u16],
+    ) -> Result<(), Unsupported> {
+        let to = |next: Option<u16>| (next, begin, counts.to_vec());
+        match &state.word {
+            Some(select) => {
+                let used = select.cases.iter().fold(0, |used, (mask, ..)| used | mask);
+                let key = self.word_key(select, used);
+                for (mask, value, next) in &select.cases {
+                    let next = self.state_block(parsing, to(*next));
+                    let masked = self.mask(key, *mask & used);
+                    self.case(&[(masked, *value)], next);
+                }
+            }
+            None => {
+                let mut key = Vec::new();
+                for part in &state.key {
+                    let Some(value) = self.key_part(parsing, *part, begin, counts)? else {
+                        self.goto(parsing.bail);
+                        return Ok(());
+                    };
+                    key.push(value);
+                }
+                for Case { pattern, next } in &state.cases {
+                    let Pattern::Masked { value, mask } = pattern else {
+                        self.goto(parsing.bail);
+                        return Ok(());
+                    };
+                    let parts = key.iter().zip(mask).zip(value);
+                    let parts: Vec<_> =
+                        parts.map(|((part, mask), value)| (self.mask(*part, *mask), *value)).collect();
+                    let next = self.state_block(parsing, to(*next));
+                    self.case(&parts, next);
+                }
+            }
+        }
+        let default = self.state_block(parsing, to(state.default));
+        self.goto(default);
+        Ok(())
+    }
+
+    /// Goes to `next` if all parts have these values.
+    fn case(&mut self, parts: &[(Value, u64)], next: Block) {
+        let other = self.b.create_block();
+        for (index, (part, value)) in parts.iter().enumerate() {
+            let value = self.imm(*value);
+            let equal = self.compare(IntCC::Equal, *part, value);
+            let then = if index + 1 < parts.len() { self.b.create_block() } else { next };
+            self.branch(equal, then, other);
+            if then != next {
+                self.at(then);
+            }
+        }
+        if parts.is_empty() {
+            self.goto(next);
+        }
+        self.at(other);
+    }
+
+    /// The key of a select in one word; parts that no case looks at are left out.
+    fn word_key(&mut self, select: &WordSelect, used: u64) -> Value {
+        let mut key = None;
+        for (index, (slot, up)) in select.parts.iter().enumerate() {
+            let end = select.parts.get(index + 1).map_or(64, |(_, up)| u32::from(*up));
+            if used & low_bits(end) & !low_bits(u32::from(*up)) == 0 {
+                continue;
+            }
+            let part = self.get(*slot);
+            let part = self.shift_left(part, u32::from(*up));
+            key = Some(match key {
+                Some(key) => self.b.ins().bor(key, part),
+                None => part,
+            });
+        }
+        match key {
+            Some(key) => key,
+            None => self.imm(0),
+        }
+    }
+
+    fn key_part(
+        &mut self,
+        parsing: &Parsing,
+        part: KeyPart,
+        begin: u32,
+        counts: &[u16],
+    ) -> Result<Option<Value>, Unsupported> {
+        if part.words() != 1 {
+            return Ok(None);
+        }
+        Ok(match part {
+            KeyPart::Slot { slot, .. } => Some(self.get(slot)),
+            KeyPart::Last { stack, offset, .. } => {
+                let at = &self.program.layout.stacks[usize::from(stack)];
+                let last = counts[usize::from(stack)].checked_sub(1);
+                last.map(|last| self.get(at.base + last * at.stride + offset))
+            }
+            KeyPart::Lookahead { offset, bits }
+                if (1..=MOST_BITS).contains(&bits) && is_near(begin + (offset + bits) / 8) =>
+            {
+                let from = begin * 8 + offset;
+                self.need(parsing, (from + bits).div_ceil(8));
+                Some(self.load_bits(from, bits)?)
+            }
+            KeyPart::Lookahead { .. } => None,
+        })
+    }
+
+    fn verify(&mut self, parsing: &Parsing) -> Result<(), Unsupported> {
+        let program = self.program;
+        let mut wrong = self.imm(0);
+        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, it)| it.verify) {
+            let this = match parsing.wrong[index] {
+                Some(variable) => self.b.use_var(variable),
+                None => {
+                    let (next, zero) = (self.b.create_block(), self.imm(0));
+                    let result = self.b.append_block_param(next, types::I64);
+                    let skip = |generator: &mut Self, counts: Value| {
+                        let on = generator.b.create_block();
+                        generator.b.ins().brif(counts, on, &[], next, &[zero.into()]);
+                        generator.at(on);
+                    };
+                    if let Some(valid) = checksum.valid {
+                        let valid = self.get(valid);
+                        skip(self, valid);
+                    }
+                    if let Some(condition) = checksum.condition {
+                        if let Some(code) = condition.code {
+                            let done = self.b.create_block();
+                            self.run(code, done)?;
+                            self.at(done);
+                        }
+                        let holds = self.get(condition.slot);
+                        skip(self, holds);
+                    }
+                    let calculation = self.imm(u64::from(checksum.calculation));
+                    let call = self.helper(self.helpers.hash, &[calculation], 1);
+                    let (sum, found) = (self.result(call, 0), self.get(checksum.target.slot));
+                    let differs = self.compare(IntCC::NotEqual, sum, found);
+                    let differs = self.number(differs);
+                    self.b.ins().jump(next, &[differs.into()]);
+                    self.at(next);
+                    result
+                }
+            };
+            wrong = self.b.ins().bor(wrong, this);
+        }
+        let standard = &program.standard;
+        self.set_imm(standard.parser_error, u64::from(program.parser.errors.no_error));
+        self.set(standard.checksum_error, wrong);
+        Ok(())
+    }
+}

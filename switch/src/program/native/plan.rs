@@ -1,0 +1,522 @@
+//! What the functions of a program consist of, and which slots each defines for what follows.
+
+use super::abi::{BAIL, DROP, Helpers, Input, MULTICAST, ROOM, SLOW, UNICAST};
+use super::emit::{FRAME, Gen, unchanging};
+use super::scope::{self, Reach, SlotSet};
+use super::{NEXT, Native, Unsupported};
+use crate::program::asm::low_bits;
+use crate::program::layout::{Header, ORIGIN, VALID};
+use crate::program::link::Linked;
+use crate::program::op::{Code, Pc, Role, Slot};
+use crate::program::parser::{KeyPart, ParseOp};
+use crate::program::shape::WINDOW;
+use crate::program::table::limbs;
+use crate::program::wire::{Emission, Wire};
+use crate::program::{ActionInfo, FieldList};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Function, Inst, InstBuilder, Signature, UserFuncName, Value, ValueDef, types,
+};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{Context, isa};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::collections::{HashMap, HashSet};
+
+/// `standard_metadata.instance_type` of a packet that goes to one port, and of the copies of a multicast.
+const NORMAL: u64 = 0;
+const REPLICATED: u64 = 5;
+/// Timestamps are 48 bits wide in v1model.
+const TIMESTAMP_BITS: u8 = 48;
+
+/// Egress as code.
+struct Egress {
+    code: Vec<u8>,
+    /// The slots that it reads.
+    live: Vec<Slot>,
+    /// Those that it defines when it is slow.
+    changed: Vec<Slot>,
+}
+
+/// Writes the code of a program.
+pub(super) fn write(program: &Linked, wire: &Wire, helpers: &Helpers) -> Result<Native, Unsupported> {
+    Plan::new(program, wire, helpers)?.native()
+}
+
+struct Plan<'a> {
+    program: &'a Linked,
+    wire: &'a Wire,
+    helpers: &'a Helpers,
+    isa: OwnedTargetIsa,
+    ingress: Reach,
+    egress: Reach,
+    memory: SlotSet,
+    /// Slots that code may write before egress, and in egress.
+    written: [SlotSet; 2],
+    /// Bases of headers that do not always come from the frame.
+    made: SlotSet,
+    /// A packet may go through egress more than once.
+    returns: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(program: &'a Linked, wire: &'a Wire, helpers: &'a Helpers) -> Result<Plan<'a>, Unsupported> {
+        let verify = program.checksums.iter().filter(|checksum| checksum.verify);
+        let parser = scope::parser_code(program);
+        if Reach::new(program, parser.iter().copied()).ops(program).any(|op| stays(op.code)) {
+            return Err(Unsupported);
+        }
+        let before =
+            parser.into_iter().chain(verify.filter_map(scope::checksum_code)).chain([program.ingress]);
+        let (ingress, egress) = (Reach::new(program, before), Reach::new(program, [program.egress]));
+        let all = Reach::new(program, ingress.targets.iter().chain(&egress.targets).copied());
+        let memory = scope::in_memory(program, wire, &all);
+        let mut flags = settings::builder();
+        let mut set = |name, value| flags.set(name, value).map_err(|_| Unsupported);
+        set("opt_level", "speed")?;
+        set("enable_verifier", if cfg!(test) { "true" } else { "false" })?;
+        set("unwind_info", "false")?;
+        let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
+        let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
+        let mut written = [&ingress, &egress].map(|reach| written(program, reach));
+        for state in &program.parser.states {
+            for op in &state.ops {
+                if let ParseOp::Lookahead { slot, width, .. } = op {
+                    written[0].extend(*slot..*slot + limbs(*width) as u16);
+                }
+            }
+        }
+        let mut made = SlotSet::new(program.capacity);
+        for op in all.ops(program).filter(|op| op.code == Code::SetValid) {
+            made.extend(scope::base_of(program, op.a));
+        }
+        for state in &program.parser.states {
+            for op in &state.ops {
+                let ParseOp::Extract { header, base, .. } = op else { continue };
+                let ty = &program.layout.types[program.layout.header(*header).ty];
+                written[0].extend(*base..*base + ty.slots);
+                if wire.headers[usize::from(header.0)].as_ref().is_none_or(|header| !header.lazy) {
+                    made.insert(*base);
+                }
+            }
+        }
+        let flags = &program.state;
+        let returns = [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
+            || written[0].contains(flags.recirculate);
+        Ok(Plan { program, wire, helpers, isa, ingress, egress, memory, written, made, returns })
+    }
+
+    fn native(&self) -> Result<Native, Unsupported> {
+        let Egress { code: egress, live, changed } = self.egress()?;
+        let (ingress, all) = self.ingress(&live)?;
+        let undefined = |defined: &[&[Slot]]| {
+            let defined: HashSet<Slot> = defined.iter().copied().flatten().copied().collect();
+            let slots = 0..self.program.vars as Slot;
+            slots.filter(|slot| !defined.contains(slot) && !self.memory.contains(*slot)).collect()
+        };
+        let undefined = [undefined(&[&live]), undefined(&[&all]), undefined(&[&live, &changed])];
+        Native::load(&ingress, &egress, undefined)
+    }
+
+    /// Slots that are 0 when egress begins, whatever the packet.
+    fn zero_at_egress(&self, slot: Slot) -> bool {
+        let program = self.program;
+        let is_metadata = program.metadata.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
+        let kept = |list: &FieldList| {
+            list.fields.iter().any(|(field, bits)| (*field..field + limbs(*bits) as u16).contains(&slot))
+        };
+        let before = self.written[0].contains(slot) || self.is_given(slot);
+        // Clones keep the fields of a list, and all headers.
+        let lost = is_metadata && !program.field_lists.iter().any(kept);
+        !before && (lost || !self.returns || !self.written[1].contains(slot))
+    }
+
+    /// Slots that the pipeline itself writes before ingress or after it.
+    fn is_given(&self, slot: Slot) -> bool {
+        let (standard, flags) = (&self.program.standard, &self.program.state);
+        [
+            standard.ingress_port,
+            standard.packet_length,
+            standard.ingress_timestamp,
+            standard.parser_error,
+            standard.checksum_error,
+            standard.instance_type,
+            flags.drop_port,
+        ]
+        .contains(&slot)
+    }
+
+    /// Writes ingress, at whose end the slots `live` are defined. Returns the code and the slots that it defines when it is
+    /// slow.
+    fn ingress(&self, live: &[Slot]) -> Result<(Vec<u8>, Vec<Slot>), Unsupported> {
+        let program = self.program;
+        let (standard, flags) = (&program.standard, &program.state);
+        let mut context = FunctionBuilderContext::new();
+        let mut function = function();
+        let mut g = Gen::new(
+            FunctionBuilder::new(&mut function, &mut context),
+            (program, self.wire, self.helpers),
+            (&self.ingress.targets, &self.memory),
+            unchanging(FRAME),
+        );
+        let mut slots = self.slots(&self.ingress);
+        slots.extend(live.iter().copied());
+        slots.extend([
+            standard.egress_spec,
+            standard.mcast_grp,
+            standard.priority,
+            standard.instance_type,
+            flags.clone_session,
+            flags.clone_list,
+            flags.digest,
+            flags.resubmit,
+            flags.recirculate,
+        ]);
+        for list in program.field_lists.iter().chain(&program.learn_lists) {
+            let fields = list.fields.iter();
+            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
+        }
+        for header in program.layout.headers.iter().filter(|header| !header.metadata) {
+            slots.extend([header.base + VALID, header.base + ORIGIN]);
+        }
+        let zero = g.imm(0);
+        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
+            if self.written[0].contains(slot) || self.is_given(slot) || self.memory.contains(slot) {
+                g.declare(slot, zero);
+            } else {
+                g.declare_zero(slot);
+            }
+        }
+        for slot in self.memory.iter().filter(|slot| usize::from(*slot) < program.vars) {
+            g.store_slot(slot, zero);
+        }
+        let now = g.input(Input::Now);
+        let now = g.cut(now, 64 - TIMESTAMP_BITS);
+        for (slot, input) in [
+            (standard.ingress_port, Input::Port),
+            (standard.packet_length, Input::PacketLength),
+            (flags.drop_port, Input::DropPort),
+        ] {
+            let value = g.input(input);
+            g.declare(slot, value);
+        }
+        g.declare(standard.ingress_timestamp, now);
+        let mut all = g.variables();
+        all.extend(slots.iter().filter(|slot| g.is_zero(*slot)));
+        let (bail, end) = (g.cold(), g.b.create_block());
+        g.parser(bail)?;
+        g.run(program.ingress, end)?;
+
+        g.at(end);
+        let unusual = [flags.clone_session, flags.digest, flags.resubmit];
+        if unusual.iter().any(|flag| !g.is_zero(*flag)) {
+            let (slow, usual) = (g.cold(), g.b.create_block());
+            let mut any = zero;
+            for flag in unusual {
+                let value = g.get(flag);
+                any = g.b.ins().bor(any, value);
+            }
+            g.branch(any, slow, usual);
+            g.at(slow);
+            g.store_all(&all);
+            g.leave(SLOW);
+            g.at(usual);
+        }
+        let priority = g.get(standard.priority);
+        if !g.is_zero(standard.mcast_grp) {
+            let group = g.get(standard.mcast_grp);
+            let group = g.mask(group, u64::from(u16::MAX));
+            let (copies, one) = (g.b.create_block(), g.b.create_block());
+            g.branch(group, copies, one);
+            g.at(copies);
+            g.set_imm(standard.instance_type, REPLICATED);
+            g.set_imm(flags.recirculate, 0);
+            g.store_all(live);
+            g.verdict(MULTICAST, group, priority);
+            g.at(one);
+        }
+        let (port, drop_port) = (g.get(standard.egress_spec), g.input(Input::DropPort));
+        let is_drop = g.compare(IntCC::Equal, port, drop_port);
+        let (dropped, forward) = (g.b.create_block(), g.b.create_block());
+        g.branch(is_drop, dropped, forward);
+        g.at(dropped);
+        g.leave(DROP);
+        g.at(forward);
+        g.set_imm(standard.instance_type, NORMAL);
+        g.store_all(live);
+        g.verdict(UNICAST, port, priority);
+        g.at(bail);
+        g.leave(BAIL);
+        g.b.seal_all_blocks();
+        g.b.finalize();
+        Ok((self.compile(function)?, all))
+    }
+
+    /// Writes egress.
+    fn egress(&self) -> Result<Egress, Unsupported> {
+        let program = self.program;
+        let (standard, flags) = (&program.standard, &program.state);
+        let mut context = FunctionBuilderContext::new();
+        let mut function = function();
+        let mut g = Gen::new(
+            FunctionBuilder::new(&mut function, &mut context),
+            (program, self.wire, self.helpers),
+            (&self.egress.targets, &self.memory),
+            FRAME,
+        );
+        let mut slots = self.slots(&self.egress);
+        slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
+        for emission in self.wire.deparser.iter().flatten() {
+            slots.extend([emission.base + VALID, emission.base + ORIGIN]);
+            slots.extend(emission.whole.iter().map(|get| get.slot));
+            slots.extend(emission.changed.iter().flat_map(|group| &group.fields).map(|field| field.slot));
+        }
+        // What the interpreter needs to put the packet together.
+        for header in program.layout.headers.iter().filter(|header| !header.metadata) {
+            slots.extend([header.base + VALID, header.base + ORIGIN]);
+            let fields = header.base..header.base + program.layout.types[header.ty].slots;
+            slots.extend(fields.filter(|slot| self.wire.written.contains(slot)));
+        }
+        let (mut loads, zero) = (Vec::new(), g.imm(0));
+        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
+            if self.memory.contains(slot) {
+                continue;
+            }
+            if !self.zero_at_egress(slot) {
+                let value = g.load_slot(slot);
+                loads.push((slot, value));
+                g.declare(slot, value);
+            } else if self.written[1].contains(slot) {
+                g.declare(slot, zero);
+            } else {
+                g.declare_zero(slot);
+            }
+        }
+        let inputs = [
+            (standard.egress_timestamp, Input::Now, u32::from(TIMESTAMP_BITS)),
+            (standard.enq_timestamp, Input::EnqTimestamp, standard.enq_timestamp_bits),
+            (standard.enq_qdepth, Input::EnqDepth, standard.qdepth_bits),
+            (standard.deq_timedelta, Input::DeqTimedelta, standard.deq_timedelta_bits),
+            (standard.deq_qdepth, Input::DeqDepth, standard.qdepth_bits),
+            (standard.qid, Input::Qid, 64),
+            (standard.egress_rid, Input::Rid, 64),
+            (standard.egress_port, Input::Port, 64),
+            (standard.egress_spec, Input::EgressSpec, 64),
+            (standard.packet_length, Input::PacketLength, 64),
+            (flags.drop_port, Input::DropPort, 64),
+        ];
+        for (slot, input, bits) in inputs {
+            let value = g.input(input);
+            let value = g.mask(value, low_bits(bits));
+            g.declare(slot, value);
+        }
+        g.declare(flags.exit, zero);
+        // A clone is made where it is asked for, and then nobody asks any more.
+        g.declare(flags.clone_session, zero);
+        let given = [standard.egress_spec, flags.clone_session];
+        // What the interpreter needs after egress: what has changed, and what may be kept for another pass.
+        let own =
+            self.wire.deparser.as_ref().filter(|_| !self.wire.updates && program.deparser.code.is_none());
+        let bytes =
+            |emissions: &&Vec<Emission>| emissions.iter().map(|it| usize::from(it.bytes)).sum::<usize>();
+        let own = own.filter(|emissions| bytes(emissions) + WINDOW <= ROOM);
+        let mut changed = g.variables();
+        let kept = |slot: &Slot| {
+            let list = |list: &FieldList| {
+                list.fields.iter().any(|(field, bits)| (*field..*field + limbs(*bits) as u16).contains(slot))
+            };
+            self.returns && (*slot == standard.priority || program.field_lists.iter().any(list))
+        };
+        if own.is_some() {
+            changed.retain(|slot| self.written[1].contains(*slot) || kept(slot) || given.contains(slot));
+        }
+        let end = g.b.create_block();
+        g.run(program.egress, end)?;
+
+        g.at(end);
+        let unusual = [flags.clone_session, flags.recirculate];
+        let asks = unusual.iter().any(|flag| !g.is_zero(*flag) && self.written[1].contains(*flag))
+            || !g.is_zero(flags.recirculate);
+        if asks {
+            let (slow, usual) = (g.cold(), g.b.create_block());
+            let (session, again) = (g.get(flags.clone_session), g.get(flags.recirculate));
+            let any = g.b.ins().bor(session, again);
+            g.branch(any, slow, usual);
+            g.at(slow);
+            g.store_all(&changed);
+            g.leave(SLOW);
+            g.at(usual);
+        }
+        let (port, drop_port) = (g.get(standard.egress_spec), g.input(Input::DropPort));
+        let is_drop = g.compare(IntCC::Equal, port, drop_port);
+        let (dropped, forward) = (g.b.create_block(), g.b.create_block());
+        g.branch(is_drop, dropped, forward);
+        g.at(dropped);
+        g.leave(DROP);
+        g.at(forward);
+        let slow = g.cold();
+        match own {
+            Some(emissions) => {
+                g.deparser(emissions, &self.made, slow)?;
+                let headers = |slot: &Slot| {
+                    let block = |header: &Header| {
+                        !header.metadata
+                            && (header.base..header.base + program.layout.types[header.ty].slots)
+                                .contains(slot)
+                    };
+                    program.layout.headers.iter().any(block)
+                        || given.contains(slot)
+                        || *slot == flags.recirculate
+                };
+                g.at(slow);
+                let headers: Vec<Slot> = changed.iter().copied().filter(headers).collect();
+                g.store_all(&headers);
+            }
+            None => {
+                g.goto(slow);
+                g.at(slow);
+                g.store_all(&changed);
+            }
+        }
+        g.leave(SLOW);
+        g.b.seal_all_blocks();
+        g.b.finalize();
+        let used = used_values(&function);
+        let live =
+            loads.into_iter().filter(|(_, value)| used.contains(value)).map(|(slot, _)| slot).collect();
+        Ok(Egress { code: self.compile(function)?, live, changed })
+    }
+
+    /// Every slot that code reads or writes.
+    fn slots(&self, reach: &Reach) -> SlotSet {
+        let mut slots = SlotSet::new(self.program.capacity);
+        for op in reach.ops(self.program) {
+            for (role, operand) in op.clone().operands() {
+                if matches!(role, Role::Read | Role::Write | Role::Update) {
+                    slots.insert(*operand);
+                }
+            }
+            match op.code {
+                Code::Table => {
+                    let plan = &self.program.tables[usize::from(op.a)].plan;
+                    slots.extend(plan.parts.iter().map(|part| part.slot));
+                }
+                Code::Hash => {
+                    let fields = self.program.calculations[usize::from(op.a)].bytes.iter().flatten();
+                    slots.extend(fields.map(|(slot, _)| *slot));
+                }
+                Code::SetValid | Code::SetInvalid => {
+                    slots.extend(scope::base_of(self.program, op.a).map(|base| base + VALID));
+                }
+                _ => {}
+            }
+        }
+        // Arguments come with an entry.
+        let arguments = self.program.actions.iter().map(ActionInfo::words).max().unwrap_or(0);
+        slots.remove(self.program.params..self.program.params + arguments as u16);
+        // Keys of the parser's selects.
+        if std::ptr::eq(reach, &self.ingress) {
+            for part in self.program.parser.states.iter().flat_map(|state| &state.key) {
+                if let KeyPart::Slot { slot, bits } = part {
+                    slots.extend(*slot..*slot + limbs(*bits) as u16);
+                }
+            }
+            // Elements of stacks, and the conditions of checksums.
+            for stack in &self.program.layout.stacks {
+                slots.extend(stack.base..stack.base + stack.size * stack.stride);
+                slots.insert(stack.count);
+            }
+            let conditions = self.program.checksums.iter().filter_map(|checksum| checksum.condition);
+            slots.extend(conditions.map(|condition| condition.slot));
+            slots.extend(self.program.checksums.iter().filter_map(|checksum| checksum.valid));
+        }
+        slots
+    }
+
+    fn compile(&self, function: Function) -> Result<Vec<u8>, Unsupported> {
+        let mut context = Context::for_function(function);
+        let compiled = context.compile(&*self.isa, &mut ControlPlane::default());
+        let compiled = compiled.map_err(|_error| Unsupported)?;
+        // Code that refers to nothing outside can stand anywhere.
+        if !compiled.buffer.relocs().is_empty() {
+            return Err(Unsupported);
+        }
+        Ok(compiled.code_buffer().to_vec())
+    }
+}
+
+/// Whether an operation changes what the pipeline remembers, so that it must not be done twice.
+fn stays(code: Code) -> bool {
+    use Code::{Assert, Count, Hash, Meter, Random, RegWrite, Table, Truncate, Wide};
+    matches!(code, Assert | Count | Hash | Meter | Random | RegWrite | Table | Truncate | Wide)
+}
+
+fn function() -> Function {
+    let mut signature = Signature::new(CallConv::SystemV);
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.push(AbiParam::new(types::I64));
+    Function::with_name_signature(UserFuncName::default(), signature)
+}
+
+/// The slots that operations may write.
+fn written(program: &Linked, reach: &Reach) -> SlotSet {
+    let mut written = SlotSet::new(program.capacity);
+    for op in reach.ops(program) {
+        for (role, operand) in op.clone().operands() {
+            if matches!(role, Role::Write | Role::Update) {
+                written.insert(*operand);
+            }
+        }
+        if matches!(op.code, Code::SetValid | Code::SetInvalid)
+            && let Some(base) = scope::base_of(program, op.a)
+        {
+            let header = &program.header_ops[usize::from(op.b)];
+            written.extend(base..base + header.slots);
+            let siblings = header.siblings.iter().map(|offset| i32::from(base) + offset + i32::from(VALID));
+            written.extend(siblings.filter_map(|slot| Slot::try_from(slot).ok()));
+        }
+    }
+    written
+}
+
+/// The values that decide about something: those of operations with effects, and what they are computed from.
+fn used_values(function: &Function) -> HashSet<Value> {
+    let dfg = &function.dfg;
+    let (mut used, mut waiting) = (HashSet::new(), Vec::new());
+    let mut incoming: HashMap<Value, Vec<Value>> = HashMap::new();
+    let insts = |block| function.layout.block_insts(block);
+    for inst in function.layout.blocks().flat_map(insts) {
+        let destinations = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
+        for call in destinations {
+            let params = dfg.block_params(call.block(&dfg.value_lists));
+            let args = call.args(&dfg.value_lists).filter_map(|arg| arg.as_value());
+            for (param, arg) in params.iter().zip(args) {
+                incoming.entry(*param).or_default().push(dfg.resolve_aliases(arg));
+            }
+        }
+        if has_effect(function, inst) {
+            waiting.extend(dfg.inst_args(inst).iter().map(|arg| dfg.resolve_aliases(*arg)));
+        }
+    }
+    while let Some(value) = waiting.pop() {
+        if !used.insert(value) {
+            continue;
+        }
+        match dfg.value_def(value) {
+            ValueDef::Result(inst, _) => {
+                waiting.extend(dfg.inst_args(inst).iter().map(|arg| dfg.resolve_aliases(*arg)));
+            }
+            ValueDef::Param(..) => waiting.extend(incoming.get(&value).into_iter().flatten().copied()),
+            ValueDef::Union(a, b) => waiting.extend([a, b]),
+        }
+    }
+    used
+}
+
+fn has_effect(function: &Function, inst: Inst) -> bool {
+    let opcode = function.dfg.insts[inst].opcode();
+    opcode.is_terminator() || opcode.is_call() || opcode.can_store() || opcode.other_side_effects()
+}
+
+const _: () = assert!(Pc::BITS == NEXT, "a row packs addresses of this width");
