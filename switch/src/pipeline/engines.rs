@@ -18,12 +18,16 @@ const PACKETS_PER_FILL: u64 = 100;
 /// A packet that comes back is followed so often.
 const ROUNDS: usize = 6;
 
-/// The programs of the project and those of the tests.
+/// The programs of the project and those of the tests, or those of the folder that `WEIR_DIFFERENTIAL_PROGRAMS` names.
 fn programs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = ["tests/data", "tests/programs", "../p4src/build"].map(|it| root.join(it)).to_vec();
+    if let Some(folder) = others() {
+        folders = vec![folder];
+    }
     let mut programs = Vec::new();
-    for folder in ["tests/data", "tests/programs", "../p4src/build"] {
-        let entries = std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    for folder in folders {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         programs.extend(paths.filter(|path| {
             path.extension().is_some_and(|kind| kind == "json") && !path.ends_with("manifest.json")
@@ -31,6 +35,10 @@ fn programs() -> Vec<PathBuf> {
     }
     programs.sort();
     programs
+}
+
+fn others() -> Option<PathBuf> {
+    std::env::var_os("WEIR_DIFFERENTIAL_PROGRAMS").map(PathBuf::from)
 }
 
 struct Random(Pcg64Mcg);
@@ -209,7 +217,11 @@ fn both_engines_do_the_same_to_random_packets() {
     let packets = std::env::var("WEIR_DIFFERENTIAL_PACKETS").ok().and_then(|it| it.parse().ok());
     for path in programs() {
         let text = std::fs::read_to_string(&path).expect("a program");
-        let program = Program::from_json(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let program = match Program::from_json(&text) {
+            // What is not ours may not be for v1model.
+            Err(_) if others().is_some() => continue,
+            result => result.unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+        };
         let mut random = Random(Pcg64Mcg::seed_from_u64(7));
         let mut pipelines = [(); 2].map(|()| Pipeline::new(Arc::clone(&program), 1));
         pipelines[1].set_engine(Engine::Interpreter);
@@ -250,6 +262,6 @@ fn both_engines_do_the_same_to_random_packets() {
             assert_eq!(one.rest.counters, other.rest.counters, "{}", path.display());
             assert_eq!(one.rest.last_hit, other.rest.last_hit, "{}", path.display());
         }
-        assert!(sent > 0, "{} sent no packet", path.display());
+        assert!(sent > 0 || others().is_some(), "{} sent no packet", path.display());
     }
 }

@@ -17,8 +17,8 @@ use super::state::State;
 use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, lay_out_bare};
 use crate::packet::Packet;
 use crate::program::{
-    BAIL, CallHead, CallInput, DROP, Helpers, MULTICAST, Native, ORIGIN, Program, ROOM, Row, SEND, Slot,
-    UNICAST, VALID,
+    BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
+    Program, ROOM, Row, SEND, Slot, UNICAST, VALID,
 };
 
 /// What became of a packet.
@@ -159,6 +159,7 @@ impl<'a> Call<'a> {
     fn new(program: &'a Program, state: &'a mut State, packet: &'a mut Packet, now: u64) -> Option<Call<'a>> {
         let len = packet.bytes().len() as u64;
         let frame = packet.room(ROOM)?;
+        debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
         if packet.phv.slots.len() != program.capacity || state.registers.len() != program.register_words {
             return None;
         }
@@ -167,7 +168,12 @@ impl<'a> Call<'a> {
             frame,
             len,
             registers: state.registers.as_mut_ptr(),
-            ..CallHead::default()
+            parsed: 0,
+            length: 0,
+            sink: 0,
+            key: state.code_key.as_mut_ptr(),
+            bytes: state.code_bytes.as_mut_ptr(),
+            inputs: [0; INPUTS],
         };
         Some(Call { head, program, state, packet, now, tracer: NoTrace })
     }
@@ -232,10 +238,10 @@ unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
 unsafe extern "C" fn table_any(call: *mut Call, index: u64) -> Row {
     let call = unsafe { &mut *call };
     let table = &call.program.tables[index as usize];
-    let State { tables, key, .. } = &mut *call.state;
+    let State { tables, key, code_key, .. } = &mut *call.state;
     let state = &tables[index as usize];
     key.clear();
-    key.extend_from_slice(&call.head.key[..table.plan.words]);
+    key.extend_from_slice(&code_key[..table.plan.words]);
     let entry = state.lookup.find_key(table, key);
     if !table.extras {
         return Row { words: state.words(table, entry).as_ptr(), entry: u64::from(entry) };
@@ -260,7 +266,7 @@ unsafe extern "C" fn hash(call: *mut Call, calculation: u64) -> u64 {
 unsafe extern "C" fn digest(call: *mut Call, calculation: u64, len: u64) -> u64 {
     let call = unsafe { &mut *call };
     let algorithm = call.program.calculations[calculation as usize].algorithm;
-    hash::digest(algorithm, &call.head.bytes[..len as usize])
+    hash::digest(algorithm, &call.state.code_bytes[..len as usize])
 }
 
 unsafe extern "C" fn one(call: *mut Call, pc: u64) {

@@ -3,7 +3,7 @@
 use super::entry::CounterValue;
 use super::meter::Meter;
 use super::tables::{ProfileState, TableState};
-use crate::program::{Engine, Program};
+use crate::program::{Engine, HASH_BYTES, KEY_WORDS, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -35,6 +35,9 @@ pub(super) struct State {
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
+    /// Where machine code puts keys and the input of hashes: of [`KEY_WORDS`] words and [`HASH_BYTES`] bytes.
+    pub code_key: Vec<u64>,
+    pub code_bytes: Vec<u8>,
     pub buffer: Vec<u8>,
     pub old: Vec<u8>,
     pub kept: Vec<u64>,
@@ -68,6 +71,8 @@ impl State {
             runaways: 0,
             key: Vec::new(),
             row: Vec::new(),
+            code_key: vec![0; KEY_WORDS],
+            code_bytes: vec![0; HASH_BYTES],
             buffer: Vec::new(),
             old: Vec::new(),
             kept: Vec::new(),

@@ -46,26 +46,11 @@ pub(crate) struct CallHead {
     pub length: u32,
     /// Where a write to a register that does not exist goes.
     pub sink: u64,
+    /// [`KEY_WORDS`] words for a key.
+    pub key: *mut u64,
+    /// [`HASH_BYTES`] bytes for the input of a hash.
+    pub bytes: *mut u8,
     pub inputs: [u64; INPUTS],
-    pub key: [u64; KEY_WORDS],
-    pub bytes: [u8; HASH_BYTES],
-}
-
-impl Default for CallHead {
-    fn default() -> CallHead {
-        CallHead {
-            slots: std::ptr::null_mut(),
-            frame: std::ptr::null_mut(),
-            len: 0,
-            registers: std::ptr::null_mut(),
-            parsed: 0,
-            length: 0,
-            sink: 0,
-            inputs: [0; INPUTS],
-            key: [0; KEY_WORDS],
-            bytes: [0; HASH_BYTES],
-        }
-    }
 }
 
 /// What a table leads to: a row of words (see [`crate::program::native::CHOICE`]), and the entry that matched.
@@ -81,11 +66,11 @@ pub(crate) struct Row {
 pub(crate) struct Helpers {
     /// Looks a key of one word up: table, key. Returns a [`Row`].
     pub table_word: usize,
-    /// Looks the key in [`CallHead::key`] up in any table: table. Returns a [`Row`].
+    /// Looks the key at [`CallHead::key`] up in any table: table. Returns a [`Row`].
     pub table_any: usize,
     /// The value of a calculation over slots: calculation.
     pub hash: usize,
-    /// The value of a calculation over [`CallHead::bytes`]: calculation, bytes.
+    /// The value of a calculation over what is at [`CallHead::bytes`]: calculation, bytes.
     pub digest: usize,
     /// Does an operation on slots: address.
     pub one: usize,

@@ -25,6 +25,8 @@ pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned
 pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
 /// The cells of registers.
 pub(super) const CELLS: MemFlags = memory(None).with_aligned();
+/// The input of a hash.
+pub(super) const BYTES: MemFlags = memory(None);
 /// The frame.
 pub(super) const FRAME: MemFlags = memory(Some(AliasRegion::Heap));
 
@@ -287,6 +289,11 @@ impl Gen<'_, '_> {
         self.b.ins().store(CALL, value, self.call, at as i32);
     }
 
+    /// A pointer of the call, none of which changes while the code runs.
+    pub fn pointer(&mut self, at: usize) -> Value {
+        self.b.ins().load(types::I64, unchanging(CALL), self.call, at as i32)
+    }
+
     pub fn input(&mut self, input: Input) -> Value {
         let at = offset_of!(CallHead, inputs) + 8 * input as usize;
         self.b.ins().load(types::I64, unchanging(CALL), self.call, at as i32)
@@ -297,7 +304,8 @@ impl Gen<'_, '_> {
         if word >= KEY_WORDS {
             return Err(Unsupported);
         }
-        self.store_call(value, offset_of!(CallHead, key) + 8 * word);
+        let key = self.pointer(offset_of!(CallHead, key));
+        self.b.ins().store(CELLS, value, key, 8 * word as i32);
         Ok(())
     }
 

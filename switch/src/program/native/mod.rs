@@ -9,13 +9,14 @@
 //!
 //! # What the code may touch
 //!
-//! The code comes from here and from nowhere else, and reads and writes four pieces of memory:
+//! The code comes from here and from nowhere else, and reads and writes these pieces of memory:
 //!
 //! - Slots of the header vector, at constant offsets below the program's number of slots.
 //! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the
 //!   packet says. The pipeline runs code only on buffers of at least as many bytes.
 //! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of all.
 //! - Rows of a table: as many words as the table's definition says, which is what the helpers return.
+//! - The call, the words of a key and the input of a hash, at constant offsets.
 //!
 //! The only numbers from the network that become part of an address are indices of registers.
 
@@ -33,7 +34,9 @@ mod plan;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod scope;
 
-pub(crate) use abi::{BAIL, CallHead, DROP, Helpers, Input, MULTICAST, ROOM, Row, SEND, UNICAST};
+pub(crate) use abi::{
+    BAIL, CallHead, DROP, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, ROOM, Row, SEND, UNICAST,
+};
 
 use super::ActionId;
 use super::link::Linked;

@@ -1,7 +1,7 @@
 //! Code for the operations of a program.
 
 use super::abi::{CallHead, HASH_BYTES};
-use super::emit::{CALL, CELLS, Gen, unchanging};
+use super::emit::{BYTES, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
 use crate::program::layout::VALID;
@@ -356,12 +356,7 @@ impl Gen<'_, '_> {
         if limbs(array.bits) != 1 || array.base + (array.size - 1) * array.step >= words {
             return Err(Unsupported);
         }
-        let cells = self.b.ins().load(
-            types::I64,
-            unchanging(CALL),
-            self.call,
-            offset_of!(CallHead, registers) as i32,
-        );
+        let cells = self.pointer(offset_of!(CallHead, registers));
         let (index, size) = (self.get(op.b), self.imm(array.size as u64));
         let exists = self.compare(IntCC::UnsignedLessThan, index, size);
         let value = self.get(op.d);
@@ -400,8 +395,8 @@ impl Gen<'_, '_> {
             let value = self.get(*slot);
             let value = self.shift_left(value, 64 - 8 * u32::from(*bytes));
             let value = self.b.ins().bswap(value);
-            let flags = CALL.with_alias_region(None);
-            self.b.ins().store(flags, value, self.call, (offset_of!(CallHead, bytes) + at) as i32);
+            let input = self.pointer(offset_of!(CallHead, bytes));
+            self.b.ins().store(BYTES, value, input, at as i32);
             at += usize::from(*bytes);
         }
         let (index, len) = (self.imm(index as u64), self.imm(at as u64));

@@ -93,11 +93,21 @@ impl<'a> Plan<'a> {
         }
         for state in &program.parser.states {
             for op in &state.ops {
-                let ParseOp::Extract { header, base, .. } = op else { continue };
-                let ty = &program.layout.types[program.layout.header(*header).ty];
-                written[0].extend(*base..*base + ty.slots);
-                if wire.headers[usize::from(header.0)].as_ref().is_none_or(|header| !header.lazy) {
-                    made.insert(*base);
+                match op {
+                    ParseOp::Extract { header, base, .. } => {
+                        written[0].extend(*base..*base + program.layout.header_type(*header).slots);
+                        if wire.headers[usize::from(header.0)].as_ref().is_none_or(|header| !header.lazy) {
+                            made.insert(*base);
+                        }
+                    }
+                    ParseOp::ExtractNext { stack, .. } => {
+                        let stack = &program.layout.stacks[usize::from(*stack)];
+                        let elements = stack.base..stack.base + stack.size * stack.stride;
+                        // Every field of an element is taken.
+                        made.extend(elements.clone());
+                        written[0].extend(elements.chain([stack.count]));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -271,6 +281,12 @@ impl<'a> Plan<'a> {
             slots.extend([emission.base + VALID, emission.base + ORIGIN]);
             slots.extend(emission.whole.iter().map(|get| get.slot));
             slots.extend(emission.changed.iter().flat_map(|group| &group.fields).map(|field| field.slot));
+        }
+        // What may be kept for another pass.
+        if self.returns {
+            slots.insert(standard.priority);
+            let fields = program.field_lists.iter().flat_map(|list| &list.fields);
+            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
         }
         // What the interpreter needs to put the packet together.
         for header in program.layout.headers.iter().filter(|header| !header.metadata) {
