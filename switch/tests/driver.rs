@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, RxRing, TxSocket};
 use weir_switch::driver::{
-    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, Frames, IoDrop,
-    Notice, PcapReader, PcapWriter, Wire,
+    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, FabricDataplane,
+    Frames, InnerPort, IoDrop, Member, Notice, PcapReader, PcapWriter, Wire,
 };
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::pipeline::Digest;
@@ -513,4 +513,76 @@ fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
         frames.push(frame.clone());
     }
     frames
+}
+
+/// Four switches in a row, `h1` at port 1 of the first and `h2` at port 2 of the last, on links of 1 Gbit/s and 1 ms.
+fn chain(lab: &Lab, capture: Option<CaptureConfig>) -> (FabricDataplane, Nic, Nic) {
+    lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
+    lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
+    let wire = Wire { rate: Bandwidth::from_gbps(1), delay: Time::from_ms(1) };
+    let member = |at: u16| {
+        let inner = |port, to| InnerPort { port, name: format!("s{at}-eth{port}"), to };
+        let (ports, inner) = match at {
+            0 => (vec![(1, "p1".to_owned())], vec![inner(2, (1, 1))]),
+            3 => (vec![(2, "p2".to_owned())], vec![inner(1, (2, 2))]),
+            _ => (vec![], vec![inner(1, (at - 1, 2)), inner(2, (at + 1, 1))]),
+        };
+        let wires = inner.iter().map(|inner| (inner.port, wire)).collect();
+        let config = DataplaneConfig { wires, capture: capture.clone(), ..DataplaneConfig::default() };
+        Member { switch: hpcc(config.switch_config()), config, ports, inner }
+    };
+    let fabric = lab.within("switch", || FabricDataplane::start((0..4).map(member).collect()).unwrap());
+    (fabric, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
+}
+
+#[test]
+fn a_fabric_carries_frames_through_four_switches() {
+    let Some(lab) = Lab::new("a_fabric_carries_frames", &["switch", "hosts"]) else { return };
+    let directory = scratch("fabric");
+    let capture = CaptureConfig { directory: directory.clone(), limit: CaptureConfig::LIMIT };
+    let (fabric, mut h1, mut h2) = chain(&lab, Some(capture));
+    let began = Instant::now();
+    h1.send(&(0..50).map(|at: usize| udp(1, 2, 100 + at)).collect::<Vec<_>>());
+    let there = |at: usize| (0..4).fold(udp(1, 2, 100 + at), |frame, _| delivered(frame, 2));
+    assert_eq!(h2.receive(50), (0..50).map(there).collect::<Vec<_>>());
+    assert!(began.elapsed() > Duration::from_millis(3), "three links of 1 ms: {:?}", began.elapsed());
+    h2.send(&[udp(2, 1, 200)]);
+    assert_eq!(h1.receive(1), [(0..4).fold(udp(2, 1, 200), |frame, _| delivered(frame, 1))]);
+
+    let stats = fabric.stop();
+    for (at, stats) in stats.iter().enumerate() {
+        let books = stats.switch.as_ref().unwrap();
+        assert!(books.balance(), "switch {at}: {books:?}");
+        assert_eq!((books.received, books.sent, books.dropped.total().packets), (51, 51, 0), "switch {at}");
+        let moved: Vec<_> = stats.ports.iter().map(|port| &port.counters).collect();
+        assert_eq!(
+            moved.iter().map(|it| (it.received.packets, it.sent.packets)).collect::<Vec<_>>(),
+            [(50, 1), (1, 50)]
+        );
+    }
+    assert_eq!(read_pcap(&directory.join("s1-eth2_out.pcap")).len(), 50);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_link_of_a_fabric_can_be_cut_and_mended() {
+    let Some(lab) = Lab::new("a_link_of_a_fabric_can_be_cut", &["switch", "hosts"]) else { return };
+    let (fabric, h1, mut h2) = chain(&lab, None);
+    let handles = fabric.handles();
+    let (here, there) = (news(&handles[1]), news(&handles[2]));
+    handles[1].remove_port(2).wait().unwrap();
+    assert_eq!(here.recv_timeout(PATIENCE), Ok(News::Port(2, false)));
+    assert_eq!(there.recv_timeout(PATIENCE), Ok(News::Port(1, false)), "both ends see it");
+    h1.send(&[udp(1, 2, 100)]);
+    let dropped =
+        |port: usize| handles[1].stats().wait().unwrap().ports[port].counters.dropped.of(IoDrop::PortDown);
+    wait_for(PATIENCE, || dropped(1) == 1);
+    let refused = handles[1].add_port(2, "another").wait().unwrap_err();
+    assert!(refused.to_string().contains("s1-eth2 is port 2 already"), "{refused}");
+    handles[1].add_port(2, "s1-eth2").wait().unwrap();
+    assert_eq!(there.recv_timeout(PATIENCE), Ok(News::Port(1, true)));
+    h1.send(&[udp(1, 2, 101)]);
+    assert_eq!(h2.receive(1)[0].len(), 101);
+    let stats = fabric.stop();
+    assert_eq!((stats[1].ports[1].counters.went_down, stats[2].ports[0].counters.went_down), (1, 1));
 }

@@ -2,12 +2,13 @@
 
 use super::capture::{self, Capture};
 use super::config::Frames;
+use super::fabric::InnerPort;
 use super::handle::DataplaneError;
 use super::notice::Subscriber;
 use super::pcap::{PcapError, PcapReader, PcapWriter};
 use super::port::Port;
 use super::replay::Replay;
-use super::runtime::{NO_PORT, Runtime, receive};
+use super::runtime::{NO_PORT, PORTS, Runtime, receive};
 use super::stats::{DataplaneStats, IoDrop, PortStatus};
 use super::wire::UnderWay;
 use crate::engine::{Switch, SwitchConfig};
@@ -40,9 +41,10 @@ impl Runtime {
         for (&(port, priority), &limits) in &self.limits {
             switch.set_limits(port, Some(priority), limits);
         }
+        let old = self.switch.replace(switch);
         // What the old one's rates were waited for no longer matters.
-        self.due.fill(Time::ZERO);
-        self.switch.replace(switch)
+        (0..PORTS as u16).for_each(|port| self.wake_port(port));
+        old
     }
 
     pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
@@ -90,6 +92,13 @@ impl Runtime {
                 "not a port number for an interface; choose one up to {MAX_PORT} that is neither drop nor CPU port"
             )));
         }
+        if let Some(port) = self.ports.iter().find(|port| port.number == number && port.name == interface)
+            && port.peer().is_some()
+            && !port.up
+        {
+            self.plug(number, true, true);
+            return Ok(());
+        }
         if self.ports.len() >= self.config.max_ports {
             return Err(refuse(format!(
                 "the switch has {} ports already; raise --max-port-count",
@@ -107,15 +116,34 @@ impl Runtime {
         }
         .map_err(refuse)?;
         port.under_way = self.config.wires.get(&number).copied().map(UnderWay::new);
-        self.poll.watch(&port);
-        self.index[usize::from(number)] = self.ports.len() as u16;
-        self.ports.push(port);
+        self.watched.watch(self.number, &port);
+        self.put_port(port);
         Ok(())
     }
 
-    fn open_interface(&self, number: u16, interface: &str) -> Result<Port, String> {
+    /// Attaches a link to a port of another switch of this data plane.
+    pub fn add_inner_port(&mut self, inner: &InnerPort) -> Result<(), DataplaneError> {
+        let refuse = |why: String| DataplaneError::Port { port: inner.port, why };
+        let wire = self.config.wires.get(&inner.port).copied();
+        let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
+        let capture = self.open_capture(&inner.name).map_err(refuse)?;
+        self.put_port(Port::inner(inner.port, &inner.name, inner.to, UnderWay::new(wire), capture));
+        Ok(())
+    }
+
+    fn put_port(&mut self, port: Port) {
+        self.index[usize::from(port.number)] = self.ports.len() as u16;
+        self.ports.push(port);
+        self.ports_changed = true;
+    }
+
+    fn open_capture(&self, interface: &str) -> Result<Option<Capture>, String> {
         let capture = self.config.capture.as_ref().map(|config| Capture::open(config, interface));
-        let capture = capture.transpose().map_err(|error| error.to_string())?;
+        capture.transpose().map_err(|error| error.to_string())
+    }
+
+    fn open_interface(&self, number: u16, interface: &str) -> Result<Port, String> {
+        let capture = self.open_capture(interface)?;
         Port::open(number, interface, self.config.ring_bytes, capture).map_err(|error| {
             let hint = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "; raw sockets need root (CAP_NET_RAW)",
@@ -134,6 +162,11 @@ impl Runtime {
         if at == NO_PORT {
             return Err(refuse("there is no such port"));
         }
+        if self.ports[usize::from(at)].peer().is_some() {
+            self.plug(number, true, false);
+            return Ok(());
+        }
+        self.ports_changed = true;
         let port = self.ports.remove(usize::from(at));
         self.elsewhere.add(IoDrop::NoInterface, port.unsent() as u64);
         self.index[usize::from(number)] = NO_PORT;
@@ -142,11 +175,6 @@ impl Runtime {
         }
         self.wake_port(number);
         Ok(())
-    }
-
-    /// Whatever the port waited for may have changed.
-    fn wake_port(&mut self, port: u16) {
-        self.due[usize::from(port)] = Time::ZERO;
     }
 
     pub fn subscribe(&mut self, subscriber: Subscriber) {

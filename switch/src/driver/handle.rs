@@ -1,5 +1,6 @@
 //! How the rest of the program speaks with the data plane.
 
+use super::fabric::InnerPort;
 use super::notice::{Delivery, Notice};
 use super::reply::{self, Reply};
 use super::runtime::Runtime;
@@ -9,6 +10,7 @@ use crate::tm::{QueueLimits, Rate};
 use rustix::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use thiserror::Error;
 use weir_units::Time;
@@ -59,6 +61,8 @@ pub enum DataplaneError {
 #[derive(Clone, Debug)]
 pub struct DataplaneHandle {
     pub(super) commands: SyncSender<Command>,
+    /// Counts the commands of all switches of the data plane.
+    pub(super) posted: Arc<AtomicU64>,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) cpu_port: Option<u16>,
 }
@@ -167,10 +171,16 @@ impl DataplaneHandle {
     }
 
     /// Puts in a switch and attaches ports, in one command.
-    pub(super) fn begin(&self, switch: Option<Box<Switch>>, ports: Vec<(u16, String)>) -> Reply<()> {
+    pub(super) fn begin(
+        &self,
+        switch: Option<Box<Switch>>,
+        ports: Vec<(u16, String)>,
+        inner: Vec<InnerPort>,
+    ) -> Reply<()> {
         self.ask(move |runtime| {
             switch.and_then(|switch| runtime.install(switch));
-            ports.iter().try_for_each(|(port, interface)| runtime.add_port(*port, interface))
+            ports.iter().try_for_each(|(port, interface)| runtime.add_port(*port, interface))?;
+            inner.iter().try_for_each(|port| runtime.add_inner_port(port))
         })
     }
 
@@ -200,6 +210,7 @@ impl DataplaneHandle {
 
     /// An eventfd's counter is far from full, and a failed write finds the thread awake anyway.
     fn wake(&self) {
+        self.posted.fetch_add(1, Ordering::Release);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }

@@ -25,15 +25,51 @@ const NANOS: u64 = 1_000_000_000;
 pub(super) struct Woken {
     /// Interfaces changed, or one has an error.
     pub links: bool,
-    /// Ports that can send again.
-    pub writable: Vec<u16>,
+    /// Ports that can send again, each with the index of its switch.
+    pub writable: Vec<(u16, u16)>,
 }
 
+/// The sockets that wake a data plane.
+#[derive(Debug)]
+pub(super) struct Watched(OwnedFd);
+
 pub(super) struct Poll {
-    epoll: OwnedFd,
+    watched: Arc<Watched>,
     wake: Arc<OwnedFd>,
     links: OwnedFd,
     pub woken: Woken,
+}
+
+impl Watched {
+    /// Wakes when a port has a frame, or an error.
+    pub fn watch(&self, switch: u16, port: &Port) {
+        let Some((receiver, _)) = port.sockets() else { return };
+        let data = epoll::EventData::new_u64(token(switch, port.number));
+        if let Err(error) = epoll::add(&self.0, receiver, data, epoll::EventFlags::IN) {
+            tracing::error!(port = port.number, %error, "cannot wait for frames");
+        }
+    }
+
+    /// Wakes once when a port's socket can send again.
+    pub fn add_sender(&self, switch: u16, port: &Port) {
+        let Some((_, sender)) = port.sockets() else { return };
+        let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE);
+        // It can only fail if the socket waits there already.
+        let _ = epoll::add(&self.0, sender, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT);
+    }
+
+    /// No longer wakes for this port's socket.
+    pub fn remove_sender(&self, port: &Port) {
+        if let Some((_, sender)) = port.sockets() {
+            // It may never have been added.
+            let _ = epoll::delete(&self.0, sender);
+        }
+    }
+}
+
+/// Names a port of a switch in an event.
+fn token(switch: u16, port: u16) -> u64 {
+    u64::from(switch) << 16 | u64::from(port)
 }
 
 impl Poll {
@@ -45,37 +81,17 @@ impl Poll {
         bind(&links, &SocketAddrNetlink::new(0, LINK_GROUP))?;
         epoll::add(&epoll, &*wake, epoll::EventData::new_u64(COMMANDS), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &links, epoll::EventData::new_u64(LINKS), epoll::EventFlags::IN)?;
-        Ok(Poll { epoll, wake, links, woken: Woken::default() })
+        Ok(Poll { watched: Arc::new(Watched(epoll)), wake, links, woken: Woken::default() })
+    }
+
+    /// The sockets, to which each switch adds its ports'.
+    pub fn watched(&self) -> Arc<Watched> {
+        self.watched.clone()
     }
 
     /// Written to when a command waits.
     pub fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
-    }
-
-    /// Wakes when a port has a frame, or an error.
-    pub fn watch(&self, port: &Port) {
-        let Some((receiver, _)) = port.sockets() else { return };
-        let data = epoll::EventData::new_u64(u64::from(port.number));
-        if let Err(error) = epoll::add(&self.epoll, receiver, data, epoll::EventFlags::IN) {
-            tracing::error!(port = port.number, %error, "cannot wait for frames");
-        }
-    }
-
-    /// Wakes once when a port's socket can send again.
-    pub fn add_sender(&self, port: &Port) {
-        let Some((_, sender)) = port.sockets() else { return };
-        let data = epoll::EventData::new_u64(u64::from(port.number) | WRITABLE);
-        // It can only fail if the socket waits there already.
-        let _ = epoll::add(&self.epoll, sender, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT);
-    }
-
-    /// No longer wakes for this port's socket.
-    pub fn remove_sender(&self, port: &Port) {
-        if let Some((_, sender)) = port.sockets() {
-            // It may never have been added.
-            let _ = epoll::delete(&self.epoll, sender);
-        }
     }
 
     /// Sleeps until something happens, `timeout` passes (`None`: for ever), or not at all (zero).
@@ -85,7 +101,7 @@ impl Poll {
             tv_nsec: (time.as_ns() % NANOS) as i64,
         });
         let mut buffer = [MaybeUninit::uninit(); EVENTS];
-        let Ok((events, _)) = epoll::wait(&self.epoll, &mut buffer, timeout.as_ref()) else {
+        let Ok((events, _)) = epoll::wait(&self.watched.0, &mut buffer, timeout.as_ref()) else {
             return; // Interrupted: nothing happened.
         };
         for event in events {
@@ -101,7 +117,7 @@ impl Poll {
                     while matches!(recv(&self.links, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
                     self.woken.links = true;
                 }
-                port if port & WRITABLE != 0 => self.woken.writable.push(port as u16),
+                port if port & WRITABLE != 0 => self.woken.writable.push(((port >> 16) as u16, port as u16)),
                 _ => self.woken.links |= flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
             }
         }

@@ -18,6 +18,17 @@ enum Medium {
     Interface(Option<Sockets>),
     /// A file that takes what is sent. What is received comes from [`super::replay::Replay`].
     File(PcapWriter),
+    /// A link to a switch of the same data plane.
+    Inner(Inner),
+}
+
+/// One end of a link between two switches of a data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inner {
+    /// Index of the switch at the other end, and its port.
+    to: (u16, u16),
+    /// Plugged in at this end, and at the other.
+    plugged: [bool; 2],
 }
 
 struct Sockets {
@@ -61,6 +72,13 @@ impl Port {
         Port { up: true, ..Port::new(number, name, Medium::File(file), None) }
     }
 
+    /// A port on a link to a port of another switch of this data plane.
+    pub fn inner(number: u16, name: &str, to: (u16, u16), line: UnderWay, capture: Option<Capture>) -> Port {
+        let inner = Inner { to, plugged: [true; 2] };
+        let port = Port::new(number, name, Medium::Inner(inner), capture);
+        Port { up: true, under_way: Some(line), ..port }
+    }
+
     fn new(number: u16, name: &str, medium: Medium, capture: Option<Capture>) -> Port {
         Port {
             number,
@@ -96,6 +114,23 @@ impl Port {
     /// Whether the interface is gone, so that its return must be looked for.
     pub fn is_absent(&self) -> bool {
         matches!(self.medium, Medium::Interface(None))
+    }
+
+    /// The switch and the port at the other end of a link within this data plane.
+    pub fn peer(&self) -> Option<(u16, u16)> {
+        match &self.medium {
+            Medium::Inner(inner) => Some(inner.to),
+            _ => None,
+        }
+    }
+
+    /// Plugs an inner link in or pulls it, at this end or at the other. `true` if the port went up or down by that.
+    pub fn plug(&mut self, here: bool, plugged: bool) -> bool {
+        let Medium::Inner(inner) = &mut self.medium else { return false };
+        inner.plugged[usize::from(!here)] = plugged;
+        let was_up = std::mem::replace(&mut self.up, inner.plugged == [true; 2]);
+        self.counters.went_down += u64::from(was_up && !self.up);
+        was_up != self.up
     }
 
     /// Looks at the interface again: it may be gone, down, up, or another one of the same name.
@@ -158,9 +193,12 @@ impl Port {
         })
     }
 
-    /// A frame was read from this port's file.
+    /// A frame was read from this port's file, or came by an inner link.
     pub fn count_received(&mut self, frame: &[u8]) {
         self.counters.received.count(frame.len() as u32);
+        if let Some(capture) = &mut self.capture {
+            self.counters.not_captured += u64::from(!capture.received(frame));
+        }
     }
 
     /// Whether [`Port::push`] may be given a frame before the next flush.
@@ -185,16 +223,32 @@ impl Port {
     pub fn land(&mut self, now: Time) -> bool {
         let Some(line) = &mut self.under_way else { return false };
         while self.outgoing.len() < TxSocket::BATCH
-            && let Some(packet) = line.pop(now)
+            && let Some((_, packet)) = line.pop(now)
         {
             self.outgoing.push_back(packet);
         }
         !self.outgoing.is_empty() && !self.is_stalled
     }
 
-    /// When [`Port::land`] next has something to do.
-    pub fn next_landing(&self) -> Option<Time> {
-        self.under_way.as_ref().filter(|_| !self.is_stalled)?.next_arrival()
+    /// The next frame that has reached the far end of an inner link, and when it did. What meets a link that is down is
+    /// lost.
+    pub fn arrive(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
+        loop {
+            let (at, packet) = self.under_way.as_mut()?.pop(now)?;
+            if self.up {
+                self.count_sent(&packet);
+                return Some((at, packet));
+            }
+            self.counters.dropped.add(IoDrop::PortDown, 1);
+            pool.put(packet);
+        }
+    }
+
+    fn count_sent(&mut self, packet: &Packet) {
+        self.counters.sent.count(packet.len());
+        if let Some(capture) = &mut self.capture {
+            self.counters.not_captured += u64::from(!capture.sent(packet.bytes()));
+        }
     }
 
     /// Sends what was pushed. `false`: the kernel takes no more now; its socket becomes writable when it does.
@@ -207,7 +261,7 @@ impl Port {
                     .sender
                     .send(self.outgoing.iter().map(|packet| packet.bytes()))
                     .map_err(Failure::from),
-                Medium::Interface(_) => Err(Failure::Lost(IoDrop::PortDown)),
+                Medium::Interface(_) | Medium::Inner(_) => Err(Failure::Lost(IoDrop::PortDown)),
             };
             let (done, lost) = match result {
                 Ok(sent) => (sent, None),
@@ -218,15 +272,11 @@ impl Port {
                 }
                 Err(Failure::Lost(reason)) => (1, Some(reason)),
             };
-            for packet in self.outgoing.drain(..done) {
+            for _ in 0..done {
+                let Some(packet) = self.outgoing.pop_front() else { break };
                 match lost {
                     Some(reason) => self.counters.dropped.add(reason, 1),
-                    None => {
-                        self.counters.sent.count(packet.len());
-                        if let Some(capture) = &mut self.capture {
-                            self.counters.not_captured += u64::from(!capture.sent(packet.bytes()));
-                        }
-                    }
+                    None => self.count_sent(&packet),
                 }
                 pool.put(packet);
             }

@@ -1,49 +1,35 @@
-//! The data-plane thread: frames in, through the switch, frames out.
-//!
-//! A round asks each port for a batch of frames and sends all that follows from it before it asks the
-//! next, so that a port that is flooded takes one batch of a round and no more, and no queue of the
-//! switch sees more than a batch at once. When all rings are empty the thread sleeps in epoll. Under
-//! load it does not come to that: batches grow by themselves, a frame costs no system call but its share
-//! of a `sendmmsg`, and what is too much is dropped by the kernel where it finds the ring full, on the
-//! time of its sender.
+//! One switch of a data plane and its ports: what happens to its frames.
 
 use super::clock::MonotonicClock;
 use super::config::{DataplaneConfig, Frames};
-use super::handle::Command;
 use super::notice::{Notice, Subscribers};
-use super::poll::Poll;
+use super::poll::Watched;
 use super::port::Port;
 use super::replay::Replay;
 use super::stats::{IoDrop, IoDrops};
+use super::timers::{Act, Timer, Timers};
 use super::watch;
 use crate::engine::{Switch, SwitchOutput};
 use crate::packet::{Packet, PacketPool};
 use crate::pipeline::Digest;
 use crate::tm::{MAX_PORT, QueueLimits, Rate};
 use std::collections::BTreeMap;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 use weir_units::Time;
 
 /// Frames taken from a port at once: below BMv2's 64 packets of queue, so that a burst that comes in at
 /// full speed finds room.
-const RX_BATCH: usize = 32;
-/// Commands run between two rounds.
-const COMMAND_BATCH: usize = 16;
-/// Rounds under load between two looks at what else may have happened (links, writable sockets).
-const ROUNDS_BETWEEN_POLLS: u32 = 64;
-/// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
-const SPIN: Time = Time::from_us(20);
+pub(super) const RX_BATCH: usize = 32;
 /// How late a departure may be without showing; as much as a shaper makes good.
 const LATE: Time = Time::from_ms(1);
-/// How often an interface that is gone is looked for, should news of its return get lost.
-const RETRY: Time = Time::from_secs(1);
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
 
 /// What the switch says while it works.
 pub(super) struct Output {
-    /// Ports with something to send, each once.
+    /// Ports with something to send now, each once.
     active: Vec<u16>,
+    /// Ports that are in `active`, or wait for their time.
     is_active: Box<[bool; PORTS]>,
     pub pool: PacketPool,
     pub subscribers: Subscribers,
@@ -78,22 +64,28 @@ enum Pause {
     Until(Time),
 }
 
-/// The state of the thread. What commands do with it is in [`super::control`].
+/// A switch with its ports. What commands do with it is in [`super::control`].
 pub(super) struct Runtime {
     pub clock: MonotonicClock,
     pub config: DataplaneConfig,
+    /// Its index in the data plane.
+    pub number: u16,
     pub switch: Option<Box<Switch>>,
     pub ports: Vec<Port>,
+    /// Ports came or went, or links were plugged in or pulled.
+    pub ports_changed: bool,
+    /// The links that were plugged in or pulled at this end.
+    pub plugged: Vec<(u16, bool)>,
     /// Index into `ports`, by port number.
     pub index: Box<[u16; PORTS]>,
-    /// When an active port may go on.
-    pub due: Box<[Time; PORTS]>,
+    /// When a port that is active but not in the list may go on.
+    due: Box<[Time; PORTS]>,
+    /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most [`LATE`]
+    /// behind the clock.
+    moment: Time,
     pub out: Output,
-    pub poll: Poll,
-    commands: Receiver<Command>,
+    pub watched: Arc<Watched>,
     pub replay: Replay,
-    /// Where the next round begins.
-    first: usize,
     /// Rates and limits that were set, for the programs to come.
     pub rates: BTreeMap<(u16, Option<u8>), Rate>,
     pub limits: BTreeMap<(u16, u8), QueueLimits>,
@@ -104,15 +96,24 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    pub fn new(config: DataplaneConfig, poll: Poll, commands: Receiver<Command>) -> Runtime {
+    pub fn new(
+        number: u16,
+        config: DataplaneConfig,
+        clock: MonotonicClock,
+        watched: Arc<Watched>,
+    ) -> Runtime {
         let rates = config.wires.iter().map(|(&port, wire)| ((port, None), Rate::Bits(wire.rate))).collect();
         Runtime {
-            clock: MonotonicClock::start(),
+            clock,
             config,
+            number,
             switch: None,
             ports: Vec::new(),
+            ports_changed: true,
+            plugged: Vec::new(),
             index: Box::new([NO_PORT; PORTS]),
             due: Box::new([Time::ZERO; PORTS]),
+            moment: Time::ZERO,
             out: Output {
                 active: Vec::with_capacity(PORTS),
                 is_active: Box::new([false; PORTS]),
@@ -120,10 +121,8 @@ impl Runtime {
                 subscribers: Subscribers::default(),
                 digests_lost: 0,
             },
-            poll,
-            commands,
+            watched,
             replay: Replay::default(),
-            first: 0,
             rates,
             limits: BTreeMap::new(),
             elsewhere: IoDrops::default(),
@@ -133,71 +132,74 @@ impl Runtime {
         }
     }
 
-    /// Forwards until told to stop.
-    pub fn run(&mut self) {
-        let mut rounds = 0;
-        while self.running {
-            let mut worked = self.run_commands();
-            worked |= self.receive_round();
-            worked |= self.transmit_ready();
-            worked |= self.land_frames();
-            rounds += 1;
-            if !worked && self.rest() {
-                rounds = 0;
-            } else if rounds >= ROUNDS_BETWEEN_POLLS {
-                self.poll(Some(Time::ZERO));
-                rounds = 0;
-            }
-        }
-        self.ports.iter_mut().for_each(Port::settle);
+    /// The port of a number, if there is one.
+    #[inline]
+    pub fn port(&mut self, number: u16) -> Option<&mut Port> {
+        let at = *self.index.get(usize::from(number))?;
+        self.ports.get_mut(usize::from(at))
     }
 
-    fn run_commands(&mut self) -> bool {
-        for ran in 0..COMMAND_BATCH {
-            match self.commands.try_recv() {
-                Ok(command) => command(self),
-                Err(_) => return ran > 0,
-            }
-        }
-        true
-    }
-
-    /// A batch from each port. `true` if there was any.
-    fn receive_round(&mut self) -> bool {
-        let ports = self.ports.len();
-        let mut worked = self.replay_one();
-        for turn in 0..ports {
-            let at = (self.first + turn) % ports;
-            if self.receive_batch(at) {
-                worked = true;
-                self.transmit_ready();
-            }
-        }
-        if ports > 0 {
-            self.first = (self.first + 1) % ports;
-        }
-        worked
-    }
-
-    fn receive_batch(&mut self, at: usize) -> bool {
-        let Runtime { ports, switch, out, clock, config, .. } = self;
+    /// Takes a batch of frames from an interface. `true` if there was any.
+    pub fn receive_batch(&mut self, at: usize) -> bool {
+        let Runtime { ports, switch, out, clock, config, moment, .. } = self;
         let port = &mut ports[at];
         let mut without_program = 0;
         let frames = port.receive(RX_BATCH, |number, frame| match switch {
-            Some(switch) => receive(switch, config, clock.now(), number, frame, out),
+            Some(switch) => {
+                let now = clock.now();
+                *moment = now;
+                receive(switch, config, now, number, frame, out);
+            }
             None => without_program += 1,
         });
         port.counters.dropped.add(IoDrop::NoProgram, without_program);
         frames > 0
     }
 
+    /// A frame came by an inner link, at `at`.
+    pub fn arrive(&mut self, at: Time, now: Time, number: u16, packet: Box<Packet>) {
+        self.advance(at, now);
+        let at = self.moment;
+        let Some(port) = self.port(number) else { return self.out.pool.put(packet) };
+        port.count_received(packet.bytes());
+        let Runtime { switch: Some(switch), config, out, .. } = self else {
+            let port = &mut self.ports[usize::from(self.index[usize::from(number)])];
+            port.counters.dropped.add(IoDrop::NoProgram, 1);
+            return self.out.pool.put(packet);
+        };
+        if config.is_watched() {
+            watch::receive(switch, config, at, number, packet, out);
+        } else {
+            switch.receive(at, number, packet, out);
+        }
+    }
+
+    /// It is now.
+    pub fn tick(&mut self) {
+        self.moment = self.clock.now();
+    }
+
+    /// It is `at` here, if that is not too long ago.
+    fn advance(&mut self, at: Time, now: Time) {
+        self.moment = self.moment.max(at).max(now.saturating_sub(LATE));
+    }
+
+    /// When the next frame of the files may be read.
+    pub fn next_replay(&self) -> Time {
+        match self.config.frames {
+            Frames::Files { wait, .. } if !self.replay.is_done() => wait,
+            _ => Time::MAX,
+        }
+    }
+
     /// The next frame of the files, if its time has come. One at a time: none is lost to a full queue.
-    fn replay_one(&mut self) -> bool {
+    pub fn replay_one(&mut self) -> bool {
         let Frames::Files { wait, .. } = self.config.frames else { return false };
         let now = self.clock.now();
         if now < wait || self.replay.is_done() {
             return false;
         }
+        self.moment = now;
         let Runtime { ports, index, switch, out, config, replay, .. } = self;
         let taken = replay.next(|number, frame| {
             let port = &mut ports[usize::from(index[usize::from(number)])];
@@ -216,161 +218,193 @@ impl Runtime {
         true
     }
 
-    /// Sends what the switch has ready. `true` if there was any.
-    fn transmit_ready(&mut self) -> bool {
-        let mut worked = false;
-        let mut at = 0;
-        while let Some(&port) = self.out.active.get(at) {
+    /// Sends what the switch has ready.
+    #[inline]
+    pub fn transmit_ready(&mut self, timers: &mut Timers) {
+        let mut turn = 0;
+        while let Some(&port) = self.out.active.get(turn) {
+            turn += 1;
             let slot = usize::from(port);
-            if self.due[slot] > Time::ZERO && self.due[slot] > self.clock.now() {
-                at += 1;
-                continue;
-            }
-            let (sent, pause) = self.transmit(port);
-            worked |= sent;
+            let pause = match self.index[slot] {
+                NO_PORT => self.transmit_nowhere(port),
+                at if self.ports[usize::from(at)].under_way.is_some() => {
+                    self.transmit_by_link(port, usize::from(at), timers)
+                }
+                at => self.transmit(port, usize::from(at)),
+            };
             match pause {
                 Pause::Until(due) => {
                     self.due[slot] = due;
-                    at += 1;
+                    if due < Time::MAX {
+                        timers.push(Timer { at: due, switch: self.number, port, act: Act::Depart });
+                    }
                 }
                 Pause::Idle => {
                     self.due[slot] = Time::ZERO;
                     self.out.is_active[slot] = false;
-                    self.out.active.swap_remove(at);
                 }
             }
         }
-        worked
+        self.out.active.clear();
     }
 
-    /// Sends what a port may send now. Whether it sent anything, and why it sends no more.
-    fn transmit(&mut self, number: u16) -> (bool, Pause) {
-        let Some(switch) = &mut self.switch else { return (false, Pause::Idle) };
+    /// A port's time has come, if it still waits for it.
+    pub fn resume(&mut self, timer: Timer, now: Time) {
+        if self.due[usize::from(timer.port)] == timer.at {
+            self.advance(timer.at, now);
+            self.wake_port(timer.port);
+        }
+    }
+
+    /// What the port waited for, if it waits, matters no longer.
+    pub fn wake_port(&mut self, port: u16) {
+        let slot = usize::from(port);
+        if self.out.is_active[slot] && std::mem::take(&mut self.due[slot]) > Time::ZERO {
+            self.out.active.push(port);
+        }
+    }
+
+    /// Takes what the switch has for a port that is no interface's.
+    fn transmit_nowhere(&mut self, number: u16) -> Pause {
+        let Some(switch) = &mut self.switch else { return Pause::Idle };
         let out = &mut self.out;
-        let mut worked = false;
-        let port = match self.index[usize::from(number)] {
-            NO_PORT => None,
-            at => Some(&mut self.ports[usize::from(at)]),
-        };
-        let Some(port) = port else {
-            while let Some(packet) = transmit(switch, &self.config, self.clock.now(), number, out) {
-                worked = true;
-                if self.config.cpu_port == Some(number) {
-                    let taken = out.subscribers.tell(Notice::PacketIn { frame: packet.bytes() });
-                    self.packet_in += u64::from(taken);
-                    self.elsewhere.add(IoDrop::PacketInLost, u64::from(!taken));
-                } else {
-                    self.elsewhere.add(IoDrop::NoInterface, 1);
-                }
-                out.pool.put(packet);
+        while let Some(packet) = transmit(switch, &self.config, self.clock.now(), number, out) {
+            if self.config.cpu_port == Some(number) {
+                let taken = out.subscribers.tell(Notice::PacketIn { frame: packet.bytes() });
+                self.packet_in += u64::from(taken);
+                self.elsewhere.add(IoDrop::PacketInLost, u64::from(!taken));
+            } else {
+                self.elsewhere.add(IoDrop::NoInterface, 1);
             }
-            return (worked, Pause::after(switch, number));
-        };
+            out.pool.put(packet);
+        }
+        Pause::after(switch, number)
+    }
+
+    /// Sends what an interface may send now.
+    fn transmit(&mut self, number: u16, at: usize) -> Pause {
+        let Some(switch) = &mut self.switch else { return Pause::Idle };
+        let (port, out) = (&mut self.ports[at], &mut self.out);
         loop {
             let mut more = true;
             while more && port.has_room() {
-                let now = departure(self.clock.now(), self.due[usize::from(number)], port);
-                match transmit(switch, &self.config, now, number, out) {
-                    Some(packet) => port.push(now, packet),
+                match transmit(switch, &self.config, self.clock.now(), number, out) {
+                    Some(packet) => port.push(Time::ZERO, packet),
                     None => more = false,
                 }
-                worked |= more;
             }
             if !port.flush(&mut out.pool) {
-                self.poll.add_sender(port);
-                return (worked, Pause::Until(Time::MAX));
+                self.watched.add_sender(self.number, port);
+                return Pause::Until(Time::MAX);
             }
-            if !more || port.under_way.is_some() {
-                return (worked, Pause::after(switch, number));
+            if !more {
+                return Pause::after(switch, number);
             }
         }
     }
 
-    /// Brings frames from the cables to the interfaces. `true` if there were any.
-    fn land_frames(&mut self) -> bool {
-        let Runtime { ports, config, clock, out, poll, .. } = self;
-        if config.wires.is_empty() {
-            return false;
-        }
-        let now = clock.now();
-        let mut worked = false;
-        for port in ports.iter_mut() {
-            while port.land(now) {
-                worked = true;
-                if !port.flush(&mut out.pool) {
-                    poll.add_sender(port);
-                }
-            }
-        }
-        worked
-    }
-
-    /// Nothing to do: sleeps until there is, or stays awake for a deadline that is near. Whether it slept.
-    fn rest(&mut self) -> bool {
-        let sends = self.out.active.iter().map(|&port| self.due[usize::from(port)]);
-        let landings = self.ports.iter().filter_map(Port::next_landing);
-        let due = sends.chain(landings).min().unwrap_or(Time::MAX);
-        let now = self.clock.now();
-        if due.saturating_sub(now) < SPIN {
-            std::hint::spin_loop();
-            return false;
-        }
-        self.ports.iter_mut().for_each(Port::flush_files);
-        let mut wait = due.saturating_sub(now);
-        if let Frames::Files { wait: start, .. } = self.config.frames
-            && !self.replay.is_done()
+    /// Sends what a link takes now: the time is that at which its rate made it possible, not that of this thread's
+    /// awakenings, so that telemetry reports the rate of the link.
+    fn transmit_by_link(&mut self, number: u16, at: usize, timers: &mut Timers) -> Pause {
+        let Some(switch) = &mut self.switch else { return Pause::Idle };
+        let port = &mut self.ports[at];
+        while port.has_room()
+            && let Some(packet) = transmit(switch, &self.config, self.moment, number, &mut self.out)
         {
-            wait = wait.min(start.saturating_sub(now));
+            port.push(self.moment, packet);
         }
-        if self.ports.iter().any(Port::is_absent) {
-            wait = wait.min(RETRY);
-            self.poll.woken.links = true;
-        }
-        self.poll((wait < Time::MAX.saturating_sub(now)).then_some(wait));
-        true
+        let pause = if port.has_room() { Pause::after(switch, number) } else { Pause::Until(Time::MAX) };
+        self.await_arrival(number, timers);
+        pause
     }
 
-    /// Waits, and deals with what is neither frame nor command.
-    fn poll(&mut self, timeout: Option<Time>) {
-        self.poll.wait(timeout);
-        while let Some(number) = self.poll.woken.writable.pop() {
-            self.due[usize::from(number)] = Time::ZERO;
-            let Some(&at) = self.index.get(usize::from(number)) else { continue };
-            if let Some(port) = self.ports.get_mut(usize::from(at)) {
-                port.is_stalled = false;
-                self.poll.remove_sender(port);
+    /// Sees to it that what is on a port's link is looked at when it arrives.
+    #[inline]
+    pub fn await_arrival(&mut self, number: u16, timers: &mut Timers) {
+        let switch = self.number;
+        let Some(port) = self.port(number).filter(|port| !port.is_stalled) else { return };
+        if let Some(at) = port.under_way.as_mut().and_then(|line| line.await_arrival()) {
+            timers.push(Timer { at, switch, port: number, act: Act::Land });
+        }
+    }
+
+    /// Brings frames from a port's link to its interface.
+    pub fn land(&mut self, number: u16, now: Time) {
+        let at = usize::from(self.index[usize::from(number)]);
+        let port = &mut self.ports[at];
+        while port.land(now) {
+            if !port.flush(&mut self.out.pool) {
+                self.watched.add_sender(self.number, port);
             }
         }
-        if std::mem::take(&mut self.poll.woken.links) {
-            self.refresh_ports();
-        }
     }
 
-    fn refresh_ports(&mut self) {
-        for port in &mut self.ports {
-            let was_up = port.up;
+    /// A port's socket takes frames again.
+    pub fn is_writable(&mut self, number: u16, timers: &mut Timers) {
+        let Runtime { ports, index, watched, .. } = self;
+        if let Some(port) = index.get(usize::from(number)).and_then(|&at| ports.get_mut(usize::from(at))) {
             port.is_stalled = false;
-            if port.refresh() {
-                // A sender that was waited for is gone with its port's old sockets.
-                self.due[usize::from(port.number)] = Time::ZERO;
-                self.poll.watch(port);
+            watched.remove_sender(port);
+            self.release(number, timers);
+        }
+    }
+
+    /// What a port's socket or its interface kept back may go.
+    fn release(&mut self, number: u16, timers: &mut Timers) {
+        self.tick();
+        self.wake_port(number);
+        self.land(number, self.moment);
+        self.await_arrival(number, timers);
+    }
+
+    /// Looks at the interfaces again.
+    pub fn refresh_ports(&mut self, timers: &mut Timers) {
+        for at in 0..self.ports.len() {
+            let port = &mut self.ports[at];
+            if port.peer().is_some() {
+                continue;
             }
-            if port.up != was_up {
-                tracing::info!(port = port.number, interface = %port.name, up = port.up, "port changed");
-                self.due[usize::from(port.number)] = Time::ZERO;
-                self.out.subscribers.tell(Notice::Port { port: port.number, up: port.up });
+            let (number, was_up, was_stalled) = (port.number, port.up, port.is_stalled);
+            port.is_stalled = false;
+            let renewed = port.refresh();
+            let is_up = port.up;
+            if renewed {
+                self.watched.watch(self.number, port);
+            }
+            if is_up != was_up {
+                self.tell_port(number, is_up);
+            }
+            if renewed || was_stalled || is_up != was_up {
+                // A sender that was waited for may be gone with the old sockets.
+                self.release(number, timers);
             }
         }
     }
-}
 
-/// The time of a departure: now, but on a cable the moment that its rate made possible, if that is just over.
-/// Telemetry then reports the rate of the cable, not that of this thread's awakenings.
-fn departure(now: Time, due: Time, port: &Port) -> Time {
-    if port.under_way.is_some() && due > Time::ZERO && due < now {
-        due.max(now.saturating_sub(LATE))
-    } else {
-        now
+    /// Plugs an inner link in or pulls it, at this end (`here`) or at the other.
+    pub fn plug(&mut self, number: u16, here: bool, plugged: bool) {
+        let Some(port) = self.port(number) else { return };
+        if port.plug(here, plugged) {
+            let up = port.up;
+            self.tell_port(number, up);
+        }
+        if here {
+            self.plugged.push((number, plugged));
+            self.ports_changed = true;
+        }
+    }
+
+    fn tell_port(&mut self, number: u16, up: bool) {
+        let name = self.port(number).map_or("", |port| port.name.as_str());
+        tracing::info!(port = number, interface = %name, up, "port changed");
+        self.out.subscribers.tell(Notice::Port { port: number, up });
+    }
+
+    /// Hands captures and files to the system.
+    pub fn flush_files(&mut self) {
+        if self.config.capture.is_some() || matches!(self.config.frames, Frames::Files { .. }) {
+            self.ports.iter_mut().for_each(Port::flush_files);
+        }
     }
 }
 

@@ -28,11 +28,13 @@ pub(super) struct UnderWay {
     /// When the last bit of the last frame is on the wire.
     free_at: Time,
     frames: VecDeque<(Time, Box<Packet>)>,
+    /// Somebody waits for the next arrival.
+    awaited: bool,
 }
 
 impl UnderWay {
     pub fn new(wire: Wire) -> UnderWay {
-        UnderWay { wire, free_at: Time::ZERO, frames: VecDeque::new() }
+        UnderWay { wire, free_at: Time::ZERO, frames: VecDeque::new(), awaited: false }
     }
 
     /// A frame left the switch.
@@ -42,10 +44,23 @@ impl UnderWay {
         self.frames.push_back((self.free_at + self.wire.delay, packet));
     }
 
-    /// The next frame that has arrived.
-    pub fn pop(&mut self, now: Time) -> Option<Box<Packet>> {
+    /// The next frame that has arrived, and when it did.
+    pub fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.next_arrival().filter(|&at| at <= now)?;
-        self.frames.pop_front().map(|(_, packet)| packet)
+        self.frames.pop_front()
+    }
+
+    /// When the next frame arrives, if nobody waits for it yet: the caller does from now on, until
+    /// [`Self::arrived`].
+    pub fn await_arrival(&mut self) -> Option<Time> {
+        let at = if self.awaited { None } else { self.next_arrival() };
+        self.awaited |= at.is_some();
+        at
+    }
+
+    /// The time of [`Self::await_arrival`] has come.
+    pub fn arrived(&mut self) {
+        self.awaited = false;
     }
 
     /// When the next frame arrives.
@@ -72,9 +87,13 @@ mod tests {
         line.push(Time::from_ms(1), frame(125)); // waits for it, then 0.1 ms
         assert_eq!((line.len(), line.next_arrival()), (2, Some(Time::from_ms(17))));
         assert!(line.pop(Time::from_us(16_999)).is_none());
-        assert_eq!(line.pop(Time::from_ms(17)).unwrap().len(), 1250);
+        assert_eq!(line.await_arrival(), Some(Time::from_ms(17)));
+        assert_eq!(line.await_arrival(), None, "one waits already");
+        line.arrived();
+        assert_eq!(line.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
         assert!(line.pop(Time::from_ms(17)).is_none());
-        assert_eq!(line.pop(Time::from_us(17_100)).unwrap().len(), 125);
+        let (at, frame) = line.pop(Time::from_ms(20)).unwrap();
+        assert_eq!((at, frame.len()), (Time::from_us(17_100), 125), "however late it is asked for");
         assert_eq!((line.len(), line.next_arrival()), (0, None));
     }
 }

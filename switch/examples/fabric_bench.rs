@@ -1,0 +1,141 @@
+//! How fast four switches in a row forward: each on a thread of its own with veth pairs between them, and as a fabric.
+//!
+//! `cargo run --release -p weir-switch --example fabric_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
+//! flood. Both kinds are measured in turn, with everything else on the same cores. Needs root; leaves nothing behind.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[path = "../tests/lab/mod.rs"]
+mod lab;
+
+use lab::{Lab, frames};
+use std::time::{Duration, Instant};
+use weir_switch::driver::af_packet::{Interface, TxSocket};
+use weir_switch::driver::{Dataplane, DataplaneConfig, FabricDataplane, InnerPort, Member, Wire};
+use weir_switch::{Program, Switch};
+use weir_units::{Bandwidth, Time};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const HOPS: u16 = 4;
+const SIZES: [usize; 2] = [64, 1500];
+const LOADS: [u64; 7] = [20_000, 40_000, 80_000, 120_000, 180_000, 240_000, 0];
+const ROUNDS: usize = 3;
+/// Frames the generator sends at once.
+const BURST: usize = 16;
+/// What may still be under way when the generator stops.
+const SETTLE: Duration = Duration::from_millis(300);
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().map_or(Ok(2.0), |text| text.parse())?;
+    let mut loads = arguments.map(|text| text.parse()).collect::<Result<Vec<u64>, _>>()?;
+    if loads.is_empty() {
+        loads = LOADS.to_vec();
+    }
+    println!(
+        "{:>6} {:>10} {:>9} {:>10} {:>10} {:>9}",
+        "bytes", "offered/s", "links", "sent/s", "out/s", "lost"
+    );
+    for size in SIZES {
+        for &load in &loads {
+            for _ in 0..ROUNDS {
+                for kind in ["veth", "in memory"] {
+                    let (sent, out) = measure(kind, size, load, Duration::from_secs_f64(seconds))?;
+                    let offered = if load == 0 { "flood".to_owned() } else { load.to_string() };
+                    let lost = 100.0 * (sent - out).max(0.0) / sent;
+                    println!("{size:>6} {offered:>10} {kind:>9} {sent:>10.0} {out:>10.0} {lost:>8.3}%");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What runs; it ends when it is dropped.
+#[allow(dead_code)]
+enum Running {
+    Apart(Vec<Dataplane>),
+    Together(FabricDataplane),
+}
+
+/// The n-th switch, from 0, with port 1 towards the sender and port 2 towards the receiver.
+fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
+    let program = Program::from_json(frames::HPCC).expect("a committed program");
+    let mut switch = Switch::new(program, config.switch_config(), 1).expect("a configuration");
+    frames::route(&mut switch, 1..=2);
+    Some(Box::new(switch))
+}
+
+fn start(lab: &Lab, kind: &str) -> Result<Running, Failure> {
+    if kind == "veth" {
+        let dataplanes = (0..HOPS).map(|n| {
+            let port = |at: u16, side: char| (at, format!("{side}{}", n + at));
+            let ports = [port(1, 'b'), port(2, 'a')];
+            let config = DataplaneConfig::default();
+            let switch = switch(&config);
+            lab.within("switch", || Dataplane::start(config, switch, &ports)).map_err(Failure::from)
+        });
+        return Ok(Running::Apart(dataplanes.collect::<Result<_, _>>()?));
+    }
+    let wire = Wire { rate: Bandwidth::from_gbps(400), delay: Time::ZERO };
+    let members = (0..HOPS).map(|n| {
+        let inner = |port, to| InnerPort { port, name: format!("s{n}-eth{port}"), to };
+        let (mut ports, mut links) = (Vec::new(), Vec::new());
+        match n {
+            0 => ports.push((1, "b1".to_owned())),
+            _ => links.push(inner(1, (n - 1, 2))),
+        }
+        match n + 1 {
+            HOPS => ports.push((2, format!("a{}", HOPS + 1))),
+            _ => links.push(inner(2, (n + 1, 1))),
+        }
+        let wires = links.iter().map(|inner| (inner.port, wire)).collect();
+        let config = DataplaneConfig { wires, ..DataplaneConfig::default() };
+        Member { switch: switch(&config), config, ports, inner: links }
+    });
+    Ok(Running::Together(lab.within("switch", || FabricDataplane::start(members.collect()))?))
+}
+
+/// Frames a second that were sent, and that came out.
+fn measure(kind: &str, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
+    let Some(lab) = Lab::new("fabric_bench", &["switch", "hosts"]) else { return Err("needs root".into()) };
+    // Cable n leads from an to bn; the first begins at the sender, the last ends at the receiver.
+    lab.cable(("hosts", "a1"), ("switch", "b1"), 1500);
+    for n in 2..=HOPS {
+        lab.cable(("switch", &format!("a{n}")), ("switch", &format!("b{n}")), 1500);
+    }
+    let (last_a, last_b) = (format!("a{}", HOPS + 1), format!("b{}", HOPS + 1));
+    lab.cable(("switch", &last_a), ("hosts", &last_b), 1500);
+    let running = start(&lab, kind)?;
+    let counted = lab.within("hosts", || send(&last_b, size, load, time));
+    drop(running);
+    counted
+}
+
+fn send(receiver: &str, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
+    let socket = TxSocket::open(&Interface::find("a1")?)?;
+    let frame = frames::udp(1, 2, size);
+    let before = received(receiver)?;
+    let start = Instant::now();
+    let mut sent = 0u64;
+    while start.elapsed() < time {
+        let due = if load == 0 { u64::MAX } else { (start.elapsed().as_secs_f64() * load as f64) as u64 };
+        if sent + BURST as u64 > due {
+            std::thread::yield_now();
+            continue;
+        }
+        sent += socket.send(std::iter::repeat_n(&frame[..], BURST)).unwrap_or(0) as u64;
+    }
+    let took = start.elapsed().as_secs_f64();
+    std::thread::sleep(SETTLE);
+    let out = received(receiver)? - before;
+    Ok((sent as f64 / took, out as f64 / took))
+}
+
+/// Frames an interface of this thread's namespace has received.
+fn received(interface: &str) -> std::io::Result<u64> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+    let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
+    let packets = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|word| word.parse().ok());
+    packets.ok_or(std::io::ErrorKind::NotFound.into())
+}

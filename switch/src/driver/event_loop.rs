@@ -1,0 +1,254 @@
+//! The data-plane thread: frames in, through the switches, frames out.
+//!
+//! A round asks each interface for a batch of frames and sends all that follows from it before it asks the next, so that
+//! a port that is flooded takes one batch of a round and no more, and no queue of a switch sees more than a batch at
+//! once. When all rings are empty the thread sleeps in epoll. Under load it does not come to that: batches grow by
+//! themselves, a frame costs no system call but its share of a `sendmmsg`, and what is too much is dropped by the
+//! kernel where it finds the ring full, on the time of its sender.
+//!
+//! One thread moves the frames of all its switches. A frame between two of them is a box that moves from one queue to
+//! another. What happens on such a link happens at the moment that its rate and length make it, in the order of these
+//! moments: a thread that was away for a while does not change what telemetry reports.
+
+use super::clock::MonotonicClock;
+use super::handle::Command;
+use super::poll::Poll;
+use super::port::Port;
+use super::runtime::{RX_BATCH, Runtime};
+use super::timers::{Act, Timer, Timers};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use weir_units::Time;
+
+/// Commands run for a switch between two rounds.
+const COMMAND_BATCH: usize = 16;
+/// Rounds under load between two looks at what else may have happened (links, writable sockets).
+const ROUNDS_BETWEEN_POLLS: u32 = 64;
+/// Timers run between two batches of frames: many times what a batch causes, so that frames do not gather on links, and
+/// few enough for rings and commands to have their turn.
+const TIMER_BATCH: u32 = 4096;
+/// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
+const SPIN: Time = Time::from_us(20);
+/// How often an interface that is gone is looked for, should news of its return get lost.
+const RETRY: Time = Time::from_secs(1);
+
+pub(super) struct EventLoop {
+    clock: MonotonicClock,
+    poll: Poll,
+    switches: Vec<Runtime>,
+    commands: Vec<Receiver<Command>>,
+    posted: Arc<AtomicU64>,
+    /// How many commands were posted when all were looked at.
+    seen: u64,
+    timers: Timers,
+    /// The ports that frames come by from outside: index of the switch, and of the port in it.
+    external: Vec<(u16, u16)>,
+    /// Where the next round begins.
+    first: usize,
+}
+
+impl EventLoop {
+    pub fn new(
+        clock: MonotonicClock,
+        poll: Poll,
+        switches: Vec<Runtime>,
+        commands: Vec<Receiver<Command>>,
+        posted: Arc<AtomicU64>,
+    ) -> EventLoop {
+        let timers = Timers::default();
+        EventLoop { clock, poll, switches, commands, posted, seen: 0, timers, external: Vec::new(), first: 0 }
+    }
+
+    /// Forwards until told to stop; returns the switches.
+    pub fn run(mut self) -> Vec<Runtime> {
+        let mut rounds = 0;
+        loop {
+            let mut worked = self.run_commands();
+            if self.switches.iter().any(|switch| !switch.running) {
+                break;
+            }
+            worked |= self.run_timers();
+            worked |= self.receive_round();
+            rounds += 1;
+            if !worked && self.rest() {
+                rounds = 0;
+            } else if rounds >= ROUNDS_BETWEEN_POLLS {
+                self.poll(Some(Time::ZERO));
+                rounds = 0;
+            }
+        }
+        self.switches.iter_mut().flat_map(|switch| &mut switch.ports).for_each(Port::settle);
+        self.switches
+    }
+
+    /// Runs what was asked for, and what follows from it. `true` if there was anything.
+    fn run_commands(&mut self) -> bool {
+        let posted = self.posted.load(Ordering::Acquire);
+        if posted == self.seen {
+            return false;
+        }
+        self.seen = posted;
+        for (switch, commands) in self.switches.iter_mut().zip(&self.commands) {
+            let mut ran = 0;
+            while let Ok(command) = commands.try_recv() {
+                command(switch);
+                ran += 1;
+                if ran == COMMAND_BATCH {
+                    // There may be more.
+                    self.seen = posted.wrapping_sub(1);
+                    break;
+                }
+            }
+            if ran > 0 {
+                switch.tick();
+                switch.transmit_ready(&mut self.timers);
+            }
+        }
+        if self.switches.iter_mut().fold(false, |any, it| std::mem::take(&mut it.ports_changed) | any) {
+            self.relink();
+        }
+        true
+    }
+
+    /// Ports were added or removed, or links plugged in or pulled.
+    fn relink(&mut self) {
+        self.external.clear();
+        for index in 0..self.switches.len() {
+            let external = self.switches[index].ports.iter().enumerate();
+            let external = external.filter(|(_, port)| port.peer().is_none());
+            self.external.extend(external.map(|(at, _)| (index as u16, at as u16)));
+            while let Some((port, plugged)) = self.switches[index].plugged.pop() {
+                let peer = self.switches[index].port(port).and_then(|port| port.peer());
+                if let Some((to, port)) = peer {
+                    self.switches[usize::from(to)].plug(port, false, plugged);
+                }
+            }
+        }
+    }
+
+    /// A batch from each interface. `true` if there was any.
+    fn receive_round(&mut self) -> bool {
+        let mut worked = false;
+        for switch in &mut self.switches {
+            if switch.replay_one() {
+                worked = true;
+                switch.transmit_ready(&mut self.timers);
+            }
+        }
+        let ports = self.external.len();
+        for turn in 0..ports {
+            let (switch, port) = self.external[(self.first + turn) % ports];
+            let switch = &mut self.switches[usize::from(switch)];
+            if switch.receive_batch(usize::from(port)) {
+                worked = true;
+                switch.transmit_ready(&mut self.timers);
+                self.run_timers();
+            }
+        }
+        if ports > 0 {
+            self.first = (self.first + 1) % ports;
+        }
+        worked
+    }
+
+    /// Does what is due. `true` if there was anything.
+    fn run_timers(&mut self) -> bool {
+        let Some(mut next) = self.timers.next() else { return false };
+        let mut now = self.clock.now();
+        for ran in 0..TIMER_BATCH {
+            if next > now {
+                // The clock is read again only when all is done that was due when it was read last.
+                now = self.clock.now();
+            }
+            let Some(timer) = self.timers.pop(now) else { return ran > 0 };
+            match timer.act {
+                Act::Depart => {
+                    let switch = &mut self.switches[usize::from(timer.switch)];
+                    switch.resume(timer, now);
+                    switch.transmit_ready(&mut self.timers);
+                }
+                Act::Land => self.land(timer, now),
+            }
+            match self.timers.next() {
+                Some(at) => next = at,
+                None => break,
+            }
+        }
+        true
+    }
+
+    /// Brings frames from a link to where it ends.
+    fn land(&mut self, timer: Timer, now: Time) {
+        let from = usize::from(timer.switch);
+        let Some(port) = self.switches[from].port(timer.port) else { return };
+        if let Some(line) = &mut port.under_way {
+            line.arrived();
+        }
+        match port.peer() {
+            Some((to, port)) => self.hand_over(from, timer.port, (usize::from(to), port), now),
+            None => self.switches[from].land(timer.port, now),
+        }
+        self.switches[from].await_arrival(timer.port, &mut self.timers);
+    }
+
+    /// Gives what has reached the end of an inner link to the switch there.
+    fn hand_over(&mut self, from: usize, port: u16, (to, port_there): (usize, u16), now: Time) {
+        for _ in 0..RX_BATCH {
+            let sender = &mut self.switches[from];
+            let at = sender.index[usize::from(port)];
+            let Some((at, packet)) = sender.ports[usize::from(at)].arrive(now, &mut sender.out.pool) else {
+                return;
+            };
+            let receiver = &mut self.switches[to];
+            // Boxes would gather where frames leave the fabric.
+            let spare = (!receiver.out.pool.is_empty()).then(|| receiver.out.pool.get());
+            receiver.arrive(at, now, port_there, packet);
+            receiver.transmit_ready(&mut self.timers);
+            if let Some(spare) = spare {
+                self.switches[from].out.pool.put(spare);
+            }
+        }
+    }
+
+    /// Nothing to do: sleeps until there is, or stays awake for a deadline that is near. Whether it slept.
+    fn rest(&mut self) -> bool {
+        let due = self.timers.next().unwrap_or(Time::MAX);
+        let now = self.clock.now();
+        if due.saturating_sub(now) < SPIN {
+            std::hint::spin_loop();
+            return false;
+        }
+        let mut wait = due.saturating_sub(now);
+        for switch in &mut self.switches {
+            switch.flush_files();
+            wait = wait.min(switch.next_replay().saturating_sub(now));
+        }
+        let is_absent = |&(switch, port): &(u16, u16)| {
+            self.switches[usize::from(switch)].ports[usize::from(port)].is_absent()
+        };
+        if self.external.iter().any(is_absent) {
+            wait = wait.min(RETRY);
+            self.poll.woken.links = true;
+        }
+        self.poll((wait < Time::MAX.saturating_sub(now)).then_some(wait));
+        true
+    }
+
+    /// Waits, and deals with what is neither frame nor command.
+    fn poll(&mut self, timeout: Option<Time>) {
+        self.poll.wait(timeout);
+        while let Some((switch, port)) = self.poll.woken.writable.pop() {
+            if let Some(switch) = self.switches.get_mut(usize::from(switch)) {
+                switch.is_writable(port, &mut self.timers);
+                switch.transmit_ready(&mut self.timers);
+            }
+        }
+        if std::mem::take(&mut self.poll.woken.links) {
+            for switch in &mut self.switches {
+                switch.refresh_ports(&mut self.timers);
+                switch.transmit_ready(&mut self.timers);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the ports of a data plane wait for, earliest first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use weir_units::Time;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Act {
+    /// A frame has travelled its link.
+    Land,
+    /// A port's rate allows the next packet.
+    Depart,
+}
+
+/// Something to be done for a port at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Timer {
+    pub at: Time,
+    /// Index of the switch in the data plane.
+    pub switch: u16,
+    pub port: u16,
+    pub act: Act,
+}
+
+/// All of it. A port has at most one timer of each kind that still matters; an outdated one is ignored by its port.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BinaryHeap<Reverse<Timer>>);
+
+impl Timers {
+    #[inline]
+    pub fn push(&mut self, timer: Timer) {
+        self.0.push(Reverse(timer));
+    }
+
+    /// Returns the earliest timer that is due.
+    #[inline]
+    pub fn pop(&mut self, now: Time) -> Option<Timer> {
+        self.next().filter(|&at| at <= now)?;
+        self.0.pop().map(|Reverse(timer)| timer)
+    }
+
+    /// Returns the time of the earliest timer.
+    #[inline]
+    pub fn next(&self) -> Option<Time> {
+        self.0.peek().map(|Reverse(timer)| timer.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_come_in_the_order_of_their_times_and_not_early() {
+        let mut timers = Timers::default();
+        let timer = |us, port, act| Timer { at: Time::from_us(us), switch: 0, port, act };
+        timers.push(timer(3, 1, Act::Depart));
+        timers.push(timer(2, 9, Act::Depart));
+        timers.push(timer(2, 9, Act::Land));
+        assert_eq!((timers.next(), timers.pop(Time::from_us(1))), (Some(Time::from_us(2)), None));
+        let now = Time::from_us(2);
+        assert_eq!(timers.pop(now), Some(timer(2, 9, Act::Land)), "what arrives comes before what leaves");
+        assert_eq!(timers.pop(now), Some(timer(2, 9, Act::Depart)));
+        assert_eq!((timers.pop(now), timers.next()), (None, Some(Time::from_us(3))));
+    }
+}
