@@ -1,7 +1,8 @@
-//! How fast four switches in a row forward: each on a thread of its own with veth pairs between them, and as a fabric.
+//! How fast four switches in a row forward: each on a thread of its own with veth pairs between them, as two fabrics of
+//! two switches with a veth pair between these, and as one fabric.
 //!
 //! `cargo run --release -p weir-switch --example fabric_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
-//! flood. Both kinds are measured in turn, with everything else on the same cores. Needs root; leaves nothing behind.
+//! flood. The three are measured in turn, with everything else on the same cores. Needs root; leaves nothing behind.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/lab/mod.rs"]
@@ -10,7 +11,7 @@ mod lab;
 use lab::{Lab, frames};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, TxSocket};
-use weir_switch::driver::{Dataplane, DataplaneConfig, FabricDataplane, InnerPort, Member, Wire};
+use weir_switch::driver::{DataplaneConfig, FabricDataplane, InnerPort, Member, Wire};
 use weir_switch::{Program, Switch};
 use weir_units::{Bandwidth, Time};
 
@@ -22,7 +23,7 @@ const LOADS: [u64; 7] = [20_000, 40_000, 80_000, 120_000, 180_000, 240_000, 0];
 const ROUNDS: usize = 3;
 /// Frames the generator sends at once.
 const BURST: usize = 16;
-/// What may still be under way when the generator stops.
+/// What may still be in flight when the generator stops.
 const SETTLE: Duration = Duration::from_millis(300);
 
 fn main() -> Result<(), Failure> {
@@ -34,16 +35,16 @@ fn main() -> Result<(), Failure> {
     }
     println!(
         "{:>6} {:>10} {:>9} {:>10} {:>10} {:>9}",
-        "bytes", "offered/s", "links", "sent/s", "out/s", "lost"
+        "bytes", "offered/s", "together", "sent/s", "out/s", "lost"
     );
     for size in SIZES {
         for &load in &loads {
             for _ in 0..ROUNDS {
-                for kind in ["veth", "in memory"] {
-                    let (sent, out) = measure(kind, size, load, Duration::from_secs_f64(seconds))?;
+                for together in [1, 2, 4] {
+                    let (sent, out) = measure(together, size, load, Duration::from_secs_f64(seconds))?;
                     let offered = if load == 0 { "flood".to_owned() } else { load.to_string() };
                     let lost = 100.0 * (sent - out).max(0.0) / sent;
-                    println!("{size:>6} {offered:>10} {kind:>9} {sent:>10.0} {out:>10.0} {lost:>8.3}%");
+                    println!("{size:>6} {offered:>10} {together:>9} {sent:>10.0} {out:>10.0} {lost:>8.3}%");
                 }
             }
         }
@@ -51,14 +52,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What runs; it ends when it is dropped.
-#[allow(dead_code)]
-enum Running {
-    Apart(Vec<Dataplane>),
-    Together(FabricDataplane),
-}
-
-/// The n-th switch, from 0, with port 1 towards the sender and port 2 towards the receiver.
+/// A switch with port 1 towards the sender and port 2 towards the receiver.
 fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
     let program = Program::from_json(frames::HPCC).expect("a committed program");
     let mut switch = Switch::new(program, config.switch_config(), 1).expect("a configuration");
@@ -66,38 +60,34 @@ fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
     Some(Box::new(switch))
 }
 
-fn start(lab: &Lab, kind: &str) -> Result<Running, Failure> {
-    if kind == "veth" {
-        let dataplanes = (0..HOPS).map(|n| {
-            let port = |at: u16, side: char| (at, format!("{side}{}", n + at));
-            let ports = [port(1, 'b'), port(2, 'a')];
-            let config = DataplaneConfig::default();
-            let switch = switch(&config);
-            lab.within("switch", || Dataplane::start(config, switch, &ports)).map_err(Failure::from)
-        });
-        return Ok(Running::Apart(dataplanes.collect::<Result<_, _>>()?));
-    }
+/// Fabrics of this number of switches, in the order of the row.
+fn start(lab: &Lab, together: u16) -> Result<Vec<FabricDataplane>, Failure> {
     let wire = Wire { rate: Bandwidth::from_gbps(400), delay: Time::ZERO };
-    let members = (0..HOPS).map(|n| {
+    let member = |n: u16| {
+        let at = n % together;
         let inner = |port, to| InnerPort { port, name: format!("s{n}-eth{port}"), to };
         let (mut ports, mut links) = (Vec::new(), Vec::new());
-        match n {
-            0 => ports.push((1, "b1".to_owned())),
-            _ => links.push(inner(1, (n - 1, 2))),
+        match at {
+            0 => ports.push((1, format!("b{}", n + 1))),
+            _ => links.push(inner(1, (at - 1, 2))),
         }
-        match n + 1 {
-            HOPS => ports.push((2, format!("a{}", HOPS + 1))),
-            _ => links.push(inner(2, (n + 1, 1))),
+        match at + 1 {
+            last if last == together => ports.push((2, format!("a{}", n + 2))),
+            next => links.push(inner(2, (next, 1))),
         }
         let wires = links.iter().map(|inner| (inner.port, wire)).collect();
         let config = DataplaneConfig { wires, ..DataplaneConfig::default() };
         Member { switch: switch(&config), config, ports, inner: links }
+    };
+    let fabrics = (0..HOPS / together).map(|group| {
+        let members = (group * together..(group + 1) * together).map(member).collect();
+        lab.within("switch", || FabricDataplane::start(members)).map_err(Failure::from)
     });
-    Ok(Running::Together(lab.within("switch", || FabricDataplane::start(members.collect()))?))
+    fabrics.collect()
 }
 
 /// Frames a second that were sent, and that came out.
-fn measure(kind: &str, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
+fn measure(together: u16, size: usize, load: u64, time: Duration) -> Result<(f64, f64), Failure> {
     let Some(lab) = Lab::new("fabric_bench", &["switch", "hosts"]) else { return Err("needs root".into()) };
     // Cable n leads from an to bn; the first begins at the sender, the last ends at the receiver.
     lab.cable(("hosts", "a1"), ("switch", "b1"), 1500);
@@ -106,7 +96,7 @@ fn measure(kind: &str, size: usize, load: u64, time: Duration) -> Result<(f64, f
     }
     let (last_a, last_b) = (format!("a{}", HOPS + 1), format!("b{}", HOPS + 1));
     lab.cable(("switch", &last_a), ("hosts", &last_b), 1500);
-    let running = start(&lab, kind)?;
+    let running = start(&lab, together)?;
     let counted = lab.within("hosts", || send(&last_b, size, load, time));
     drop(running);
     counted

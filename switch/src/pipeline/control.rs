@@ -224,6 +224,11 @@ impl Pipeline {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].rest.cold.len())
     }
 
+    /// How many entries a table has.
+    pub fn table_len(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
+    }
+
     /// The entries in some of a table's rows.
     pub fn table_entries_in(&self, table: TableId, rows: Range<usize>) -> Vec<TableEntry> {
         rows.filter_map(|row| self.entry_at(table, row as u32)).collect()

@@ -12,7 +12,7 @@ use weir_client::{ClientOptions, Program, Target};
 use weir_controller::plan::goals;
 use weir_controller::topology::build;
 use weir_controller::{Method, PlanOptions, routes};
-use weir_server::p4runtime::{ServerConfig, serve};
+use weir_server::p4runtime::{Programs, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
 /// For optimised builds; a debug build on a shared machine gets more.
@@ -29,12 +29,13 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
     let mut goals = goals(&topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
 
     let (mut dataplanes, mut tasks) = (Vec::new(), Vec::new());
+    let programs = Arc::new(Programs::default());
     for (device_id, switch) in (0..).zip(&topology.switches) {
         let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
         let dataplane = Dataplane::start(config, None, &[]).expect("a data plane");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
-        let server = ServerConfig { device_id, ..ServerConfig::default() };
+        let server = ServerConfig { device_id, programs: Arc::clone(&programs), ..ServerConfig::default() };
         tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
         dataplanes.push(dataplane);
         let target = Target { name: switch.name.clone(), address, device_id };

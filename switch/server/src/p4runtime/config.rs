@@ -1,5 +1,6 @@
 //! Forwarding pipelines as controllers push them: read, checked, made into a switch beside the running one.
 
+use super::device::lock;
 use super::packet_io::ControllerHeader;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::ForwardingPipelineConfig;
@@ -7,14 +8,32 @@ use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime::p4info::Index;
 use prost::Message;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
-use weir_switch::program::Program;
+use weir_switch::program::{LoadError, Program};
 
 /// The memory that loading a program may take, bytes: its text, the copies of it, and the JSON in memory. Programs of
 /// p4c-bm2-ss take about 15 times their size by this estimate, so that one of 4 MB is below it.
 const MOST_PROGRAM: usize = 64 << 20;
+
+/// The programs that run on the switches of a process. Each text is loaded once, however many switches it is pushed to.
+#[derive(Debug, Default)]
+pub struct Programs(Mutex<Vec<Weak<Program>>>);
+
+impl Programs {
+    fn load(&self, text: &str) -> Result<Arc<Program>, LoadError> {
+        // Others wait meanwhile: what is loaded may be theirs.
+        let mut known = lock(&self.0);
+        known.retain(|program| program.strong_count() > 0);
+        if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
+            return Ok(same);
+        }
+        let program = Program::from_json(text)?;
+        known.push(Arc::downgrade(&program));
+        Ok(program)
+    }
+}
 
 /// A pipeline that could be put in: its program on a switch of its own, with nothing in its tables.
 pub struct Candidate {
@@ -47,6 +66,7 @@ struct PackedConfig {
 /// INVALID_ARGUMENT: the P4Info or the program is missing, malformed, or they do not belong together.
 /// RESOURCE_EXHAUSTED: the program would take too much memory.
 pub fn load(
+    programs: &Programs,
     config: ForwardingPipelineConfig,
     running: Option<Arc<Program>>,
     switch: SwitchConfig,
@@ -63,7 +83,7 @@ pub fn load(
             );
             return Err(ControlError::new(Code::ResourceExhausted, what));
         }
-        Some(text) => Program::from_json(&text).map_err(|error| {
+        Some(text) => programs.load(&text).map_err(|error| {
             invalid(format!("p4_device_config is not a program for this switch: {error}"))
         })?,
         None => running.ok_or_else(|| {
@@ -147,6 +167,19 @@ pub fn part(config: &ForwardingPipelineConfig, kind: ResponseType) -> Forwarding
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_loaded_once_while_a_switch_runs_it() {
+        let programs = Programs::default();
+        let text = include_str!("../../../tests/programs/p4runtime.json");
+        let one = programs.load(text).unwrap();
+        assert!(Arc::ptr_eq(&one, &programs.load(text).unwrap()));
+        assert!(!Arc::ptr_eq(&one, &programs.load(&format!("{text}\n")).unwrap()), "another text");
+        assert!(programs.load("{}").is_err());
+        drop(one);
+        programs.load("{}").unwrap_err();
+        assert_eq!(lock(&programs.0).len(), 0, "nobody runs them any more");
+    }
 
     #[test]
     fn loading_is_estimated_by_what_the_text_becomes() {

@@ -268,8 +268,9 @@ impl Device {
     async fn load(&self, config: ForwardingPipelineConfig) -> Result<Candidate, Status> {
         let running = self.dataplane.call(|switch, _| Arc::clone(switch.pipeline().program())).await.ok();
         let switch_config = self.dataplane.switch_config().await.map_err(from_dataplane)?;
-        let seed = self.config.seed;
-        let loading = tokio::task::spawn_blocking(move || config::load(config, running, switch_config, seed));
+        let (seed, programs) = (self.config.seed, Arc::clone(&self.config.programs));
+        let load = move || config::load(&programs, config, running, switch_config, seed);
+        let loading = tokio::task::spawn_blocking(load);
         let loaded = loading
             .await
             .map_err(|_| Status::internal("the program cannot be loaded, by a bug of this switch"))?;

@@ -37,5 +37,6 @@ mod status;
 mod stream;
 mod tls;
 
-pub use server::{Lost, ServeError, Server, ServerConfig, serve};
+pub use config::Programs;
+pub use server::{Calls, Lost, ServeError, Server, ServerConfig, serve};
 pub use tls::TlsConfig;

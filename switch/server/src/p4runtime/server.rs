@@ -1,6 +1,7 @@
 //! A listener, its connections, and the end of both.
 
 use super::admission::{Activity, Admission, Limits};
+use super::config::Programs;
 use super::connection::{PING, accept};
 use super::device::{Device, lock};
 use super::relay;
@@ -10,7 +11,7 @@ use p4runtime::server::p4_runtime_server::P4RuntimeServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
@@ -39,6 +40,42 @@ pub struct ServerConfig {
     pub tls: Option<TlsConfig>,
     /// Counters of messages that did not reach the primary; keep a clone to read them.
     pub lost: Arc<Lost>,
+    /// Counters of calls; keep a clone to read them.
+    pub calls: Arc<Calls>,
+    /// The programs of this process: give the servers of a fabric the same.
+    pub programs: Arc<Programs>,
+}
+
+/// Calls that a server has received, by method.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// Write.
+    pub write: AtomicU64,
+    /// Read.
+    pub read: AtomicU64,
+    /// SetForwardingPipelineConfig.
+    pub set_pipeline: AtomicU64,
+    /// GetForwardingPipelineConfig.
+    pub get_pipeline: AtomicU64,
+    /// StreamChannel.
+    pub stream: AtomicU64,
+    /// Capabilities.
+    pub capabilities: AtomicU64,
+}
+
+impl Calls {
+    /// The methods, as the specification names them, and their counts.
+    pub fn by_method(&self) -> [(&'static str, u64); 6] {
+        [
+            ("Write", &self.write),
+            ("Read", &self.read),
+            ("SetForwardingPipelineConfig", &self.set_pipeline),
+            ("GetForwardingPipelineConfig", &self.get_pipeline),
+            ("StreamChannel", &self.stream),
+            ("Capabilities", &self.capabilities),
+        ]
+        .map(|(method, count)| (method, count.load(Ordering::Relaxed)))
+    }
 }
 
 /// Messages that did not reach the primary client, because there was none or it read too slowly. (Messages that the queue
@@ -136,11 +173,11 @@ fn whole(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// A server on a thread of its own. Dropping it ends it.
+/// Servers on a thread of their own. Dropping it ends them.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
+    addresses: Vec<SocketAddr>,
+    stop: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
@@ -156,29 +193,53 @@ impl Server {
         config: ServerConfig,
         listener: TcpListener,
     ) -> Result<Server, ServeError> {
-        let address = listener.local_addr()?;
+        Server::start_all(vec![(dataplane, config, listener)])
+    }
+
+    /// Starts one for each switch of a fabric. They share their threads.
+    pub fn start_all(
+        switches: Vec<(DataplaneHandle, ServerConfig, TcpListener)>,
+    ) -> Result<Server, ServeError> {
+        let addresses = switches.iter().map(|(_, _, listener)| listener.local_addr());
+        let addresses = addresses.collect::<Result<_, _>>()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("p4runtime")
             .enable_all()
             .build()?;
-        if let Some(tls) = &config.tls {
+        if let Some(tls) = switches.iter().find_map(|(_, config, _)| config.tls.as_ref()) {
             // Tried here, so that a wrong certificate is the caller's error.
             let tried = tonic::transport::Server::builder().tls_config(tls.server());
             tried.map_err(|error| ServeError::Tls(whole(&error)))?;
         }
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("p4runtime".into()).spawn(move || {
-            // A dropped server ends too.
-            let stopped = async { drop(stopped.await) };
-            runtime.block_on(serve(dataplane, config, listener, stopped))
-        })?;
-        Ok(Server { address, stop: Some(stop), thread: Some(thread) })
+        let (stop, stopped) = watch::channel(());
+        let serve_all = async move {
+            let mut servers = JoinSet::new();
+            for (dataplane, config, listener) in switches {
+                let mut stopped = stopped.clone();
+                // A dropped server ends too.
+                let stopped = async move { drop(stopped.changed().await) };
+                servers.spawn(serve(dataplane, config, listener, stopped));
+            }
+            while let Some(ended) = servers.join_next().await {
+                ended.unwrap_or_else(|_| Err(bug()))?;
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new()
+            .name("p4runtime".into())
+            .spawn(move || runtime.block_on(serve_all))?;
+        Ok(Server { addresses, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the address on which the server listens.
+    /// Returns the address on which the server listens; of several, that of the first.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Returns the address of each server, in the order in which they were given.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Returns whether the server runs. It ends only by [`stop`](Self::stop) or with an error.
@@ -198,11 +259,7 @@ impl Server {
     fn end(&mut self) -> Option<Result<(), ServeError>> {
         drop(self.stop.take());
         let thread = self.thread.take()?;
-        Some(
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(ServeError::System(io::Error::other("a bug ended the server")))),
-        )
+        Some(thread.join().unwrap_or_else(|_| Err(bug())))
     }
 }
 
@@ -213,5 +270,9 @@ impl Drop for Server {
     }
 }
 
-/// Threads of a server: what takes long happens on the data plane's own.
+fn bug() -> ServeError {
+    ServeError::System(io::Error::other("a bug ended the server"))
+}
+
+/// Threads of the servers: what takes long happens on the data plane's own.
 const WORKERS: usize = 2;

@@ -19,6 +19,7 @@ use p4runtime::received::{EncodedReadResponse, Parts, Received};
 use p4runtime::server::p4_runtime_server::P4Runtime;
 use prost::bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -164,6 +165,10 @@ fn role(name: &str, id: u64) -> &str {
     }
 }
 
+fn count(calls: &AtomicU64) {
+    calls.fetch_add(1, Ordering::Relaxed);
+}
+
 fn too_much(most: usize) -> Status {
     Status::resource_exhausted(format!("more than {most} bytes were found; read less at once"))
 }
@@ -190,6 +195,7 @@ impl P4Runtime for Service {
         &self,
         _: Request<Received<CapabilitiesRequest>>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
+        count(&self.0.config.calls.capabilities);
         Ok(Response::new(CapabilitiesResponse {
             p4runtime_api_version: API_VERSION.into(),
             experimental: None,
@@ -200,6 +206,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<Received<StreamMessageRequest>>>,
     ) -> Result<Response<BoxStream<StreamMessageResponse>>, Status> {
+        count(&self.0.config.calls.stream);
         let (queue, outbound) = mpsc::channel(sessions::QUEUE);
         let call = call_of(&request);
         tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue, call));
@@ -210,6 +217,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<SetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        count(&self.0.config.calls.set_pipeline);
         let _call = call_of(&request);
         Self::to_the_end(self.clone().set_config(request.into_inner())).await
     }
@@ -218,6 +226,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<GetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        count(&self.0.config.calls.get_pipeline);
         let _call = call_of(&request);
         let request = self.0.decode(request.into_inner(), |it| it.decode(ALLOWANCE)).await?;
         self.check_target(request.device_id, "")?;
@@ -233,6 +242,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<WriteRequest>>,
     ) -> Result<Response<WriteResponse>, Status> {
+        count(&self.0.config.calls.write);
         let _call = call_of(&request);
         Self::to_the_end(self.clone().write_all(request.into_inner())).await
     }
@@ -241,6 +251,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<Received<ReadRequest>>,
     ) -> Result<Response<BoxStream<EncodedReadResponse>>, Status> {
+        count(&self.0.config.calls.read);
         let call = call_of(&request);
         let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
         let (request, entities) = self.0.decode(request.into_inner(), split).await?;
