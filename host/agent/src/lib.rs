@@ -6,7 +6,7 @@
 //! - `interface` and `netlink` find addresses, the MTU and the next hop where the kernel has them;
 //! - `nic` sends and receives frames through pnet, paces them to the NIC's rate, and waits;
 //! - `filter` keeps what is not ours away from us, `shield` keeps the kernel from answering what is;
-//! - `recorder` watches flows for [`results`];
+//! - `recorder` watches flows for [`results`], [`Status`] is what is seen of them meanwhile;
 //! - [`policy`]: what may be asked of a running agent.
 //!
 //! `docs/agent.md` says how it works and what it was measured to do.
@@ -24,6 +24,7 @@ mod recorder;
 pub mod results;
 mod run;
 mod shield;
+mod status;
 mod tally;
 mod waiter;
 
@@ -32,3 +33,4 @@ pub use error::AgentError;
 pub use interface::Interface;
 pub use plan::{AgentConfig, FlowPlan, SPIN, Until};
 pub use run::Agent;
+pub use status::Status;

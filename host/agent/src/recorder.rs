@@ -111,6 +111,12 @@ impl Recorder {
         self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
     }
 
+    /// Flows that wait, that are being sent, and that are finished.
+    pub fn progress(&self, waiting: usize) -> [usize; 3] {
+        let finished = self.flows.iter().filter(|track| track.ended.is_some()).count();
+        [waiting, self.flows.len().saturating_sub(waiting + finished), finished]
+    }
+
     pub fn all_finished(&self) -> bool {
         self.flows.iter().all(|track| track.ended.is_some())
     }

@@ -5,11 +5,13 @@ use super::policy::{self, Desk, PolicyOrders};
 use super::recorder::Recorder;
 use super::results::{AgentResults, Ended, StartResult};
 use super::shield::Shield;
+use super::status::{Showing, Status};
 use super::waiter::Waiter;
 use super::{AgentConfig, AgentError, Clock};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use weir_host::wire::{ETHERNET_LEN, FrameView, MacAddr};
 use weir_host::{FlowSpec, Host, Transmit};
 use weir_units::Time;
@@ -51,6 +53,7 @@ pub struct Agent {
     all_finished: Option<Time>,
     ended: Option<Ended>,
     desk: Option<Desk>,
+    showing: Option<Showing>,
     _shield: Shield,
 }
 
@@ -101,6 +104,7 @@ impl Agent {
             all_finished: None,
             ended: None,
             desk: None,
+            showing: None,
             _shield: shield,
         })
     }
@@ -112,6 +116,13 @@ impl Agent {
         Ok(self)
     }
 
+    /// Keeps `status` up to date while it runs.
+    #[must_use]
+    pub fn showing(mut self, status: Arc<Mutex<Status>>) -> Agent {
+        self.showing = Some(Showing::new(status));
+        self
+    }
+
     /// Runs until the run ends or `stop` is set. Whatever happens, there are results.
     pub fn run(mut self, stop: &AtomicBool) -> AgentResults {
         while self.ended.is_none() {
@@ -119,6 +130,10 @@ impl Agent {
             self.recorder.sample(now, &self.host);
             self.open_and_stop(now);
             self.serve(now);
+            if let Some(showing) = &mut self.showing {
+                let (recorder, waiting) = (&self.recorder, self.to_open.len());
+                showing.refresh(now, &self.host, self.nic.counters(), || recorder.progress(waiting));
+            }
             let sent = self.transmit();
             let received = self.receive();
             while let Some(event) = self.host.poll_event() {
