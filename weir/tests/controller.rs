@@ -29,12 +29,49 @@ const REFUSALS: &[harness::Test] = &[
 ];
 const RUNS: &[harness::Test] = &[
     ("traffic_survives_links_switches_and_controllers", traffic_survives_links_switches_and_controllers),
+    ("a_fabric_in_one_process_is_filled_and_repaired", a_fabric_in_one_process_is_filled_and_repaired),
     (
         "no_packet_is_lost_to_faults_of_the_control_plane",
         faults::no_packet_is_lost_to_faults_of_the_control_plane,
     ),
     ("no_packet_is_lost_on_a_fat_tree", faults::no_packet_is_lost_on_a_fat_tree),
 ];
+
+/// Four switches in one process, each with its own servers: the controller fills them, hosts ping each other, and when a
+/// link within the process is pulled, `watch` finds the other path.
+fn a_fabric_in_one_process_is_filled_and_repaired() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let mut lab = Lab::in_one_process(FABRIC, &["--stats"]);
+    let begin = Instant::now();
+    let watch = lab.watch();
+    let (started, _) = watch.expect(begin, "started: ", 20 * SECOND);
+    assert!(started.contains("on 4 switches") && started.contains("all links up"), "{started}");
+    let ping = lab.ping();
+    let (answer, _) = ping.expect(begin, "bytes from", 20 * SECOND);
+    assert!(answer.contains("ttl=61"), "three switches on the path: {answer}");
+    for port in ["s1:2", "s1:3"] {
+        let cut = Instant::now();
+        let down = lab.thrift(&["link", "down", port]);
+        assert!(said(&down).contains(&format!("{port} - ")) && down.status.success(), "{}", said(&down));
+        watch.expect(cut, "rerouted: ", 5 * SECOND);
+        let rerouted = Instant::now();
+        ping.expect(rerouted, "bytes from", 5 * SECOND);
+        let mended = Instant::now();
+        assert!(lab.thrift(&["link", "up", port]).status.success());
+        watch.expect(mended, "all links up", 10 * SECOND);
+    }
+    assert!(said(&lab.thrift(&["link", "down", "s1:9"])).contains("s1:9: the topology has no such port"));
+    drop((watch, ping));
+
+    let mut switches = lab.switches.pop().expect("one process");
+    signal(&switches, "-TERM");
+    assert!(switches.wait().expect("it ends").success());
+    let log = lab.log("fabric");
+    assert_eq!(log.matches("Thrift server listening on 127.0.0.1:90").count(), 4, "{log}");
+    assert!(log.contains("s4: Server listening on 127.0.0.1:50054"), "{log}");
+    let counts = log.split_once("\ns3\n").expect("the counts of s3").1;
+    assert!(counts.contains("s3-eth1") && counts.contains("s3-eth2"), "its links: {counts}");
+}
 
 fn plan_and_verify_need_no_switch() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -111,6 +111,11 @@ impl ClientError {
         ClientError::Refused { refused, of: updates.len() }
     }
 
+    /// Returns whether the switch does not offer what was asked for.
+    pub fn is_unimplemented(&self) -> bool {
+        matches!(self, ClientError::Call { status, .. } if status.code() == Code::Unimplemented)
+    }
+
     /// Returns whether it may be otherwise in a moment.
     pub fn is_transient(&self) -> bool {
         match self {

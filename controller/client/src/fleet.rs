@@ -70,13 +70,17 @@ impl std::ops::AddAssign<&Applied> for Applied {
 /// then; the others go on.
 pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied> {
     let mut outcomes = Outcomes::new();
-    let opened = each(tasks, move |task| async move {
-        let session = Session::connect(&task.target, options).await?;
-        let stream = session.become_primary().await?;
-        let pushed = session.push(&task.program).await?;
-        let actual = session.read_all(&task.program.index).await?;
-        let difference = difference(&task.goal, &actual, &task.program.index);
-        Ok((task, session, stream, pushed, difference))
+    let patience = options.timeout;
+    let opened = each(tasks, move |task: Task| {
+        let options = options.clone();
+        async move {
+            let session = Session::connect(&task.target, options).await?;
+            let stream = session.become_primary().await?;
+            let pushed = session.push(&task.program).await?;
+            let actual = session.read_all(&task.program.index).await?;
+            let difference = difference(&task.goal, &actual, &task.program.index);
+            Ok((task, session, stream, pushed, difference))
+        }
     });
     let (mut writers, mut streams, mut checks) = (Vec::new(), Vec::new(), Vec::new());
     for (name, result) in opened.await {
@@ -103,7 +107,7 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
             outcomes.insert(name, Err(error));
         }
     }
-    let closing: JoinSet<()> = streams.into_iter().map(|stream| stream.close(options.timeout)).collect();
+    let closing: JoinSet<()> = streams.into_iter().map(|stream| stream.close(patience)).collect();
     closing.join_all().await;
     outcomes
 }
@@ -146,12 +150,15 @@ pub(super) async fn write(
 
 /// Everything that the switches hold. A switch that runs another program is an error.
 pub async fn read(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Vec<Entity>> {
-    each(tasks, move |task| async move {
-        let session = Session::connect(&task.target, options).await?;
-        if !session.runs(&task.program.config).await? {
-            return Err(ClientError::OtherProgram);
+    each(tasks, move |task: Task| {
+        let options = options.clone();
+        async move {
+            let session = Session::connect(&task.target, options).await?;
+            if !session.runs(&task.program.config).await? {
+                return Err(ClientError::OtherProgram);
+            }
+            session.read_all(&task.program.index).await
         }
-        session.read_all(&task.program.index).await
     })
     .await
 }

@@ -12,6 +12,7 @@ pub mod fleet;
 mod session;
 mod stream;
 mod thrift;
+mod tls;
 pub mod watch;
 
 pub use self::thrift::{ThriftClient, ThriftError, packets_per_second};
@@ -19,6 +20,7 @@ pub use backoff::Backoff;
 pub use error::{ClientError, Refused};
 pub use session::Session;
 pub use stream::{PacketSender, Standing, Stream, StreamEvent};
+pub use tls::ClientTls;
 
 use crc::{CRC_32_ISO_HDLC, Crc};
 use p4runtime::p4::config::v1::P4Info;
@@ -26,6 +28,7 @@ use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
 use p4runtime::p4::v1::{ForwardingPipelineConfig, Uint128};
 use p4runtime::p4info::{Index, P4InfoError};
 use prost::Message;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Address of a switch.
@@ -40,18 +43,24 @@ pub struct Target {
 }
 
 /// Options of the connections to switches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Of two controllers the one with the larger id may write.
     pub election_id: Uint128,
     /// Time that a call may take.
     pub timeout: Duration,
+    /// TLS, if it is to be spoken.
+    pub tls: Option<Arc<ClientTls>>,
 }
 
 impl Default for ClientOptions {
     /// Election id 1, as p4 tutorials have it.
     fn default() -> Self {
-        ClientOptions { election_id: Uint128 { high: 0, low: 1 }, timeout: Duration::from_secs(10) }
+        ClientOptions {
+            election_id: Uint128 { high: 0, low: 1 },
+            timeout: Duration::from_secs(10),
+            tls: None,
+        }
     }
 }
 

@@ -49,8 +49,13 @@ impl Session {
             let (address, (why, is_refused)) = (target.address.clone(), root(&error));
             ClientError::Unreachable { address, why, is_refused }
         };
-        let endpoint = Endpoint::from_shared(format!("http://{}", target.address))
-            .map_err(unreachable)?
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let mut endpoint =
+            Endpoint::from_shared(format!("{scheme}://{}", target.address)).map_err(unreachable)?;
+        if let Some(tls) = &options.tls {
+            endpoint = endpoint.tls_config(tls.config()).map_err(unreachable)?;
+        }
+        let endpoint = endpoint
             .connect_timeout(options.timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE)
@@ -143,6 +148,18 @@ impl Session {
             None => None,
         };
         Ok(theirs.is_some_and(|it| it.p4_device_config == ours.p4_device_config && it.p4info == ours.p4info))
+    }
+
+    /// Returns the P4Info of the program that the switch runs; `None` if it runs none.
+    pub async fn p4info(&self) -> Result<Option<Index>, ClientError> {
+        let config = self.config(ResponseType::P4infoAndCookie).await?;
+        let index = config.and_then(|config| config.p4info).map(Index::new).transpose();
+        index.map_err(|error| {
+            ClientError::call(
+                "GetForwardingPipelineConfig",
+                Status::internal(format!("its P4Info is wrong: {error}")),
+            )
+        })
     }
 
     async fn config(&self, kind: ResponseType) -> Result<Option<ForwardingPipelineConfig>, ClientError> {

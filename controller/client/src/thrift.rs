@@ -134,6 +134,25 @@ impl ThriftClient {
         )
     }
 
+    /// Attaches an interface to a port.
+    ///
+    /// # Errors
+    ///
+    /// The switch refuses the interface or the port, does not answer in time, or the connection broke.
+    pub fn add_port(&mut self, port: u16, interface: &str) -> Result<(), ThriftError> {
+        let arguments = [Argument::Text(interface), Argument::I32(port.into()), Argument::Text("")];
+        self.call_void("standard:bm_dev_mgr_add_port", &arguments)
+    }
+
+    /// Detaches the interface of a port.
+    ///
+    /// # Errors
+    ///
+    /// The port has no interface, the switch does not answer in time, or the connection broke.
+    pub fn remove_port(&mut self, port: u16) -> Result<(), ThriftError> {
+        self.call_void("standard:bm_dev_mgr_remove_port", &[Argument::I32(port.into())])
+    }
+
     /// Sets the capacity of every queue of the switch, in packets.
     ///
     /// # Errors
@@ -197,16 +216,24 @@ impl ThriftClient {
         arguments: &[Argument<'_>],
         result: impl FnMut(&mut dyn TInputProtocol) -> thrift::Result<R>,
     ) -> Result<R, ThriftError> {
-        let done = self.exchange(method, arguments, result);
+        let done =
+            self.exchange(method, arguments, result).and_then(|answer| answer.ok_or_else(|| refused(method)));
         done.map_err(|source| ThriftError::Call { address: self.address.clone(), source })
     }
 
+    /// A call without a result.
+    fn call_void(&mut self, method: &str, arguments: &[Argument<'_>]) -> Result<(), ThriftError> {
+        let done = self.exchange(method, arguments, |_| Ok(()));
+        done.map(drop).map_err(|source| ThriftError::Call { address: self.address.clone(), source })
+    }
+
+    /// Returns the result, `None` if the answer has none. An exception that the call declares is an error.
     fn exchange<R>(
         &mut self,
         method: &str,
         arguments: &[Argument<'_>],
         mut result: impl FnMut(&mut dyn TInputProtocol) -> thrift::Result<R>,
-    ) -> thrift::Result<R> {
+    ) -> thrift::Result<Option<R>> {
         self.calls = self.calls.wrapping_add(1);
         let out = &mut self.output;
         out.write_message_begin(&TMessageIdentifier::new(method, TMessageType::Call, self.calls))?;
@@ -240,19 +267,22 @@ impl ThriftClient {
                 input,
             )?));
         }
-        let mut answer = None;
+        let (mut answer, mut is_refused) = (None, false);
         fields(input, |id, input| {
             let is_result = id == RESULT;
             if is_result {
                 answer = Some(result(input)?);
             }
+            is_refused |= !is_result;
             Ok(is_result)
         })?;
         input.read_message_end()?;
-        answer.ok_or_else(|| {
-            thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
-        })
+        if is_refused { Err(refused(method)) } else { Ok(answer) }
     }
+}
+
+fn refused(method: &str) -> thrift::Error {
+    thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
 }
 
 /// Reads a struct field by field. `take` reads the value of a field by its number, or returns `false` to skip it.

@@ -22,7 +22,7 @@ mod run;
 mod tutorial;
 
 pub use bridge::clean;
-pub use plan::SwitchKind;
+pub use plan::{SwitchKind, device_id, grpc_port, thrift_address};
 pub use run::Mininet;
 pub use tutorial::Tutorial;
 

@@ -130,7 +130,7 @@ impl Controller {
 
 async fn install(target: Target, program: Arc<Program>, updates: Vec<Update>) -> Result<(), ClientError> {
     let options = ClientOptions::default();
-    let session = Session::connect(&target, options).await?;
+    let session = Session::connect(&target, options.clone()).await?;
     // We are the primary as long as this stream is open.
     let stream = session.become_primary().await?;
     session.push(&program).await?;

@@ -3,6 +3,8 @@
 mod apply;
 mod diff;
 mod fabric;
+mod link;
+mod metrics;
 mod plan;
 mod rates;
 mod registers;
@@ -14,7 +16,10 @@ mod watch;
 
 use crate::console::{Console, Failure};
 use clap::Subcommand;
+pub use fabric::{imported_topology, topology};
 use std::future::Future;
+pub use switches::SwitchArgs;
+pub use thrift::ThriftArgs;
 
 /// Fill switches with routes over P4Runtime, and prove the routes right
 ///
@@ -45,6 +50,7 @@ enum Command {
     Diff(diff::Args),
     Verify(verify::Args),
     Watch(watch::Args),
+    Link(link::Args),
     Rates(rates::Args),
     Registers(registers::Args),
 }
@@ -57,6 +63,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Diff(args) => diff::run(args, console),
         Command::Verify(args) => verify::run(args, console),
         Command::Watch(args) => watch::run(args, console),
+        Command::Link(args) => link::run(args, console),
         Command::Rates(args) => rates::run(args, console),
         Command::Registers(args) => registers::run(args, console),
     }

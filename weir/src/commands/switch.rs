@@ -1,7 +1,9 @@
-//! `weir switch`: simple_switch_grpc's command line on the embedded switch.
+//! `weir switch`: simple_switch_grpc's command line on the embedded switch, or on all switches of a fabric.
 
+mod fabric;
 mod grpc;
 mod log;
+mod metrics;
 mod options;
 mod thrift;
 
@@ -14,10 +16,13 @@ pub use options::Options as Args;
 use options::TargetOptions;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
+use weir_experiment::rng::stream_seed;
+use weir_server::p4runtime::{Programs, ServerConfig};
 use weir_switch::Switch;
-use weir_switch::driver::{CaptureConfig, Dataplane, DataplaneConfig, Frames};
+use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, Frames, Member};
 use weir_switch::tm::QueueLimits;
 use weir_units::Time;
 
@@ -43,10 +48,23 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for warning in warnings(args, &target, program.is_some()) {
         warn(&warning)?;
     }
+    let kinds = &console.kit.catalogue.topologies;
+    let topology = args.fabric.as_deref().map(|path| super::controller::topology(path, kinds)).transpose()?;
+    if let Some(topology) = &topology {
+        fabric::check(args, &target, topology)?;
+    }
     let traced = log::start(args)?;
     let program =
         program.filter(|_| !args.no_p4).map(|path| load_program(path, Engine::default())).transpose()?;
-    let endpoint = grpc::Endpoint::open(&target.grpc)?;
+    let (names, endpoints) = match &topology {
+        None => (vec![None], grpc::Endpoints::open(&target.grpc, grpc::DEFAULT_ADDRESS, 1)?),
+        Some(topology) => {
+            let names = topology.switches.iter().map(|switch| Some(switch.name.clone()));
+            let count = topology.switches.len();
+            (names.collect(), grpc::Endpoints::open(&target.grpc, fabric::FIRST_ADDRESS, count)?)
+        }
+    };
+    let page = args.metrics.open()?;
     confine(args, pcap)?;
     let (quit, told_to_quit) = sync_channel(1);
     ctrlc::set_handler(move || {
@@ -55,6 +73,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })
     .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
 
+    let interfaces = topology.as_ref().map_or(args.interfaces.len(), |topology| topology.hosts.len());
     let config = DataplaneConfig {
         frames: match args.use_files {
             None => Frames::Interfaces,
@@ -70,24 +89,55 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         cpu_port: target.cpu_port,
         drop_port: target.drop_port,
         max_ports: args.max_port_count,
-        ring_bytes: args.ring_bytes(),
+        ring_bytes: args.ring_bytes(interfaces),
         capture: pcap
             .map(|directory| CaptureConfig { directory: directory.to_owned(), limit: args.pcap_limit.get() }),
         dump_bytes: args.dump_packet_data,
         trace: traced,
     };
-    let switch = program
-        .map(|program| Switch::new(program, config.switch_config(), args.seed()).map(Box::new))
-        .transpose()
-        .map_err(Failure::input)?;
-    let dataplane = Dataplane::start(config, switch, &args.interfaces).map_err(Failure::input)?;
-    let thrift = thrift::start(args, dataplane.handle())?;
-    let p4runtime = endpoint.serve(args, dataplane.handle(), console)?;
-    if let Some(server) = &thrift {
-        writeln!(console.out, "Thrift server listening on {}", server.address())?;
-        console.out.flush()?;
+    let seed = args.seed();
+    let members = match &topology {
+        None => {
+            let switch =
+                program.map(|program| Switch::new(program, config.switch_config(), seed).map(Box::new));
+            let switch = switch.transpose().map_err(Failure::input)?;
+            vec![Member { config, switch, ports: args.interfaces.clone(), inner: Vec::new() }]
+        }
+        Some(topology) => fabric::members(topology, &config, program.as_ref(), seed)?,
+    };
+    let dataplane = FabricDataplane::start(members).map_err(Failure::input)?;
+    let programs = Arc::new(Programs::default());
+    let (mut servers, mut thrift, mut watched) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
+        let device_id = args.device_id + n as u64;
+        let seed = name.as_ref().map_or(seed, |name| stream_seed(seed, name));
+        thrift.push(thrift::start(args, n, (device_id, seed), handle.clone())?);
+        let programs = programs.clone();
+        let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
+        watched.push(metrics::Watched {
+            name: name.clone().unwrap_or_else(|| device_id.to_string()),
+            dataplane: handle.clone(),
+            lost: config.lost.clone(),
+            calls: config.calls.clone(),
+        });
+        servers.push((handle.clone(), config));
     }
-    tracing::info!(device = args.device_id, ports = args.interfaces.len(), "running");
+    let p4runtime = endpoints.serve(servers)?;
+    for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
+        // As BMv2 says it; with port 0 this is how one learns the port.
+        let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        writeln!(console.out, "{name}Server listening on {address}")?;
+        if let Some(server) = thrift {
+            writeln!(console.out, "{name}Thrift server listening on {}", server.address())?;
+        }
+    }
+    let page = page.map(|page| {
+        writeln!(console.out, "Metrics at http://{}/metrics", page.address())?;
+        page.serve(move || metrics::page(&watched))
+    });
+    let page = page.transpose()?;
+    console.out.flush()?;
+    tracing::info!(device = args.device_id, switches = names.len(), ports = interfaces, "running");
 
     while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
         if !dataplane.is_running() {
@@ -97,11 +147,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             break;
         }
     }
-    drop(thrift);
+    drop((page, thrift));
     p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
     if args.stats {
-        write!(console.out, "{stats}")?;
+        for (name, stats) in names.iter().zip(stats) {
+            if let Some(name) = name {
+                writeln!(console.out, "{name}")?;
+            }
+            write!(console.out, "{stats}")?;
+        }
     }
     Ok(())
 }

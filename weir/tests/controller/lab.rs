@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use weir_controller::topology::{Endpoint, Host, Node, Topology, build};
+use weir_controller::topology::{Endpoint, Host, Link, Node, Topology, build};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub const FABRIC: &str = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1, rate: 10Mbps}\n";
@@ -37,12 +37,32 @@ impl Lab {
         Lab::of(FABRIC)
     }
 
+    /// A process for each switch.
     pub fn of(fabric: &str) -> Lab {
+        let mut lab = Lab::laid(fabric, |_| true);
+        lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
+        lab
+    }
+
+    /// One process for all switches, with the links between them in it.
+    pub fn in_one_process(fabric: &str, options: &[&str]) -> Lab {
+        let mut lab = Lab::laid(fabric, |link| matches!(link.a.node, Node::Host(_)));
+        let mut command = lab.command("s", WEIR);
+        command.args(["switch", "--fabric", "fabric.yaml", "--no-p4"]).args(options);
+        command.args(["--", "--cpu-port", "255"]);
+        let log = File::create(lab.dir.path().join("fabric.log")).expect("a log");
+        let switches = command.stdout(log.try_clone().expect("a log")).stderr(log).spawn();
+        lab.switches = vec![switches.expect("the switches start")];
+        lab
+    }
+
+    /// The namespaces, and those links that are to be veth pairs.
+    fn laid(fabric: &str, is_pair: impl Fn(&Link) -> bool) -> Lab {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("fabric.yaml"), fabric).expect("written");
         let spec = serde_yaml::from_str(fabric).expect("a topology");
         let topology = build(&spec).expect("a fabric");
-        let mut lab = Lab { id: format!("wctl{}", std::process::id()), dir, topology, switches: Vec::new() };
+        let lab = Lab { id: format!("wctl{}", std::process::id()), dir, topology, switches: Vec::new() };
         for part in lab.parts() {
             ip(&["netns", "add", &lab.name(&part)]);
             lab.ip(&part, "link set lo up");
@@ -55,7 +75,7 @@ impl Lab {
             Node::Host(host) => lab.topology.host(host).name.clone(),
             Node::Switch(_) => "s".to_owned(),
         };
-        for link in &lab.topology.links {
+        for link in lab.topology.links.iter().filter(|link| is_pair(link)) {
             let [(a, at), (b, of)] = [link.a, link.b].map(|end| (interface(end), part(end)));
             lab.ip(&of, &format!("link add {b} type veth peer name {a} netns {}", lab.name(&at)));
             lab.up(&at, &a);
@@ -69,7 +89,6 @@ impl Lab {
                 lab.ip(&host.name, &neighbour);
             }
         }
-        lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
         lab
     }
 
@@ -110,6 +129,11 @@ impl Lab {
         command.args(["--", "--grpc-server-addr", &address, "--cpu-port", "255"]);
         let log = File::create(self.dir.path().join(format!("s{}.log", index + 1))).expect("a log");
         command.stdout(log.try_clone().expect("a log")).stderr(log).spawn().expect("a switch starts")
+    }
+
+    /// What a process of switches has printed.
+    pub fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(format!("{name}.log"))).expect("a log")
     }
 
     pub fn controller(&self, arguments: &[&str]) -> Command {

@@ -11,3 +11,4 @@ mod output;
 mod quickstart;
 mod run_dirs;
 mod switch;
+mod tls;

@@ -80,7 +80,7 @@ impl Keeper {
 
     /// One session. `Ok` if nobody listens any more.
     async fn serve(&self, backoff: &mut Backoff) -> Result<(), ClientError> {
-        let session = Session::connect(&self.target, self.options).await?;
+        let session = Session::connect(&self.target, self.options.clone()).await?;
         let (mut standing, mut stream) = session.arbitrate().await?;
         loop {
             let (echoes, mut asked) = mpsc::channel(1);

@@ -27,7 +27,7 @@ const HEARD_QUEUE: usize = 16_384;
 const STRANGE_EVERY: Duration = Duration::from_secs(10);
 
 /// Options of [`watch`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct WatchOptions {
     /// Options of the connections to switches.
     pub client: ClientOptions,
@@ -116,7 +116,7 @@ impl<T: FnMut(Notice)> Driver<T> {
                 at,
                 target: target.clone(),
                 program: Arc::clone(&program),
-                options: options.client,
+                options: options.client.clone(),
                 run,
                 ingress_port,
                 events: event_sender.clone(),

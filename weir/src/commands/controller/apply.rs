@@ -44,7 +44,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     let start = Instant::now();
-    let outcomes = block_on(fleet::apply(tasks, args.switches.options()))?;
+    let outcomes = block_on(fleet::apply(tasks, args.switches.options()?))?;
     let took = start.elapsed();
     if console.style.json {
         console.answer(&json!({

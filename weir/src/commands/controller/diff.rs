@@ -45,7 +45,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
-    let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()))?;
+    let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()?))?;
     // `apply` pushes the program to a switch that runs another one or none: its tables are then empty.
     let outcomes: Outcomes<Option<Vec<Entity>>> = outcomes
         .into_iter()

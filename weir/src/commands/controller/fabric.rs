@@ -64,28 +64,8 @@ pub struct Fabric {
 impl FabricArgs {
     /// Reads the file, whose topology may be of one of `kinds`, and computes the routes.
     pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
-        let name = self.topology.display();
-        let text = read(&self.topology)?;
-        let place = |why: String| Failure::Input(in_file(&name.to_string(), &text, &why));
-        let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
-        let mut file = match &imported {
-            Some(imported) => File::of(imported.topology.clone()),
-            None => File::parse(&text, kinds).map_err(place)?,
-        };
-        if let TopologySpec::File(TopologyFile { path }) = &file.topology {
-            let path = self.topology.parent().unwrap_or(Path::new("")).join(path);
-            let text = read(&path)?;
-            let words = |why: String| Failure::Input(in_file(&path.display().to_string(), &text, &why));
-            imported = import(&text).map_err(|error| words(error.to_string()))?;
-            file.topology = match &imported {
-                Some(imported) => imported.topology.clone(),
-                None => File::parse(&text, kinds).map_err(words)?.topology,
-            };
-        }
-        for warning in imported.iter().flat_map(|it| &it.warnings) {
-            writeln!(std::io::stderr(), "warning: {name}: {warning}")?;
-        }
-        let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
+        let Source { mut file, imported, topology, text } = Source::read(&self.topology, kinds)?;
+        let place = |why: String| in_place(&self.topology, &text, &why);
         let options = PlanOptions {
             ecn: file.ecn.on().copied(),
             deflection: file.deflection,
@@ -100,6 +80,62 @@ impl FabricArgs {
         let entries = entries.map_err(|(key, why)| place(format!("{key}: {why}")))?;
         let imported = imported.map(|imported| (directory, imported));
         Ok(Fabric { topology, method, routes, options, entries, lossless: file.lossless, imported })
+    }
+}
+
+/// Reads a topology from any file that `--topology` takes.
+pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
+    Source::read(path, kinds).map(|source| source.topology)
+}
+
+/// The same, with what another tool wrote into the file.
+pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
+    Source::read(path, kinds).map(|source| (source.topology, source.imported))
+}
+
+/// What a file with a topology says.
+struct Source {
+    file: File,
+    imported: Option<Imported>,
+    topology: Topology,
+    text: String,
+}
+
+impl Source {
+    fn read(path: &Path, kinds: &Topologies) -> Result<Source, Failure> {
+        let text = read(path)?;
+        let place = |why: String| in_place(path, &text, &why);
+        let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
+        let mut file = match &imported {
+            Some(imported) => File::of(imported.topology.clone()),
+            None => File::parse(&text, kinds).map_err(place)?,
+        };
+        if let TopologySpec::File(TopologyFile { path: named }) = &file.topology {
+            let path = path.parent().unwrap_or(Path::new("")).join(named);
+            let text = read(&path)?;
+            let words = |why: String| in_place(&path, &text, &why);
+            imported = import(&text).map_err(|error| words(error.to_string()))?;
+            file.topology = match &imported {
+                Some(imported) => imported.topology.clone(),
+                None => File::parse(&text, kinds).map_err(words)?.topology,
+            };
+        }
+        for warning in imported.iter().flat_map(|it| &it.warnings) {
+            writeln!(std::io::stderr(), "warning: {}: {warning}", path.display())?;
+        }
+        let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
+        Ok(Source { file, imported, topology, text })
+    }
+}
+
+fn in_place(path: &Path, text: &str, why: &str) -> Failure {
+    Failure::Input(in_file(&path.display().to_string(), text, why))
+}
+
+impl Fabric {
+    /// What another tool wrote into the file.
+    pub fn imported(&self) -> Option<&Imported> {
+        self.imported.as_ref().map(|(_, imported)| imported)
     }
 }
 

@@ -1,12 +1,15 @@
 //! Where the switches are: the options of the subcommands that talk to them.
 
-use super::fabric::Fabric;
 use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use weir_client::fleet::Outcomes;
-use weir_client::{ClientOptions, Target};
+use weir_client::{ClientOptions, ClientTls, Target};
+use weir_controller::import::Imported;
+use weir_controller::topology::Topology;
 use weir_units::Time;
 
 /// Where p4 tutorials' first switch listens; the others follow.
@@ -35,6 +38,50 @@ pub struct SwitchArgs {
     /// How long a switch may take to answer
     #[arg(long, value_name = "TIME", default_value = "10s")]
     timeout: Time,
+
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+/// TLS to the switches.
+#[derive(Debug, clap::Args)]
+struct TlsArgs {
+    /// Speak TLS, and trust switches for which a certificate in this file (PEM) vouches
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    tls_ca: Option<PathBuf>,
+
+    /// The controller's certificate (PEM), for switches with --grpc-server-with-client-auth
+    #[arg(long, value_name = "FILE", help_heading = "TLS", requires_all = ["tls_ca", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "TLS", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The name in the switches' certificates; by default the host part of each address
+    #[arg(long, value_name = "NAME", help_heading = "TLS", requires = "tls_ca")]
+    tls_server_name: Option<String>,
+}
+
+impl TlsArgs {
+    /// Reads the certificates, if TLS is asked for.
+    fn load(&self) -> Result<Option<Arc<ClientTls>>, Failure> {
+        let Some(ca) = &self.tls_ca else { return Ok(None) };
+        let pem = |option: &str, path: &Path| {
+            std::fs::read(path)
+                .map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))
+        };
+        let identity = match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => Some((pem("--tls-cert", cert)?, pem("--tls-key", key)?)),
+            _ => None,
+        };
+        let tls =
+            ClientTls { roots: pem("--tls-ca", ca)?, identity, server_name: self.tls_server_name.clone() };
+        tls.check().map_err(|why| {
+            Failure::Input(format!("the certificates of --tls-ca, --tls-cert and --tls-key: {why}"))
+        })?;
+        Ok(Some(Arc::new(tls)))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,14 +92,14 @@ struct Place {
 }
 
 impl SwitchArgs {
-    /// Every switch of the topology.
-    pub fn targets(&self, fabric: &Fabric) -> Result<Vec<Target>, Failure> {
+    /// Every switch of the topology; another tool's file may say where they are.
+    pub fn targets(&self, topology: &Topology, imported: Option<&Imported>) -> Result<Vec<Target>, Failure> {
         let mut places: BTreeMap<&str, &Place> =
             self.places.iter().map(|it| (it.name.as_str(), it)).collect();
-        let mut targets = Vec::with_capacity(fabric.topology.switches.len());
-        for (index, switch) in fabric.topology.switches.iter().enumerate() {
+        let mut targets = Vec::with_capacity(topology.switches.len());
+        for (index, switch) in topology.switches.iter().enumerate() {
             let place = places.remove(switch.name.as_str());
-            let theirs = fabric.imported.as_ref().and_then(|(_, imported)| imported.places.get(&switch.name));
+            let theirs = imported.and_then(|imported| imported.places.get(&switch.name));
             let port = match (self.grpc_base_port, theirs) {
                 (None, Some(theirs)) => usize::from(theirs.grpc_port),
                 (base, _) => usize::from(base.unwrap_or(GRPC_BASE_PORT)) + index,
@@ -79,11 +126,12 @@ impl SwitchArgs {
     }
 
     /// How to talk to them.
-    pub fn options(&self) -> ClientOptions {
-        ClientOptions {
+    pub fn options(&self) -> Result<ClientOptions, Failure> {
+        Ok(ClientOptions {
             election_id: Uint128 { high: 0, low: self.election_id },
             timeout: Duration::from_nanos(self.timeout.as_ns()),
-        }
+            tls: self.tls.load()?,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use weir_controller::runtime_json::RuntimeJson;
 
 /// Of every switch, in the topology's order.
 pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> Result<Vec<Task>, Failure> {
-    let targets = switches.targets(fabric)?;
+    let targets = switches.targets(&fabric.topology, fabric.imported())?;
     match &fabric.imported {
         Some((directory, imported)) if !program.is_given() && !imported.runtime.is_empty() => {
             listed(directory, &imported.runtime, targets)

@@ -2,8 +2,8 @@
 
 use super::fabric::Fabric;
 use crate::console::Failure;
-use weir_client::ThriftClient;
-use weir_controller::topology::Switch;
+use weir_client::{ThriftClient, ThriftError};
+use weir_controller::topology::{Switch, SwitchIx};
 
 /// Where the Thrift servers are.
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,17 @@ pub struct ThriftArgs {
 }
 
 impl ThriftArgs {
+    /// Connects to the server of one switch.
+    pub fn connect(&self, switch: SwitchIx) -> Result<ThriftClient, ThriftError> {
+        ThriftClient::connect(&self.address(switch))
+    }
+
+    /// The address of the server of one switch.
+    pub fn address(&self, switch: SwitchIx) -> String {
+        let port = usize::from(self.thrift_base_port) + switch.0 as usize;
+        format!("{}:{port}", self.thrift_host)
+    }
+
     /// Does something at every switch, in the topology's order; ends at the first that fails.
     pub fn at_all<T>(
         &self,

@@ -177,9 +177,9 @@ fn flood(fabric: &Fabric, _: Instant) -> Proof {
 /// The routes that the switches hold.
 fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
-    let targets = args.switches.targets(fabric)?;
+    let targets = args.switches.targets(&fabric.topology, fabric.imported())?;
     let task = |target| Task { target, program: Arc::clone(&program), goal: Goal::default() };
-    let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()))?;
+    let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     failure(&outcomes)?;
     let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
     decode(&fabric.topology, &held, &program.index).map_err(Failure::work)

@@ -2,11 +2,14 @@
 
 use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
+use super::metrics::Seen;
 use super::switches::SwitchArgs;
 use crate::console::{Console, Failure};
+use crate::metrics::MetricsOptions;
 use crate::output::Answer;
 use serde_json::json;
 use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use weir_client::watch::{Fabric, Notice, WatchOptions, watch};
@@ -60,6 +63,8 @@ pub struct Args {
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Time>,
     #[command(flatten)]
+    metrics: MetricsOptions,
+    #[command(flatten)]
     output: Answer,
 }
 
@@ -75,11 +80,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
-    let targets = args.switches.targets(&fabric)?;
+    let targets = args.switches.targets(&fabric.topology, fabric.imported())?;
     let config =
         MonitorConfig { interval: args.probe_interval, lost: args.probe_loss, good: args.probe_loss };
     let options = WatchOptions {
-        client: args.switches.options(),
+        client: args.switches.options()?,
         monitor: (!args.no_probes).then_some(config),
         thrift_base_port: args.thrift_base_port,
         check: duration(args.check_interval),
@@ -91,6 +96,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         routes: fabric.routes,
         options: fabric.options,
     };
+    let seen = Arc::new(Mutex::new(Seen::new(targets.iter().map(|target| target.name.clone()))));
+    let shown = seen.clone();
+    let metrics = args.metrics.open()?;
+    let _metrics = metrics.map(|opened| opened.serve(move || lock(&shown).page())).transpose()?;
     let (quit, mut told_to_quit) = mpsc::channel(1);
     ctrlc::set_handler(move || {
         // A second signal while the first one is served changes nothing.
@@ -113,6 +122,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             }
         };
         let tell = move |notice: Notice| {
+            lock(&seen).note(&notice);
             let _ = lines.try_send(line(&notice.to_string(), SystemTime::now(), json));
         };
         let watching =
@@ -126,6 +136,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     })?
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A line of the log.

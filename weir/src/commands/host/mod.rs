@@ -1,6 +1,7 @@
 //! `weir host`
 
 mod flows;
+mod metrics;
 mod options;
 mod output;
 pub(super) mod policy;
@@ -12,8 +13,9 @@ use policy::{Opened, PolicyOptions};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use weir_agent::results::{AgentResults, Ended, FlowState};
-use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Until};
+use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, Until};
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface
@@ -199,7 +201,17 @@ fn go(
     let results = run.out.as_deref().map(privilege::folder);
     let folders: Vec<&Path> = results.into_iter().chain(opened.iter().flat_map(Opened::folders)).collect();
     // The sockets are open, and an interface that is gone ends the run.
+    let metrics = run.metrics.open()?;
     privilege::confine(&[], &folders)?;
+    let metrics = match metrics {
+        Some(opened) => {
+            let status = Arc::new(Mutex::new(Status::default()));
+            agent = agent.showing(status.clone());
+            let status = move || status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Some(opened.serve(move || metrics::page(&addr.to_string(), &status()))?)
+        }
+        None => None,
+    };
     let interrupted = catch_interrupts()?;
     let desk = match opened.map(Opened::serve) {
         Some((desk, orders)) => {
@@ -209,6 +221,7 @@ fn go(
         None => None,
     };
     let results = agent.run(interrupted);
+    drop(metrics);
     if let Some(desk) = desk {
         desk.close();
     }

@@ -1,6 +1,7 @@
 //! Options that all host commands share.
 
 use crate::console::Failure;
+use crate::metrics::MetricsOptions;
 use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -113,6 +114,9 @@ pub struct RunOptions {
     /// As what: json has everything, csv a line for each flow (and a file of series beside it)
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub format: Format,
+
+    #[command(flatten)]
+    pub metrics: MetricsOptions,
 }
 
 /// About what one core fills with full frames.

@@ -1,55 +1,56 @@
-//! The P4Runtime server of `weir switch`.
+//! The P4Runtime servers of `weir switch`.
 
-use super::options::{GrpcOptions, Options};
+use super::fabric::nth;
+use super::options::GrpcOptions;
 use super::warn;
-use crate::console::{Console, Failure};
+use crate::console::Failure;
 use std::fs;
-use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::time::SystemTime;
 use weir_server::p4runtime::{Server, ServerConfig, TlsConfig};
 use weir_switch::driver::DataplaneHandle;
 
 /// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
-const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
+pub const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
 
-/// Where the server listens, and its certificate. Clients that connect wait until it serves.
-pub struct Endpoint {
-    listener: TcpListener,
+/// Where the servers listen, and their certificate. Clients that connect wait until they serve.
+pub struct Endpoints {
+    listeners: Vec<TcpListener>,
     tls: Option<TlsConfig>,
 }
 
-impl Endpoint {
-    /// Opens it. Everything that can be wrong with the options is refused here.
-    pub fn open(options: &GrpcOptions) -> Result<Endpoint, Failure> {
-        let address = options.addr.as_deref().unwrap_or(DEFAULT_ADDRESS);
+impl Endpoints {
+    /// Opens one for each switch. Everything that can be wrong with the options is refused here.
+    pub fn open(options: &GrpcOptions, first: &str, switches: usize) -> Result<Endpoints, Failure> {
+        let first = options.addr.as_deref().unwrap_or(first);
         let tls = options.ssl.then(|| tls(options)).transpose()?;
         if let Some(when) = tls.as_ref().and_then(|tls| tls.out_of_date(SystemTime::now())) {
             let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
             warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
         }
-        let listener = TcpListener::bind(address).map_err(|error| {
-            Failure::Input(format!("--grpc-server-addr {address}: {error}; give another address and port"))
-        })?;
-        Ok(Endpoint { listener, tls })
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::Input(format!("--grpc-server-addr {first}: {error}; give another address and port"))
+        };
+        let address = first.to_socket_addrs().map_err(|error| refused(&error))?.next();
+        let address = address.ok_or_else(|| refused(&"it has no address"))?;
+        let open = |n| {
+            let address = nth(address, n)?;
+            TcpListener::bind(address).map_err(|error| match switches {
+                1 => refused(&error),
+                _ => refused(&format_args!("port {} for switch {}: {error}", address.port(), n + 1)),
+            })
+        };
+        Ok(Endpoints { listeners: (0..switches).map(open).collect::<Result<_, _>>()?, tls })
     }
 
-    /// Starts the server.
-    pub fn serve(
-        self,
-        args: &Options,
-        dataplane: DataplaneHandle,
-        console: &mut Console,
-    ) -> Result<Server, Failure> {
+    /// Starts the servers.
+    pub fn serve(self, switches: Vec<(DataplaneHandle, ServerConfig)>) -> Result<Server, Failure> {
         let is_open = self.tls.is_none();
-        let config = ServerConfig {
-            device_id: args.device_id,
-            seed: args.seed(),
-            tls: self.tls,
-            ..ServerConfig::default()
-        };
-        let server = Server::start(dataplane, config, self.listener).map_err(Failure::input)?;
+        let switches = switches.into_iter().zip(self.listeners).map(|((handle, config), listener)| {
+            (handle, ServerConfig { tls: self.tls.clone(), ..config }, listener)
+        });
+        let server = Server::start_all(switches.collect()).map_err(Failure::input)?;
         let address = server.address();
         if is_open && !address.ip().is_loopback() {
             warn(&format!(
@@ -58,9 +59,6 @@ impl Endpoint {
                 address.port()
             ))?;
         }
-        // As BMv2 says it; with port 0 this is how one learns the port.
-        writeln!(console.out, "Server listening on {address}")?;
-        console.out.flush()?;
         Ok(server)
     }
 }

@@ -2,6 +2,7 @@
 //! targets/simple_switch_grpc/main.cpp).
 
 use crate::console::Failure;
+use crate::metrics::MetricsOptions;
 use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,6 +24,7 @@ use weir_units::{Bandwidth, Bytes};
 Examples:
   weir switch -i 1@veth0 -i 2@veth2 --no-p4 -- --grpc-server-addr 127.0.0.1:9559 --cpu-port 255
   weir switch -i 1@veth0 -i 2@veth2 --pcap=pcaps p4src/build/hpcc.json
+  weir switch --fabric fabric.yaml --stats p4src/build/fncc.json
   weir switch --use-files 1 -i 1@a -i 2@b p4src/build/hpcc.json     (a_in.pcap -> a_out.pcap, b_out.pcap)
   weir switch -- --help                                             options of the target
 
@@ -32,6 +34,11 @@ machine with the switch: ethtool -K <veth> tso off gso off gro off. SIGINT and S
 Exit status: 0 ended by a signal; 1 the work failed; 2 the command line or the program is wrong."
 )]
 pub struct Options {
+    /// Run all switches of a topology in this process, with the links between them in memory; any file that
+    /// `weir controller --topology` takes. Ports towards hosts are the interfaces s1-eth1 and so on (ours)
+    #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["interfaces", "use_files", "links"])]
+    pub fabric: Option<PathBuf>,
+
     /// Attach an interface as a port; once for each port
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
     pub interfaces: Vec<(u16, String)>,
@@ -48,15 +55,15 @@ pub struct Options {
     #[arg(long, value_name = "WAIT", allow_negative_numbers = true)]
     pub use_files: Option<i64>,
 
-    /// TCP port of the Thrift server [default: 9090 if it is free]
+    /// TCP port of the Thrift server [default: 9090 if it is free]; of a fabric's first switch, the others follow
     #[arg(long, value_name = "PORT")]
     pub thrift_port: Option<u16>,
 
-    /// Address of the Thrift server; by default all addresses, as BMv2 (ours)
-    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::from(Ipv4Addr::UNSPECIFIED))]
-    pub thrift_addr: IpAddr,
+    /// Address of the Thrift server; by default all addresses, as BMv2, and 127.0.0.1 for a fabric (ours)
+    #[arg(long, value_name = "ADDR")]
+    thrift_addr: Option<IpAddr>,
 
-    /// The device id that P4Runtime clients name
+    /// The device id that P4Runtime clients name; of a fabric's first switch, the others follow
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub device_id: u64,
 
@@ -148,6 +155,9 @@ pub struct Options {
     #[arg(long)]
     pub stats: bool,
 
+    #[command(flatten)]
+    pub metrics: MetricsOptions,
+
     /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
@@ -170,9 +180,15 @@ impl Options {
         }
     }
 
-    /// What was asked for, or what suits the number of ports.
-    pub fn ring_bytes(&self) -> usize {
-        let suited = DataplaneConfig::ring_bytes_for(self.interfaces.len());
+    /// What was asked for, or what BMv2 does; a fabric is for this machine only.
+    pub fn thrift_addr(&self) -> IpAddr {
+        let usual = if self.fabric.is_some() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        self.thrift_addr.unwrap_or(usual.into())
+    }
+
+    /// What was asked for, or what suits the number of interfaces.
+    pub fn ring_bytes(&self, interfaces: usize) -> usize {
+        let suited = DataplaneConfig::ring_bytes_for(interfaces);
         self.ring.map_or(suited, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
@@ -289,7 +305,8 @@ pub struct TargetOptions {
 /// The P4Runtime server.
 #[derive(Debug, clap::Args)]
 pub struct GrpcOptions {
-    /// Where the P4Runtime server listens [default: 0.0.0.0:9559]
+    /// Where the P4Runtime server listens [default: 0.0.0.0:9559]; that of a fabric's first switch [default:
+    /// 127.0.0.1:50051], the others at the ports that follow
     #[arg(long = "grpc-server-addr", value_name = "ADDR:PORT")]
     pub addr: Option<String>,
 
@@ -357,8 +374,8 @@ mod tests {
     fn defaults_are_those_of_the_driver() {
         let options = parse("--no-p4").unwrap();
         assert_eq!(options.pcap_limit.get(), CaptureConfig::LIMIT);
-        assert_eq!(options.ring_bytes(), DataplaneConfig::default().ring_bytes);
-        assert_eq!(parse("--no-p4 --ring 1MiB").unwrap().ring_bytes(), 1 << 20);
+        assert_eq!(options.ring_bytes(0), DataplaneConfig::default().ring_bytes);
+        assert_eq!(parse("--no-p4 --ring 1MiB").unwrap().ring_bytes(9), 1 << 20);
         let target = TargetOptions::parse_from(["--"]);
         assert_eq!((target.drop_port, target.priority_queues, target.cpu_port), (511, 1, None));
     }

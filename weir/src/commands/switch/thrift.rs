@@ -1,17 +1,24 @@
 //! The Thrift server of `weir switch`.
 
+use super::fabric::nth;
 use super::options::Options;
 use super::warn;
 use crate::console::Failure;
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
 
-/// Starts it, on all addresses as BMv2 does unless one is given. A port that was asked for must be free; BMv2's own may not be, where several
-/// switches run on a machine.
-pub fn start(args: &Options, dataplane: DataplaneHandle) -> Result<Option<ThriftServer>, Failure> {
-    let port = args.thrift_port.unwrap_or(ThriftConfig::PORT);
-    let listen = (args.thrift_addr, port).into();
-    let config = ThriftConfig { listen, device_id: args.device_id, seed: args.seed() };
+/// Starts that of the n-th switch. A port that was asked for must be free; BMv2's own may not be, where several switches
+/// run on a machine.
+pub fn start(
+    args: &Options,
+    n: usize,
+    (device_id, seed): (u64, u64),
+    dataplane: DataplaneHandle,
+) -> Result<Option<ThriftServer>, Failure> {
+    let first = args.thrift_port.unwrap_or(ThriftConfig::PORT);
+    let listen = nth((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
+    let port = listen.port();
+    let config = ThriftConfig { listen, device_id, seed };
     match ThriftServer::start(dataplane, &config) {
         Ok(server) => {
             let address = server.address();

@@ -1,0 +1,134 @@
+//! What `weir controller watch` exports to Prometheus.
+
+use crate::metrics::Page;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_client::watch::{Notice, Why};
+
+/// What notices have told so far.
+pub struct Seen {
+    /// Every switch of the fabric, and whether its session stands.
+    switches: BTreeMap<String, bool>,
+    /// The links that are down.
+    down: BTreeSet<String>,
+    /// Entries that the switches should hold.
+    entries: u64,
+    rollouts: BTreeMap<&'static str, u64>,
+    updates: BTreeMap<&'static str, u64>,
+    pushes: u64,
+    refusals: BTreeMap<String, u64>,
+    strange: u64,
+}
+
+impl Seen {
+    /// Nothing of these switches has been heard yet.
+    pub fn new(switches: impl IntoIterator<Item = String>) -> Seen {
+        Seen {
+            switches: switches.into_iter().map(|name| (name, false)).collect(),
+            down: BTreeSet::new(),
+            entries: 0,
+            rollouts: ["started", "rerouted", "refilled", "repaired"].map(|why| (why, 0)).into(),
+            updates: ["insert", "modify", "delete"].map(|kind| (kind, 0)).into(),
+            pushes: 0,
+            refusals: BTreeMap::new(),
+            strange: 0,
+        }
+    }
+
+    /// Takes note of a notice.
+    pub fn note(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Connected { switch, pushed } => {
+                self.switches.insert(switch.clone(), true);
+                self.pushes += u64::from(*pushed);
+            }
+            Notice::Standby { switch } | Notice::Lost { switch, .. } => {
+                self.switches.insert(switch.clone(), false);
+            }
+            Notice::Link { link, is_up: true } => {
+                self.down.remove(link);
+            }
+            Notice::Link { link, is_up: false } => {
+                self.down.insert(link.clone());
+            }
+            Notice::Written { why, applied, .. } => {
+                let why = match why {
+                    Why::Start => "started",
+                    Why::Links => "rerouted",
+                    Why::Returned => "refilled",
+                    Why::Drift => "repaired",
+                };
+                *self.rollouts.entry(why).or_default() += 1;
+                let updates =
+                    [("insert", applied.inserted), ("modify", applied.modified), ("delete", applied.deleted)];
+                for (kind, count) in updates {
+                    *self.updates.entry(kind).or_default() += count as u64;
+                }
+                self.entries = (applied.inserted + applied.modified + applied.unchanged) as u64;
+            }
+            Notice::Refused { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
+            Notice::Strange(count) => self.strange += count,
+            Notice::Kept { .. } | Notice::NoRoutes(_) => {}
+        }
+    }
+
+    /// The page.
+    pub fn page(&self) -> Page {
+        let mut page = Page::default();
+        for (switch, &is_connected) in &self.switches {
+            let help = "1 if this controller is the switch's primary client.";
+            page.gauge("weir_controller_connected", help, &[("switch", switch)], is_connected.into());
+        }
+        let help = "Links between switches that are down.";
+        page.gauge("weir_controller_links_down", help, &[], self.down.len() as u64);
+        let help = "Table entries that the last rollout left in the switches it wrote.";
+        page.gauge("weir_controller_entries", help, &[], self.entries);
+        for (why, &count) in &self.rollouts {
+            let help = "Times that tables were brought in line, by cause.";
+            page.counter("weir_controller_rollouts_total", help, &[("why", why)], count);
+        }
+        for (kind, &count) in &self.updates {
+            let help = "Updates written to switches.";
+            page.counter("weir_controller_updates_total", help, &[("kind", kind)], count);
+        }
+        let help = "Programs put on switches.";
+        page.counter("weir_controller_programs_total", help, &[], self.pushes);
+        for (switch, &count) in &self.refusals {
+            let help = "Times that a switch did not take its entries.";
+            page.counter("weir_controller_refusals_total", help, &[("switch", switch)], count);
+        }
+        let help = "Packet-ins that were no probes of this controller.";
+        page.counter("weir_controller_strange_packets_total", help, &[], self.strange);
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weir_client::fleet::Applied;
+
+    #[test]
+    fn notices_are_counted() {
+        let mut seen = Seen::new(["s1".to_owned(), "s2".to_owned()]);
+        seen.note(&Notice::Connected { switch: "s1".into(), pushed: true });
+        let applied = Applied { inserted: 5, modified: 1, unchanged: 7, ..Applied::default() };
+        let took = Duration::from_millis(3);
+        seen.note(&Notice::Written { why: Why::Links, switches: 2, applied, down: 1, took });
+        for is_up in [false, true, false] {
+            seen.note(&Notice::Link { link: "s1:3 - s2:1".into(), is_up });
+        }
+        let page = seen.page().to_string();
+        for line in [
+            "weir_controller_connected{switch=\"s1\"} 1",
+            "weir_controller_connected{switch=\"s2\"} 0",
+            "weir_controller_links_down 1",
+            "weir_controller_entries 13",
+            "weir_controller_rollouts_total{why=\"rerouted\"} 1",
+            "weir_controller_updates_total{kind=\"insert\"} 5",
+            "weir_controller_programs_total 1",
+        ] {
+            assert!(page.contains(&format!("\n{line}\n")), "{line}: {page}");
+        }
+    }
+}
