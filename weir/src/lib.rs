@@ -8,6 +8,7 @@ mod cli;
 pub mod commands;
 pub mod console;
 pub mod interrupt;
+mod live;
 mod metrics;
 pub mod output;
 pub mod privilege;

@@ -96,7 +96,7 @@ impl<'a> Keeper<'a> {
 
 /// Passes progress on to another observer, and gives the results so far to a keeper.
 pub struct Kept<'a, O> {
-    /// Gets the progress, and may interrupt the run.
+    /// Gets the progress, and may interrupt the run; it may ask for results too.
     pub watch: O,
     /// Keeps the results.
     pub keeper: Keeper<'a>,
@@ -107,9 +107,12 @@ impl<O: Observer> Observer for Kept<'_, O> {
         self.watch.progress(progress)
     }
     fn keeps(&mut self, index: usize) -> bool {
-        self.keeper.is_due(index)
+        self.watch.keeps(index) || self.keeper.is_due(index)
     }
     fn keep(&mut self, part: Part) {
-        self.keeper.keep(part);
+        if self.keeper.is_due(part.index) {
+            self.keeper.keep(part.clone());
+        }
+        self.watch.keep(part);
     }
 }

@@ -19,6 +19,7 @@ mod schemes;
 mod stf;
 mod sweep;
 mod switch;
+mod top;
 mod trace;
 mod wireshark;
 
@@ -66,6 +67,7 @@ enum Command {
     Results(results::Args),
     Stf(stf::Args),
     Switch(switch::Args),
+    Top(top::Args),
     Trace(trace::Args),
     Schemes(schemes::Args),
     Schema(schema::Args),
@@ -97,6 +99,7 @@ impl CommandLine {
             Command::Results(args) => results::run(args, console),
             Command::Stf(args) => stf::run(args, console),
             Command::Switch(args) => switch::run(args, console),
+            Command::Top(args) => top::run(args, console),
             Command::Trace(args) => trace::run(args, console),
             Command::Schemes(args) => schemes::run(args, console),
             Command::Schema(args) => schema::run(args, console),

@@ -1,5 +1,7 @@
 //! `weir run`
 
+mod live;
+
 use super::estimate::Estimate;
 use super::host::policy::check_key;
 use super::mininet::Switch;
@@ -9,6 +11,7 @@ use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
 use crate::output::Output;
 use crate::privilege;
+use live::{Live, Shown};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -108,6 +111,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
 
+    /// Show the fabric on the terminal while it runs: loads, queues and flows; schemes run one after the other
+    #[arg(long, conflicts_with_all = ["check", "quiet", "verbose"])]
+    live: bool,
+
     /// Check the files and estimate packet-hops, time and memory; run nothing
     #[arg(long)]
     check: bool,
@@ -201,8 +208,11 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     Ok(experiment)
 }
 
-/// As many as asked for, else as keep all cores busy.
+/// As many as asked for, else as keep all cores busy; one if it is watched, so that it can be paused.
 fn jobs(args: &Args, experiment: &Experiment) -> usize {
+    if args.live {
+        return 1;
+    }
     args.jobs.map_or_else(|| pool::at_a_time(experiment.schemes.len(), pool::cores()), NonZeroUsize::get)
 }
 
@@ -236,10 +246,22 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     for (what, value) in &described.facts {
         console.detail(format_args!("{}: {what} {value}", described.name));
     }
-    let mut kept = Kept { watch: Watch::new(console.watched), keeper };
+    let watch = match args.live {
+        true => {
+            let (name, topology) = (&experiment.spec.name, &experiment.topology);
+            let live = Live::open(name, topology, !console.styled)?;
+            let live = if args.on == World::Mininet { live.of_mininet()? } else { live };
+            Shown::Live(Box::new(live))
+        }
+        false => Shown::Bars(Watch::new(console.watched)),
+    };
+    let mut kept = Kept { watch, keeper };
     let outcome = backend.run(experiment, &mut kept);
     let Kept { watch, keeper } = kept;
-    drop(watch);
+    let closed = match watch {
+        Shown::Live(live) => live.close(),
+        Shown::Bars(_) => Ok(()),
+    };
     let Outcome { results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -257,6 +279,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         fabric.as_ref().map_or(Ok(()), |fabric| report::write_fabric(dir, fabric))
     });
     let dir = written.map_err(Failure::work)?;
+    closed?;
     let page = dir.join("report.html");
     if console.style.json {
         let answer = json!({

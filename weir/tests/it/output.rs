@@ -152,6 +152,16 @@ async fn diff_tells_equal_different_and_failed_apart() {
         let (status, out, _) = weir(dir, &run("diff"));
         assert!(status == 0 && out.contains("2 switches are as planned"), "{status} {out}");
         assert_eq!(answer(dir, &run("diff"), 0)["equal"], true);
+        let top = format!("top --topology tiny.yaml --interval 50ms --thrift-base-port 1{places}");
+        let seen = answer(dir, &top, 0);
+        assert!(seen["switches"]["s1"]["routes"].as_u64() > Some(1), "{seen}");
+        let port = &seen["ports"]["s1:1"];
+        assert_eq!(
+            (&port["queue_bytes"], &port["up"], &port["peer"]),
+            (&json!(0), &json!(true), &json!("h1"))
+        );
+        let (status, _, told) = weir(dir, &top);
+        assert!(status == 2 && told.contains("terminal"), "{told}");
 
         // One host more has routes of its own.
         fs::write(dir.join("tiny.yaml"), TINY.replace("senders: 2", "senders: 3")).unwrap();

@@ -1,0 +1,314 @@
+//! `weir top`
+
+mod probe;
+
+use super::controller::{SwitchArgs, ThriftArgs, imported_topology};
+use crate::console::{Console, Failure};
+use crate::live::{Ask, PortRow, Scene, Screen, SwitchRow};
+use crate::output::Answer;
+use probe::{Probe, Reading};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use weir_client::{ClientOptions, Target};
+use weir_controller::topology::{Node, SwitchIx, Topology};
+use weir_units::{Bytes, Time};
+
+/// How long keys are waited for between two looks at what came in.
+const KEYS: Duration = Duration::from_millis(50);
+/// Time that two readings may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The shortest interval: a reading of 80 switches takes about as long.
+const SHORTEST: Time = Time::from_ms(50);
+
+/// Watch a running fabric: queues, rates, drops, marks and routes, with links coloured by load
+///
+/// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and `tx_bytes`,
+/// counters `drops` and `events`, and the table `forward`. What a program does not have is shown as "-". Whether ports are
+/// up is asked by Thrift; `d` takes the link of the selected port down and up again, by Thrift too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Keys: arrows select a port, o orders by topology, load or queue, d takes its
+link down or up, space holds the picture, q quits.
+
+Examples:
+  weir top --topology fabric.yaml
+  weir top --topology fabric.yaml --json
+
+Exit status: 0 ended; 1 the terminal or a switch failed; 2 the input is wrong.")]
+pub struct Args {
+    /// Topology: any file that `weir controller --topology` takes
+    #[arg(long, short, value_name = "FILE")]
+    topology: PathBuf,
+
+    /// From one reading to the next
+    #[arg(long, value_name = "TIME", default_value = "500ms")]
+    interval: Time,
+
+    #[command(flatten)]
+    switches: SwitchArgs,
+    #[command(flatten)]
+    thrift: ThriftArgs,
+    #[command(flatten)]
+    output: Answer,
+}
+
+/// Readings of all switches, in the topology's order.
+pub struct Round {
+    at: Instant,
+    readings: Vec<Result<Reading, String>>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    if args.interval < SHORTEST {
+        return Err(Failure::Input(format!("--interval {}: take {SHORTEST} or more", args.interval)));
+    }
+    let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
+    let targets = args.switches.targets(&topology, imported.as_ref())?;
+    let options = args.switches.options()?;
+    let thrift = |ix| args.thrift.address(ix);
+    let readings = Readings::start(&topology, targets, &options, thrift, args.interval)?;
+    if console.style.json {
+        report(&readings, &topology, console)
+    } else {
+        watch(&readings, &topology, args, console)
+    }
+}
+
+/// Switches that are read again and again. Dropping it ends that.
+pub struct Readings {
+    rounds: Option<Receiver<Round>>,
+    runtime: Option<Runtime>,
+}
+
+impl Readings {
+    /// Begins to read. `thrift` has the address of each switch's Thrift server.
+    pub fn start(
+        topology: &Topology,
+        targets: Vec<Target>,
+        options: &ClientOptions,
+        thrift: impl Fn(SwitchIx) -> String,
+        interval: Time,
+    ) -> Result<Readings, Failure> {
+        let probes = targets.into_iter().zip(topology.switch_ixs()).map(|(target, ix)| {
+            let ports = topology.switch(ix).ports().map(|(port, _)| port).collect();
+            Probe::new(target, options.clone(), ports, thrift(ix))
+        });
+        let mut probes: Vec<Probe> = probes.collect();
+        let interval = Duration::from_nanos(interval.as_ns());
+        // One round waits while another one is shown; a reader that is ahead waits too.
+        let (sender, rounds) = sync_channel(1);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.spawn(async move {
+            let mut tick = tokio::time::interval(interval);
+            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tick.tick().await;
+                let readings = probe::read_all(&mut probes).await;
+                let round = Round { at: Instant::now(), readings };
+                // Nobody shows it any more.
+                if tokio::task::block_in_place(|| sender.send(round)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Readings { rounds: Some(rounds), runtime: Some(runtime) })
+    }
+
+    /// The next round, if there is one within this time.
+    pub fn next(&self, patience: Duration) -> Option<Round> {
+        self.rounds.as_ref()?.recv_timeout(patience).ok()
+    }
+}
+
+impl Drop for Readings {
+    fn drop(&mut self) {
+        // First the channel: the reader may wait for room in it.
+        self.rounds = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+    }
+}
+
+/// Two readings as JSON.
+fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
+    let next = || readings.next(PATIENCE).ok_or_else(|| Failure::work("the switches were not read in time"));
+    let (before, now) = (next()?, next()?);
+    let scene = scene(topology, "", Some(&before), &now);
+    let ports: Map<String, Value> = scene
+        .ports
+        .iter()
+        .map(|port| {
+            let value = json!({
+                "peer": port.peer, "up": port.is_up, "load": port.load, "rate_bps": port.rate_bps,
+                "queue_bytes": port.queue,
+            });
+            (port.name.clone(), value)
+        })
+        .collect();
+    let switches = scene.switches.iter().map(|switch| {
+        let value = json!({
+            "routes": switch.routes, "marks": switch.marks, "drops": switch.drops, "trouble": switch.trouble,
+        });
+        (switch.name.clone(), value)
+    });
+    console.answer(&json!({"ports": ports, "switches": switches.collect::<Map<_, _>>()}))?;
+    let silent: Vec<String> = scene
+        .switches
+        .iter()
+        .filter_map(|switch| Some(format!("{}: {}", switch.name, switch.trouble.as_ref()?)))
+        .collect();
+    if silent.is_empty() { Ok(()) } else { Err(Failure::Work(silent.join("; "))) }
+}
+
+/// The terminal, until the user has seen enough.
+fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
+    let title = args.topology.display().to_string();
+    let mut screen = Screen::open(!console.styled)?;
+    let (mut last, mut shown): (Option<Round>, Scene) = (None, Scene::default());
+    shown.title.clone_from(&title);
+    shown.clock = "waiting for the switches".to_owned();
+    let (mut note, mut is_held) = (String::new(), false);
+    let mut peaks: Vec<u64> = Vec::new();
+    screen.show(&shown)?;
+    loop {
+        if let Some(round) = readings.next(Duration::ZERO) {
+            if !is_held {
+                shown = scene(topology, &title, last.as_ref(), &round);
+                keep_peaks(&mut peaks, &mut shown);
+                shown.note.clone_from(&note);
+                screen.show(&shown)?;
+            }
+            last = Some(round);
+        }
+        match screen.ask(&shown, KEYS)? {
+            None | Some(Ask::Step) => continue,
+            Some(Ask::Quit) => return Ok(()),
+            Some(Ask::Pause) => is_held = !is_held,
+            Some(Ask::Link(at)) => note = toggle(topology, args, &shown, at),
+        }
+        shown.is_paused = is_held;
+        shown.note.clone_from(&note);
+        screen.show(&shown)?;
+    }
+}
+
+/// Notes the most bytes queued since the view began.
+pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut Scene) {
+    peaks.resize(scene.ports.len(), 0);
+    for (port, peak) in scene.ports.iter_mut().zip(peaks) {
+        *peak = (*peak).max(port.queue.unwrap_or(0));
+        port.peak = port.queue.map(|_| *peak);
+    }
+}
+
+/// Takes the link of a port down, or up if it is down; says what came of it.
+fn toggle(topology: &Topology, args: &Args, scene: &Scene, at: usize) -> String {
+    let Some((switch, port)) = ports(topology).nth(at) else { return String::new() };
+    let row = &scene.ports[at];
+    let name = format!("{}-eth{port}", topology.switch(switch).name);
+    let done = args.thrift.connect(switch).and_then(|mut client| match row.is_up {
+        true => client.remove_port(port),
+        false => client.add_port(port, &name),
+    });
+    match done {
+        Ok(()) => format!("{} is taken {}", row.name, if row.is_up { "down" } else { "up" }),
+        Err(error) => format!("{}: {error}", row.name),
+    }
+}
+
+/// Every port of every switch.
+fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
+    topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)))
+}
+
+/// What two rounds of readings show.
+pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Round) -> Scene {
+    let reading = |round: &Round, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
+    let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());
+    let mut scene = Scene { title: title.to_owned(), ..Scene::default() };
+    for (ix, port) in ports(topology) {
+        let here = reading(now, ix).unwrap_or_default();
+        let earlier = before.and_then(|before| reading(before, ix)).unwrap_or_default();
+        // The register has 32 bits.
+        let sent = match (earlier.sent.get(&port), here.sent.get(&port)) {
+            (Some(&earlier), Some(&now)) => Bytes::new(u64::from((now as u32).wrapping_sub(earlier as u32))),
+            _ => Bytes::ZERO,
+        };
+        let rate_bps = if seconds > 0.0 { sent.as_f64() * 8.0 / seconds } else { 0.0 };
+        let (link, peer) = match topology.peer(ix, port) {
+            Some((link, peer)) => (topology.link(link).rate.as_bps() as f64, peer),
+            None => continue,
+        };
+        let peer_name = topology.node_name(peer.node);
+        scene.ports.push(PortRow {
+            name: format!("{}:{port}", topology.switch(ix).name),
+            peer: match peer.node {
+                Node::Host(_) => peer_name.to_owned(),
+                Node::Switch(_) => format!("{peer_name}:{}", peer.port),
+            },
+            is_up: !here.down.contains(&port),
+            load: rate_bps / link.max(1.0),
+            rate_bps,
+            queue: here.queue.get(&port).copied(),
+            peak: None,
+        });
+    }
+    for ix in topology.switch_ixs() {
+        let (name, reading) = (topology.switch(ix).name.clone(), &now.readings[ix.0 as usize]);
+        scene.switches.push(match reading {
+            Ok(reading) => SwitchRow {
+                name,
+                trouble: None,
+                routes: reading.routes,
+                marks: reading.marks,
+                drops: reading.drops,
+            },
+            Err(why) => SwitchRow { name, trouble: Some(why.clone()), ..SwitchRow::default() },
+        });
+    }
+    let sum = |of: fn(&SwitchRow) -> Option<u64>| scene.switches.iter().filter_map(of).sum::<u64>();
+    let (drops, marks, routes) = (sum(|it| it.drops), sum(|it| it.marks), sum(|it| it.routes));
+    let answering = scene.switches.iter().filter(|it| it.trouble.is_none()).count();
+    let down = scene.ports.iter().filter(|port| !port.is_up).count();
+    scene.clock = format!("{answering} of {} switches answer", scene.switches.len());
+    let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
+    scene.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
+    scene.keys = vec![("space", "hold"), ("d", "link down/up")];
+    scene
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_controller::topology::build;
+
+    #[test]
+    fn rates_follow_from_two_readings_even_over_a_wrap() {
+        let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Mbps}";
+        let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
+        let at = Instant::now();
+        let reading = |sent: u64, queue: u64| Reading {
+            sent: [(1, 0), (2, sent)].into(),
+            queue: [(1, 0), (2, queue)].into(),
+            routes: Some(2),
+            ..Reading::default()
+        };
+        let before = Round { at, readings: vec![Ok(reading(0xffff_ff00, 9)), Ok(reading(0, 0))] };
+        let now = Round {
+            at: at + Duration::from_secs(1),
+            readings: vec![Ok(reading(1_000_000 - 0x100, 5)), Err("no answer".into())],
+        };
+        let scene = scene(&topology, "x", Some(&before), &now);
+        let port = &scene.ports[1];
+        assert_eq!((port.rate_bps, port.load, port.queue), (8e6, 0.8, Some(5)));
+        assert_eq!(scene.ports.len(), 4);
+        assert_eq!(scene.switches[1].trouble.as_deref(), Some("no answer"));
+        assert_eq!(scene.clock, "1 of 2 switches answer");
+    }
+}

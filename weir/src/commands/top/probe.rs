@@ -1,0 +1,208 @@
+//! What `weir top` reads of a switch.
+
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, TableEntry, p4_data};
+use p4runtime::p4info;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use weir_client::{ClientError, ClientOptions, Session, Target, ThriftClient};
+use weir_experiment::counts::{Counts, DROP_COUNTER, EVENT_COUNTER, count_program};
+
+/// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), and the table of routes.
+const QUEUE: &str = "queue_bytes";
+const SENT: &str = "tx_bytes";
+const ROUTES: &str = "forward";
+/// Time that the Thrift server may take to tell which ports are up. It is no trouble if it does not.
+const THRIFT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a switch says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Bytes queued by port, if the program counts them.
+    pub queue: BTreeMap<u16, u64>,
+    /// Bytes sent by port.
+    pub sent: BTreeMap<u16, u64>,
+    /// Ports that are down.
+    pub down: BTreeSet<u16>,
+    /// Packets marked CE.
+    pub marks: Option<u64>,
+    /// Packets dropped by the program.
+    pub drops: Option<u64>,
+    /// Entries in the table of routes.
+    pub routes: Option<u64>,
+}
+
+/// The ids of what is read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ids {
+    queue: Option<u32>,
+    sent: Option<u32>,
+    drops: Option<u32>,
+    events: Option<u32>,
+    routes: Option<u32>,
+}
+
+impl Ids {
+    fn of(info: &p4info::Index) -> Ids {
+        let register = |name| info.registers.named(name).ok().map(|it| p4info::Object::preamble(it).id);
+        let counter = |name| info.counters.named(name).ok().map(|it| p4info::Object::preamble(it).id);
+        Ids {
+            queue: register(QUEUE),
+            sent: register(SENT),
+            drops: counter(DROP_COUNTER),
+            events: counter(EVENT_COUNTER),
+            routes: info.tables.named(ROUTES).ok().map(|it| p4info::Object::preamble(it).id),
+        }
+    }
+}
+
+/// A switch that is read again and again.
+pub struct Probe {
+    target: Target,
+    options: ClientOptions,
+    ports: Vec<u16>,
+    thrift: String,
+    /// The session, and the ids of the program that ran when it began.
+    open: Option<(Session, Ids)>,
+}
+
+impl Probe {
+    /// A switch with these ports and its Thrift server.
+    pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> Probe {
+        Probe { target, options, ports, thrift, open: None }
+    }
+
+    async fn read(&mut self) -> Result<Reading, ClientError> {
+        if self.open.is_none() {
+            let session = Session::connect(&self.target, self.options.clone()).await?;
+            let info = session.p4info().await?.ok_or(ClientError::NoProgram)?;
+            self.open = Some((session, Ids::of(&info)));
+        }
+        let Some((session, ids)) = self.open.clone() else { return Err(ClientError::NoProgram) };
+        let read = session.read(self.wanted(ids)).await;
+        if read.as_ref().is_err_and(ClientError::is_unimplemented) {
+            // BMv2 shows no registers over P4Runtime.
+            let ids = Ids { queue: None, sent: None, ..ids };
+            self.open = Some((session, ids));
+        } else if read.is_err() {
+            // The switch may have another program when it answers again.
+            self.open = None;
+        }
+        let mut reading = sort(&read?, ids);
+        let thrift = self.thrift.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            ThriftClient::connect_within(&thrift, THRIFT_PATIENCE).and_then(|mut client| client.ports())
+        });
+        if let Ok(Ok(ports)) = asked.await {
+            // A port whose interface was removed is in no list.
+            let is_up = |port: &u16| ports.contains(&(*port, true));
+            reading.down = self.ports.iter().copied().filter(|port| !is_up(port)).collect();
+        }
+        Ok(reading)
+    }
+
+    fn wanted(&self, ids: Ids) -> Vec<Entity> {
+        let cells = [ids.queue, ids.sent].into_iter().flatten().flat_map(|register_id| {
+            self.ports.iter().map(move |&port| {
+                let index = Some(Index { index: port.into() });
+                Kind::RegisterEntry(RegisterEntry { register_id, index, data: None })
+            })
+        });
+        let counters = [ids.drops, ids.events].into_iter().flatten();
+        let counters = counters
+            .map(|counter_id| Kind::CounterEntry(CounterEntry { counter_id, ..CounterEntry::default() }));
+        let routes =
+            ids.routes.map(|table_id| Kind::TableEntry(TableEntry { table_id, ..TableEntry::default() }));
+        cells.chain(counters).chain(routes).map(|kind| Entity { entity: Some(kind) }).collect()
+    }
+}
+
+/// Puts what was read where it belongs.
+fn sort(entities: &[Entity], ids: Ids) -> Reading {
+    let mut reading = Reading::default();
+    let (mut drops, mut events) = (BTreeMap::new(), BTreeMap::new());
+    let mut routes = 0;
+    for entity in entities {
+        match &entity.entity {
+            Some(Kind::RegisterEntry(cell)) => {
+                let port = cell.index.as_ref().and_then(|index| u16::try_from(index.index).ok());
+                let data = cell.data.as_ref().and_then(|data| data.data.as_ref());
+                if let (Some(port), Some(p4_data::Data::Bitstring(value))) = (port, data) {
+                    let value = value.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                    let cells = if Some(cell.register_id) == ids.queue {
+                        &mut reading.queue
+                    } else {
+                        &mut reading.sent
+                    };
+                    cells.insert(port, value);
+                }
+            }
+            Some(Kind::CounterEntry(cell)) => {
+                let index = cell.index.as_ref().map_or(0, |index| index.index);
+                let packets =
+                    cell.data.as_ref().map_or(0, |data| u64::try_from(data.packet_count).unwrap_or(0));
+                let cells = if Some(cell.counter_id) == ids.drops { &mut drops } else { &mut events };
+                cells.insert(u32::try_from(index).unwrap_or(u32::MAX), packets);
+            }
+            Some(Kind::TableEntry(entry)) => routes += u64::from(!entry.is_default_action),
+            _ => {}
+        }
+    }
+    let mut counts = Counts::default();
+    count_program(&mut counts, |counter, index| {
+        let cells = if counter == DROP_COUNTER { &drops } else { &events };
+        cells.get(&index).copied().unwrap_or(0)
+    });
+    reading.drops = ids.drops.map(|_| counts.drops.values().sum());
+    reading.marks = ids.events.map(|_| counts.marks);
+    reading.routes = ids.routes.map(|_| routes);
+    reading
+}
+
+/// Reads all switches at once; of one that does not answer, why.
+pub async fn read_all(probes: &mut Vec<Probe>) -> Vec<Result<Reading, String>> {
+    let mut reads = JoinSet::new();
+    for (at, mut probe) in probes.drain(..).enumerate() {
+        reads.spawn(async move {
+            let read = probe.read().await.map_err(|error| error.to_string());
+            (at, probe, read)
+        });
+    }
+    let mut done = reads.join_all().await;
+    done.sort_by_key(|(at, ..)| *at);
+    let (back, readings): (Vec<_>, Vec<_>) = done.into_iter().map(|(_, probe, read)| (probe, read)).unzip();
+    *probes = back;
+    readings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4runtime::p4::v1::{CounterData, P4Data};
+
+    #[test]
+    fn cells_counters_and_routes_are_told_apart() {
+        let ids = Ids { queue: Some(1), sent: Some(2), drops: Some(3), events: None, routes: Some(4) };
+        let entity = |kind| Entity { entity: Some(kind) };
+        let cell = |register_id, index, value: &[u8]| {
+            entity(Kind::RegisterEntry(RegisterEntry {
+                register_id,
+                index: Some(Index { index }),
+                data: Some(P4Data { data: Some(p4_data::Data::Bitstring(value.to_vec())) }),
+            }))
+        };
+        let dropped = entity(Kind::CounterEntry(CounterEntry {
+            counter_id: 3,
+            index: Some(Index { index: 7 }),
+            data: Some(CounterData { packet_count: 5, byte_count: 0 }),
+        }));
+        let route = |is_default_action| {
+            entity(Kind::TableEntry(TableEntry { table_id: 4, is_default_action, ..TableEntry::default() }))
+        };
+        let read = [cell(1, 2, &[1, 0]), cell(2, 2, &[9]), dropped, route(false), route(true)];
+        let reading = sort(&read, ids);
+        assert_eq!((reading.queue[&2], reading.sent[&2]), (256, 9));
+        assert_eq!((reading.drops, reading.marks, reading.routes), (Some(5), None, Some(1)));
+    }
+}

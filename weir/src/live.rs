@@ -1,0 +1,153 @@
+//! A terminal view of a fabric: what is shown ([`Scene`]), how it looks ([`draw`]), and the keys.
+//!
+//! Rendering is a function of the scene and of what the user has chosen ([`Choice`]). Who has something to show makes
+//! scenes and hands them to a [`Screen`], which returns what the user asks for.
+
+mod draw;
+mod screen;
+
+pub use draw::draw;
+pub use screen::Screen;
+
+/// What is shown. Numbers that are not known are `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scene {
+    /// What runs: a file, a scheme.
+    pub title: String,
+    /// How far it is, and how fast.
+    pub clock: String,
+    /// Part of the run that is over, from 0 to 1.
+    pub progress: Option<f64>,
+    /// Nothing moves until the user says so.
+    pub is_paused: bool,
+    /// Egress ports, in the order of the topology.
+    pub ports: Vec<PortRow>,
+    /// Switches, if more is known of them than their ports say.
+    pub switches: Vec<SwitchRow>,
+    /// Flows that are being sent.
+    pub flows: Vec<FlowRow>,
+    /// Totals: a word and its value.
+    pub totals: Vec<(String, String)>,
+    /// What happened last.
+    pub note: String,
+    /// The keys that do something, beside those that move about: key and word.
+    pub keys: Vec<(&'static str, &'static str)>,
+}
+
+/// An egress port and its link.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortRow {
+    /// `s1:2`
+    pub name: String,
+    /// The other end.
+    pub peer: String,
+    /// False if the link is down.
+    pub is_up: bool,
+    /// Part of the link's capacity in use, from 0 to 1.
+    pub load: f64,
+    /// What leaves, in bit/s.
+    pub rate_bps: f64,
+    /// Bytes queued.
+    pub queue: Option<u64>,
+    /// The most bytes queued.
+    pub peak: Option<u64>,
+}
+
+/// A switch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SwitchRow {
+    /// Its name.
+    pub name: String,
+    /// Why it does not answer; `None` if it does.
+    pub trouble: Option<String>,
+    /// Routes in its table.
+    pub routes: Option<u64>,
+    /// Packets marked CE.
+    pub marks: Option<u64>,
+    /// Packets dropped, for all reasons.
+    pub drops: Option<u64>,
+}
+
+/// A flow that is being sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowRow {
+    /// Where from and where to.
+    pub name: String,
+    /// Bytes to send; `None`: until it is stopped.
+    pub size: Option<u64>,
+    /// Bytes acknowledged.
+    pub acked: u64,
+    /// Its rate in bit/s.
+    pub rate_bps: Option<f64>,
+}
+
+/// The order of ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As in the topology.
+    #[default]
+    Topology,
+    /// The most loaded first.
+    Load,
+    /// The longest queue first.
+    Queue,
+}
+
+/// What the user has chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Row of the selected port, in the order shown.
+    pub row: usize,
+    /// The order of ports.
+    pub order: Order,
+    /// No colours (<https://no-color.org>).
+    pub is_plain: bool,
+}
+
+impl Choice {
+    /// The ports in the order shown, as indices into [`Scene::ports`].
+    pub fn order(&self, scene: &Scene) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..scene.ports.len()).collect();
+        match self.order {
+            Order::Topology => {}
+            Order::Load => order.sort_by(|&a, &b| scene.ports[b].load.total_cmp(&scene.ports[a].load)),
+            Order::Queue => order.sort_by_key(|&at| std::cmp::Reverse(scene.ports[at].queue)),
+        }
+        order
+    }
+
+    /// The selected port, as an index into [`Scene::ports`].
+    pub fn selected(&self, scene: &Scene) -> Option<usize> {
+        let order = self.order(scene);
+        order.get(self.row.min(order.len().checked_sub(1)?)).copied()
+    }
+
+    /// Selects another row.
+    pub fn step(&mut self, rows: isize, scene: &Scene) {
+        let last = scene.ports.len().saturating_sub(1);
+        self.row = self.row.min(last).saturating_add_signed(rows).min(last);
+    }
+
+    /// Takes the next order.
+    pub fn reorder(&mut self) {
+        self.row = 0;
+        self.order = match self.order {
+            Order::Topology => Order::Load,
+            Order::Load => Order::Queue,
+            Order::Queue => Order::Topology,
+        };
+    }
+}
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Pause, or go on.
+    Pause,
+    /// One step while paused.
+    Step,
+    /// Take the link of a port down or up: an index into [`Scene::ports`].
+    Link(usize),
+    /// End.
+    Quit,
+}

@@ -1,0 +1,346 @@
+//! How a scene looks: a function of the scene and of what the user has chosen.
+
+use super::{Choice, Order, Scene};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+use weir_report::format;
+
+/// From this width on, ports stand beside everything else.
+const WIDE: u16 = 120;
+/// Cells of a bar of load.
+const BAR: usize = 10;
+/// Load from which a link counts as busy, and from which as full.
+const BUSY: f64 = 0.5;
+const FULL: f64 = 0.8;
+
+/// Draws a scene.
+pub fn draw(frame: &mut Frame<'_>, scene: &Scene, choice: &Choice) {
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)])
+            .areas(frame.area());
+    frame.render_widget(heading(scene, head.width), head);
+    let beside = beside_ports(scene);
+    if frame.area().width >= WIDE {
+        let [left, right] =
+            Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).spacing(2).areas(body);
+        ports(frame, left, scene, choice);
+        others(frame, right, scene);
+    } else {
+        // At most half of the height for what is not a port.
+        let rest = u16::try_from(beside).unwrap_or(u16::MAX).min(body.height / 2);
+        let [top, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rest)]).areas(body);
+        ports(frame, top, scene, choice);
+        others(frame, bottom, scene);
+    }
+    frame.render_widget(footing(scene, choice), foot);
+}
+
+/// Rows of everything but ports, with headings.
+fn beside_ports(scene: &Scene) -> usize {
+    let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
+    scene.totals.len().div_ceil(3) + with_heading(scene.switches.len()) + with_heading(scene.flows.len())
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn heading(scene: &Scene, width: u16) -> Paragraph<'_> {
+    let mut first =
+        vec![Span::styled(scene.title.as_str(), bold()), Span::raw("  "), Span::raw(scene.clock.as_str())];
+    if scene.is_paused {
+        first.push(Span::styled("  paused", bold()));
+    }
+    let bar = scene.progress.map_or_else(String::new, |part| {
+        let cells = usize::from(width);
+        let done = (part.clamp(0.0, 1.0) * cells as f64).round() as usize;
+        "━".repeat(done) + &"─".repeat(cells - done)
+    });
+    Paragraph::new(vec![Line::from(first), Line::raw(bar)])
+}
+
+fn footing<'a>(scene: &'a Scene, choice: &Choice) -> Paragraph<'a> {
+    let order = match choice.order {
+        Order::Topology => "order: topology",
+        Order::Load => "order: load",
+        Order::Queue => "order: queue",
+    };
+    let keys = scene.keys.iter().copied().chain([("↑↓", "select"), ("o", order), ("q", "quit")]);
+    let keys = keys.flat_map(|(key, word)| {
+        [Span::styled(key, bold()), Span::raw(" "), Span::raw(word), Span::raw("  ")]
+    });
+    Paragraph::new(vec![Line::raw(scene.note.as_str()), Line::from_iter(keys)])
+}
+
+/// A bar of load, in eighths of a cell.
+fn bar(load: f64) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = (load.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    if bar.chars().count() < BAR {
+        bar.push(EIGHTHS[eighths % 8]);
+    }
+    bar
+}
+
+fn bits(rate: f64) -> String {
+    match rate {
+        ..1e3 => format!("{} b/s", format::significant(rate)),
+        ..1e6 => format!("{} kb/s", format::significant(rate / 1e3)),
+        ..1e9 => format!("{} Mb/s", format::significant(rate / 1e6)),
+        _ => format!("{} Gb/s", format::significant(rate / 1e9)),
+    }
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::new(Line::from(text).right_aligned())
+}
+
+fn bytes(value: Option<u64>) -> Cell<'static> {
+    right(value.map_or_else(|| "-".to_owned(), |value| format::bytes(value as f64)))
+}
+
+fn count(value: Option<u64>) -> Cell<'static> {
+    right(value.map_or_else(|| "-".to_owned(), format::count))
+}
+
+fn colour(load: f64, is_up: bool, choice: &Choice) -> Style {
+    let style = Style::new();
+    match load {
+        _ if choice.is_plain => style,
+        _ if !is_up => style.fg(Color::Red).add_modifier(Modifier::BOLD),
+        FULL.. => style.fg(Color::Red),
+        BUSY.. => style.fg(Color::Yellow),
+        _ => style.fg(Color::Green),
+    }
+}
+
+fn ports(frame: &mut Frame<'_>, area: Rect, scene: &Scene, choice: &Choice) {
+    let rows = choice.order(scene).into_iter().map(|at| {
+        let port = &scene.ports[at];
+        let state = if port.is_up { bar(port.load) } else { "down".to_owned() };
+        let percent = if port.is_up { format!("{:.0} %", port.load * 100.0) } else { String::new() };
+        Row::new([
+            Cell::new(port.name.clone()),
+            Cell::new(format!("→ {}", port.peer)),
+            Cell::new(state).style(colour(port.load, port.is_up, choice)),
+            right(percent),
+            right(bits(port.rate_bps)),
+            bytes(port.queue),
+            bytes(port.peak),
+        ])
+    });
+    let names = scene.ports.iter().map(|port| port.name.chars().count()).max().unwrap_or(0).clamp(4, 14);
+    let peers = scene.ports.iter().map(|port| port.peer.chars().count() + 2).max().unwrap_or(0).clamp(4, 16);
+    let widths = [
+        Constraint::Length(names as u16),
+        Constraint::Length(peers as u16),
+        Constraint::Length(BAR as u16),
+        Constraint::Length(5),
+        Constraint::Length(10),
+        Constraint::Length(9),
+        Constraint::Length(9),
+    ];
+    let header = Row::new([
+        Cell::new("port"),
+        Cell::new("to"),
+        Cell::new("load"),
+        Cell::new(""),
+        right("rate".into()),
+        right("queue".into()),
+        right("peak".into()),
+    ]);
+    let table = Table::new(rows, widths)
+        .header(header.style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let row = (!scene.ports.is_empty()).then(|| choice.row.min(scene.ports.len() - 1));
+    frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(row));
+}
+
+/// Totals, switches and flows, one below the other, as far as there is room.
+fn others(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let totals = scene.totals.len().div_ceil(3) as u16;
+    let switches = if scene.switches.is_empty() { 0 } else { scene.switches.len() as u16 + 1 };
+    // Flows change more than switches, so they keep half of the room if both have too little.
+    let room = area.height.saturating_sub(totals);
+    let switches = if scene.flows.is_empty() { switches } else { switches.min(room / 2) };
+    let areas =
+        Layout::vertical([Constraint::Length(totals), Constraint::Length(switches), Constraint::Fill(1)]);
+    let [top, middle, bottom] = areas.areas(area);
+    let lines = scene.totals.chunks(3).map(|chunk| {
+        Line::from_iter(chunk.iter().flat_map(|(word, value)| {
+            [Span::raw(format!("{word} ")), Span::styled(value.clone(), bold()), Span::raw("   ")]
+        }))
+    });
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), top);
+    if switches > 0 {
+        switch_table(frame, middle, scene);
+    }
+    if !scene.flows.is_empty() {
+        flow_table(frame, bottom, scene);
+    }
+}
+
+fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    // Where there is too little room, those with trouble are in sight.
+    let (troubled, others): (Vec<_>, Vec<_>) =
+        scene.switches.iter().partition(|switch| switch.trouble.is_some());
+    let rows = troubled.into_iter().chain(others).map(|switch| {
+        let trouble = Cell::new(switch.trouble.clone().unwrap_or_default());
+        Row::new([
+            Cell::new(switch.name.clone()),
+            count(switch.routes),
+            count(switch.marks),
+            count(switch.drops),
+            trouble,
+        ])
+    });
+    let [name, number] = [Constraint::Length(8), Constraint::Length(9)];
+    let header = Row::new([
+        Cell::new("switch"),
+        right("routes".into()),
+        right("marks".into()),
+        right("drops".into()),
+        Cell::new(""),
+    ]);
+    let table = Table::new(rows, [name, number, number, number, Constraint::Fill(1)]);
+    frame.render_widget(table.header(header.style(bold())), area);
+}
+
+fn flow_table(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+    let rows = scene.flows.iter().map(|flow| {
+        let done = flow.size.filter(|&size| size > 0).map(|size| flow.acked as f64 / size as f64);
+        Row::new([
+            Cell::new(flow.name.clone()),
+            right(flow.rate_bps.map_or_else(|| "-".to_owned(), bits)),
+            bytes(Some(flow.acked)),
+            right(done.map_or_else(String::new, |done| format!("{:.0} %", done * 100.0))),
+        ])
+    });
+    let widths = [Constraint::Fill(1), Constraint::Length(10), Constraint::Length(9), Constraint::Length(5)];
+    let header = Row::new([Cell::new("flow"), right("rate".into()), right("acked".into()), Cell::new("")]);
+    frame.render_widget(Table::new(rows, widths).header(header.style(bold())), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{FlowRow, PortRow, SwitchRow};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::buffer::Buffer;
+
+    fn scene() -> Scene {
+        let port = |name: &str, peer: &str, load: f64, queue| PortRow {
+            name: name.into(),
+            peer: peer.into(),
+            is_up: true,
+            load,
+            rate_bps: load * 10e9,
+            queue: Some(queue),
+            peak: Some(queue * 2),
+        };
+        let mut ports = vec![
+            port("s1:1", "h1", 0.02, 0),
+            port("s1:2", "s2:1", 0.97, 48_000),
+            port("s2:1", "s1:2", 0.6, 1_500),
+            port("s2:2", "h2", 0.4, 12_000_000),
+        ];
+        ports[3].is_up = false;
+        let switch = |name: &str| SwitchRow {
+            name: name.into(),
+            trouble: None,
+            routes: Some(4),
+            marks: Some(12_345),
+            drops: Some(0),
+        };
+        let mut switches = vec![switch("s1"), switch("s2")];
+        switches[1].trouble = Some("no answer".into());
+        Scene {
+            title: "fabric.yaml".into(),
+            clock: "12.3 of 20 ms".into(),
+            progress: Some(0.615),
+            is_paused: true,
+            ports,
+            switches,
+            flows: vec![FlowRow {
+                name: "h1 → h2".into(),
+                size: Some(1_000_000),
+                acked: 250_000,
+                rate_bps: Some(9.7e9),
+            }],
+            totals: [("drops", "0"), ("marks", "12,345"), ("retransmits", "7"), ("hops", "1,000,000")]
+                .map(|(word, value)| (word.to_owned(), value.to_owned()))
+                .into(),
+            note: "s1:2 is down".into(),
+            keys: vec![("space", "go on"), ("s", "step")],
+        }
+    }
+
+    fn render(width: u16, height: u16, scene: &Scene, choice: &Choice) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, scene, choice)).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    fn text(buffer: &Buffer) -> String {
+        let width = usize::from(buffer.area.width);
+        let lines = buffer
+            .content
+            .chunks(width)
+            .map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>());
+        lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    #[test]
+    fn a_scene_at_80_columns() {
+        insta::assert_snapshot!(text(&render(80, 20, &scene(), &Choice::default())));
+    }
+
+    #[test]
+    fn a_scene_at_200_columns() {
+        let choice = Choice { order: Order::Load, row: 1, is_plain: false };
+        insta::assert_snapshot!(text(&render(200, 16, &scene(), &choice)));
+    }
+
+    #[test]
+    fn links_are_coloured_by_load_unless_colours_are_unwelcome() {
+        let colours = |choice: &Choice| {
+            let buffer = render(80, 20, &scene(), choice);
+            // The first cell of the bars: the rows follow the heading and the table's header.
+            let x = (0..80).find(|&x| buffer[(x, 2)].symbol() == "l").unwrap();
+            (3..7).map(|y| buffer[(x, y)].fg).collect::<Vec<_>>()
+        };
+        let choice = Choice::default();
+        assert_eq!(colours(&choice), [Color::Green, Color::Red, Color::Yellow, Color::Red]);
+        assert_eq!(colours(&Choice { is_plain: true, ..choice }), [Color::Reset; 4]);
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        for (width, height) in [(1, 1), (10, 3), (40, 5), (119, 2), (300, 80)] {
+            render(width, height, &scene(), &Choice { row: 99, ..Choice::default() });
+            render(width, height, &Scene::default(), &Choice::default());
+        }
+    }
+
+    #[test]
+    fn the_selected_port_stays_in_sight_and_orders_change_it() {
+        let mut scene = scene();
+        let port = scene.ports[0].clone();
+        scene.ports =
+            (0..500).map(|n| PortRow { name: format!("s{n}:1"), queue: Some(n), ..port.clone() }).collect();
+        let mut choice = Choice::default();
+        choice.step(400, &scene);
+        assert!(text(&render(80, 20, &scene, &choice)).contains("s400:1"));
+        choice.step(isize::MAX, &scene);
+        assert_eq!(choice.selected(&scene), Some(499));
+        choice.reorder();
+        choice.reorder();
+        assert_eq!((choice.order, choice.selected(&scene)), (Order::Queue, Some(499)), "the longest queue");
+        assert_eq!(Choice::default().selected(&Scene::default()), None);
+    }
+}

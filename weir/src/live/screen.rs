@@ -1,0 +1,115 @@
+//! The terminal, while a scene is shown on it.
+
+use super::{Ask, Choice, Scene, draw};
+use crate::console::Failure;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+/// Rows that a page key moves by.
+const PAGE: isize = 10;
+
+/// A terminal that shows scenes. Dropping it gives the terminal back.
+pub struct Screen {
+    terminal: ratatui::DefaultTerminal,
+    choice: Choice,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    ///
+    /// If standard output is no terminal.
+    pub fn open(is_plain: bool) -> Result<Screen, Failure> {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(Failure::input(
+                "a live view needs a terminal: standard input and output must be one",
+            ));
+        }
+        let terminal = ratatui::try_init().map_err(Failure::work)?;
+        Ok(Screen { terminal, choice: Choice { is_plain, ..Choice::default() } })
+    }
+
+    /// Shows a scene.
+    pub fn show(&mut self, scene: &Scene) -> Result<(), Failure> {
+        let choice = &self.choice;
+        self.terminal.draw(|frame| draw(frame, scene, choice)).map(drop).map_err(Failure::from)
+    }
+
+    /// Waits at most so long for a key; returns what the user asks for. What only changes the view is shown at once.
+    pub fn ask(&mut self, scene: &Scene, patience: Duration) -> Result<Option<Ask>, Failure> {
+        if !event::poll(patience)? {
+            return Ok(None);
+        }
+        let asked = match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => asked(key, &mut self.choice, scene),
+            _ => None,
+        };
+        self.show(scene)?;
+        Ok(asked)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// What a key means.
+fn asked(key: KeyEvent, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Ask::Quit),
+        KeyCode::Char('q') | KeyCode::Esc => Some(Ask::Quit),
+        KeyCode::Char(' ' | 'p') => Some(Ask::Pause),
+        KeyCode::Char('s') => Some(Ask::Step),
+        KeyCode::Char('d') => choice.selected(scene).map(Ask::Link),
+        KeyCode::Char('o') => {
+            choice.reorder();
+            None
+        }
+        KeyCode::Down | KeyCode::Char('j') => move_by(1, choice, scene),
+        KeyCode::Up | KeyCode::Char('k') => move_by(-1, choice, scene),
+        KeyCode::PageDown => move_by(PAGE, choice, scene),
+        KeyCode::PageUp => move_by(-PAGE, choice, scene),
+        KeyCode::Home => move_by(isize::MIN, choice, scene),
+        KeyCode::End => move_by(isize::MAX, choice, scene),
+        _ => None,
+    }
+}
+
+fn move_by(rows: isize, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
+    choice.step(rows, scene);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{Order, PortRow};
+
+    #[test]
+    fn keys_mean_what_the_foot_says() {
+        let scene = Scene { ports: vec![PortRow::default(); 3], ..Scene::default() };
+        let mut choice = Choice::default();
+        let mut press = |code| asked(KeyEvent::new(code, KeyModifiers::NONE), &mut choice, &scene);
+        assert_eq!(press(KeyCode::Char(' ')), Some(Ask::Pause));
+        assert_eq!(press(KeyCode::Char('s')), Some(Ask::Step));
+        assert_eq!((press(KeyCode::Down), press(KeyCode::Char('d'))), (None, Some(Ask::Link(1))));
+        assert_eq!((press(KeyCode::End), press(KeyCode::Char('d'))), (None, Some(Ask::Link(2))));
+        assert_eq!(
+            (press(KeyCode::Home), press(KeyCode::Up), press(KeyCode::Char('d'))),
+            (None, None, Some(Ask::Link(0)))
+        );
+        assert_eq!((press(KeyCode::Char('x')), press(KeyCode::Char('o'))), (None, None));
+        assert_eq!(press(KeyCode::Char('q')), Some(Ask::Quit));
+        assert_eq!(choice.order, Order::Load);
+        let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(asked(ctrl_c, &mut choice, &scene), Some(Ask::Quit));
+        assert_eq!(
+            asked(KeyEvent::new(KeyCode::Char('d'), KeyModifiers::NONE), &mut choice, &Scene::default()),
+            None
+        );
+    }
+}
