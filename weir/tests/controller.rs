@@ -8,6 +8,8 @@
 mod faults;
 #[path = "controller/lab.rs"]
 mod lab;
+#[path = "controller/up.rs"]
+mod up;
 
 use lab::{FABRIC, Lab, Lines, program, said, signal, weir};
 use std::fs;
@@ -30,6 +32,10 @@ const REFUSALS: &[harness::Test] = &[
 const RUNS: &[harness::Test] = &[
     ("traffic_survives_links_switches_and_controllers", traffic_survives_links_switches_and_controllers),
     ("a_fabric_in_one_process_is_filled_and_repaired", a_fabric_in_one_process_is_filled_and_repaired),
+    (
+        "a_fabric_comes_up_without_mininet_and_leaves_nothing",
+        up::a_fabric_comes_up_without_mininet_and_leaves_nothing,
+    ),
     (
         "no_packet_is_lost_to_faults_of_the_control_plane",
         faults::no_packet_is_lost_to_faults_of_the_control_plane,

@@ -5,6 +5,7 @@ mod completions;
 mod controller;
 mod estimate;
 mod export;
+mod fabric;
 mod host;
 mod man;
 mod mininet;
@@ -79,6 +80,7 @@ enum Command {
     Wireshark(wireshark::Args),
     Host(host::Args),
     Controller(controller::Args),
+    Fabric(fabric::Args),
     Mininet(mininet::Args),
     Policy(policy::Args),
 }
@@ -111,6 +113,7 @@ impl CommandLine {
             Command::Wireshark(args) => wireshark::run(args, console),
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),
+            Command::Fabric(args) => fabric::run(args, console),
             Command::Mininet(args) => mininet::run(args, console),
             Command::Policy(args) => policy::run(args, console),
         }

@@ -1,0 +1,248 @@
+//! `weir fabric`: a topology on this machine, without Mininet.
+
+mod net;
+mod state;
+
+use super::controller::topology;
+use crate::console::{Console, Failure};
+use crate::interrupt::{self, interrupted};
+use crate::output::Answer;
+use clap::Subcommand;
+use net::{Net, run_ip};
+use serde_json::{Map, Value, json};
+use state::State;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weir_controller::topology::Topology;
+
+/// The first P4Runtime port, where `weir controller` looks for it.
+const FIRST_PORT: u16 = 50_051;
+/// The first Thrift port, as of BMv2.
+const FIRST_THRIFT_PORT: u16 = 9_090;
+/// What a loaded machine may take to start all switches.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// From one look at what is awaited to the next.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Bring up a topology on this machine without Mininet, or take it down
+///
+/// Each host of the topology gets a network namespace with its address and its neighbours, all switches run in one process
+/// in the namespace of the caller (`weir switch --fabric`), and links to hosts are veth pairs. Needs root and iproute2.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo weir fabric up fabric.yaml --program p4src/build/fncc.json
+  sudo weir fabric exec h1 -- ping -c 3 10.0.2.1
+  weir top --topology fabric.yaml
+  sudo weir fabric down
+
+Exit status: 0 done; 1 the work failed, and nothing is left behind; 2 the input is wrong.")]
+pub struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Start switches and namespaces; Ctrl-C before it is done takes everything down again
+    Up(UpArgs),
+    /// Stop the switches and remove the namespaces
+    Down(NameArgs),
+    /// Run a command in a host's namespace
+    Exec(ExecArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct NameArgs {
+    /// Name of the fabric: host h1 of fabric x is the network namespace x-h1
+    #[arg(long, value_name = "NAME", default_value = "weir")]
+    name: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct UpArgs {
+    /// Topology: any file that `weir controller --topology` takes
+    #[arg(value_name = "TOPOLOGY")]
+    topology: PathBuf,
+
+    /// Fill the switches with this program (BMv2 JSON) and the topology's routes
+    #[arg(long, short, value_name = "PROGRAM.json")]
+    program: Option<PathBuf>,
+
+    #[command(flatten)]
+    name: NameArgs,
+
+    /// Largest IP packet of the hosts' links, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    mtu: u32,
+
+    #[command(flatten)]
+    output: Answer,
+
+    /// Further options of `weir switch`, such as --stats or --pcap=DIR
+    #[arg(last = true, value_name = "SWITCH OPTIONS")]
+    switch: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExecArgs {
+    /// The host
+    host: String,
+
+    #[command(flatten)]
+    name: NameArgs,
+
+    /// The command
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Failure::input("weir fabric needs root: run this with sudo"));
+    }
+    match &args.task {
+        Task::Up(args) => up(args, console),
+        Task::Down(args) => {
+            let state = State::load(&args.name)?;
+            state.remove()?;
+            Ok(writeln!(console.out, "{}: down", args.name)?)
+        }
+        Task::Exec(args) => exec(args),
+    }
+}
+
+fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    interrupt::catch_ctrl_c()?;
+    let name = &args.name.name;
+    let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
+    let net = Net::plan(name, &topology, args.mtu)?;
+    // From here on whatever is made is noted first, and removed if anything fails.
+    let mut making = Making(Some(State::create(name, net.namespaces())?));
+    net.make(interrupted)?;
+    let mut switches = start(args, making.state())?;
+    making.state().switches(switches.id())?;
+    wait(&mut switches, &topology, making.state())?;
+    if let Some(program) = &args.program {
+        fill(args, program)?;
+    }
+    if interrupted() {
+        return Err(Failure::Interrupted(format!("{name}: nothing is left behind")));
+    }
+    making.keep();
+    if console.style.json {
+        let host = |host: &weir_controller::topology::Host| {
+            (host.name.clone(), json!({"namespace": format!("{name}-{}", host.name), "ip": host.ip}))
+        };
+        let switch = |(n, switch): (u16, &weir_controller::topology::Switch)| {
+            let (p4runtime, thrift) = (FIRST_PORT + n, FIRST_THRIFT_PORT + n);
+            (
+                switch.name.clone(),
+                json!({"p4runtime": format!("127.0.0.1:{p4runtime}"), "thrift": format!("127.0.0.1:{thrift}")}),
+            )
+        };
+        let hosts: Map<String, Value> = topology.hosts.iter().map(host).collect();
+        let switches: Map<String, Value> = (0..).zip(&topology.switches).map(switch).collect();
+        return console.answer(&json!({"name": name, "hosts": hosts, "switches": switches}));
+    }
+    writeln!(console.out, "{name}: {} switches, {} hosts up", topology.switches.len(), topology.hosts.len())?;
+    let host = topology.hosts.first().map_or("h1", |host| host.name.as_str());
+    writeln!(
+        console.out,
+        "P4Runtime from 127.0.0.1:{FIRST_PORT}, Thrift from 127.0.0.1:{FIRST_THRIFT_PORT}, one port for each switch"
+    )?;
+    writeln!(
+        console.out,
+        "weir fabric exec {host} -- COMMAND runs a command on a host; weir fabric down ends it"
+    )?;
+    Ok(())
+}
+
+/// A fabric that is not complete yet: removed when it is dropped.
+struct Making(Option<State>);
+
+impl Making {
+    fn state(&mut self) -> &mut State {
+        self.0.as_mut().expect("taken by `keep` only")
+    }
+
+    /// It is complete.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        if let Some(state) = self.0.take()
+            && let Err(failure) = state.remove()
+        {
+            crate::console::warn(&failure.to_string());
+        }
+    }
+}
+
+/// Starts the process of all switches. It outlives this one.
+fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
+    let log = File::create(state.log())?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["switch", "--no-p4"]).arg("--fabric").arg(&args.topology).args(&args.switch);
+    command.args(["--", "--cpu-port", "255", "--priority-queues", "8"]);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    command.spawn().map_err(|error| Failure::Work(format!("weir switch: {error}")))
+}
+
+/// Waits until the last switch answers.
+fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
+    let last = usize::from(FIRST_PORT) + topology.switches.len() - 1;
+    let last = u16::try_from(last).map_err(|_| Failure::input("no port is left for the last switch"))?;
+    let end = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", last)).is_err() || switches.try_wait()?.is_some() {
+        if let Some(status) = switches.try_wait()? {
+            let said = std::fs::read_to_string(state.log()).unwrap_or_default();
+            let last = said.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            return Err(Failure::Work(format!("weir switch ended ({status}): {last}")));
+        }
+        if interrupted() {
+            return Err(Failure::Interrupted("nothing is left behind".into()));
+        }
+        if Instant::now() > end {
+            return Err(Failure::Work(format!("the switches do not answer after {} s", PATIENCE.as_secs())));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Has the controller write program and routes.
+fn fill(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
+    let mut apply = Command::new(std::env::current_exe()?);
+    apply.args(["controller", "apply", "--quiet", "--topology"]).arg(&args.topology);
+    let done = apply.arg("--program").arg(program).output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&done.stderr);
+    let why = why.trim().trim_start_matches("error: ").to_owned();
+    Err(if done.status.code() == Some(2) { Failure::Input(why) } else { Failure::Work(why) })
+}
+
+fn exec(args: &ExecArgs) -> Result<(), Failure> {
+    let state = State::load(&args.name.name)?;
+    let namespace = format!("{}-{}", args.name.name, args.host);
+    if !state.has(&namespace) {
+        return Err(Failure::Input(format!("{}: fabric {} has no such host", args.host, args.name.name)));
+    }
+    let mut command = Command::new("ip");
+    // It returns only if it fails.
+    let error = command.args(["netns", "exec", &namespace]).args(&args.command).exec();
+    Err(Failure::Work(format!("ip: {error}")))
+}

@@ -1,0 +1,140 @@
+//! Namespaces and links of a fabric, by iproute2.
+
+use crate::console::Failure;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use weir_controller::topology::Topology;
+use weir_switch::driver::af_packet::Interface;
+
+/// The longest name of an interface (`IFNAMSIZ` without its end).
+const LONGEST_NAME: usize = 15;
+
+/// What is to be made.
+pub struct Net {
+    hosts: Vec<HostEnd>,
+    mtu: u32,
+    /// Length of the prefix that holds all hosts.
+    prefix: u8,
+}
+
+/// A host, and its switch's end of their link.
+struct HostEnd {
+    namespace: String,
+    interface: String,
+    ip: String,
+    mac: String,
+}
+
+impl Net {
+    /// Plans a fabric of this name. Refused: names that cannot be interfaces, interfaces that exist.
+    pub fn plan(name: &str, topology: &Topology, mtu: u32) -> Result<Net, Failure> {
+        let is_plain = |name: &str| {
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+                && !name.starts_with(['-', '.'])
+        };
+        if !is_plain(name) {
+            return Err(Failure::Input(format!("--name {name}: take letters, digits, - and _")));
+        }
+        let hosts = topology.hosts.iter().map(|host| {
+            let interface = format!("{}-eth{}", topology.switch(host.switch).name, host.switch_port);
+            if interface.len() > LONGEST_NAME || !is_plain(&interface) || !is_plain(&host.name) {
+                return Err(Failure::Input(format!(
+                    "{interface} of host {} is no name for an interface: at most {LONGEST_NAME} letters, digits, - and _",
+                    host.name
+                )));
+            }
+            if Interface::find(&interface).is_ok() {
+                return Err(Failure::Input(format!(
+                    "there is an interface {interface} already: another fabric, or Mininet, is running here"
+                )));
+            }
+            Ok(HostEnd {
+                namespace: format!("{name}-{}", host.name),
+                interface,
+                ip: host.ip.to_string(),
+                mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
+            })
+        });
+        Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix: topology.fabric.len })
+    }
+
+    /// The namespaces.
+    pub fn namespaces(&self) -> Vec<String> {
+        self.hosts.iter().map(|host| host.namespace.clone()).collect()
+    }
+
+    /// Makes everything, unless it is told to stop.
+    pub fn make(&self, is_cancelled: fn() -> bool) -> Result<(), Failure> {
+        let mut batch = String::new();
+        // Writing to a string cannot fail.
+        for host in &self.hosts {
+            let _ = writeln!(batch, "netns add {}", host.namespace);
+        }
+        run_ip(&[], &batch)?;
+        batch.clear();
+        for HostEnd { namespace, interface, mac, .. } in &self.hosts {
+            let _ = writeln!(
+                batch,
+                "link add name {interface} mtu {mtu} type veth peer name eth0 mtu {mtu} address {mac} netns {namespace}",
+                mtu = self.mtu
+            );
+            let _ = writeln!(batch, "link set dev {interface} addrgenmode none up");
+        }
+        run_ip(&[], &batch)?;
+        for host in &self.hosts {
+            if is_cancelled() {
+                return Err(Failure::Interrupted("nothing is left behind".into()));
+            }
+            self.settle(host)?;
+        }
+        Ok(())
+    }
+
+    /// Address and neighbours of a host.
+    fn settle(&self, host: &HostEnd) -> Result<(), Failure> {
+        let mut batch = "link set dev lo up\nlink set dev eth0 addrgenmode none up\n".to_owned();
+        let _ = writeln!(batch, "addr add {}/{} brd + dev eth0", host.ip, self.prefix);
+        for other in self.hosts.iter().filter(|other| other.ip != host.ip) {
+            let _ = writeln!(batch, "neigh replace {} lladdr {} dev eth0 nud permanent", other.ip, other.mac);
+        }
+        run_ip(&["-n", &host.namespace], &batch)?;
+        // A virtual link computes no checksums and cuts no segments.
+        let here = ["netns", "exec", &host.namespace, "ethtool", "-K", "eth0"];
+        let offloads = ["rx", "tx", "sg", "tso", "gso", "gro"].iter().flat_map(|offload| [*offload, "off"]);
+        let done = Command::new("ip").args(here).args(offloads).stdin(Stdio::null()).output();
+        match done {
+            Ok(done) if done.status.success() => Ok(()),
+            Ok(done) => Err(Failure::Work(format!(
+                "{}: ethtool: {}",
+                host.namespace,
+                String::from_utf8_lossy(&done.stderr).trim()
+            ))),
+            Err(error) => Err(Failure::Work(format!("ip: {error}"))),
+        }
+    }
+}
+
+/// Runs many `ip` commands in one process.
+pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
+    let failed = |why: String| Failure::Work(format!("ip: {}", why.trim()));
+    let mut command = Command::new("ip");
+    command
+        .args(options)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| failed(format!("{error}; install iproute2")))?;
+    if let Some(mut input) = child.stdin.take() {
+        // If it ends early, its last words say why.
+        let _ = input.write_all(batch.as_bytes());
+    }
+    let done = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(failed(String::from_utf8_lossy(&done.stderr).into_owned()))
+    }
+}
