@@ -9,7 +9,7 @@ use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CloneSessionEntry, Entity, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
-    ReadRequest, SetForwardingPipelineConfigRequest, TableEntry, Update, WriteRequest,
+    ReadRequest, SetForwardingPipelineConfigRequest, TableEntry, Uint128, Update, WriteRequest,
 };
 use p4runtime::p4info::{Index, Object};
 use std::time::Duration;
@@ -34,7 +34,8 @@ const KEEPALIVE: Duration = Duration::from_secs(2);
 pub struct Session {
     client: P4RuntimeClient<Channel>,
     device_id: u64,
-    options: ClientOptions,
+    election_id: Uint128,
+    timeout: Duration,
 }
 
 impl Session {
@@ -62,7 +63,8 @@ impl Session {
             .keep_alive_timeout(KEEPALIVE);
         let channel = endpoint.connect().await.map_err(unreachable)?;
         let client = P4RuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
-        Ok(Session { client, device_id: target.device_id, options })
+        let ClientOptions { election_id, timeout, .. } = options;
+        Ok(Session { client, device_id: target.device_id, election_id, timeout })
     }
 
     /// Opens the stream and asks to be the primary. Says who is.
@@ -73,15 +75,15 @@ impl Session {
     /// election id ([`ClientError::ElectionIdTaken`]).
     pub async fn arbitrate(&self) -> Result<(Standing, Stream), ClientError> {
         let (asks, queue) = mpsc::channel(OUT_QUEUE);
-        let bid = arbitration::bid(self.device_id, self.options.election_id.into());
+        let bid = arbitration::bid(self.device_id, self.election_id.into());
         asks.try_send(bid).map_err(|_| ClientError::Closed("at once".into()))?;
         let opened = self.limited("StreamChannel", |mut client| async move {
             client.stream_channel(Request::new(ReceiverStream::new(queue))).await
         });
         let answers = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
         let mut stream = Stream::new(asks, answers);
-        let granted = timeout(self.options.timeout, stream.standing()).await;
-        let limit = self.options.timeout;
+        let granted = timeout(self.timeout, stream.standing()).await;
+        let limit = self.timeout;
         let granted = granted.map_err(|_| ClientError::Timeout { call: "arbitration", limit })?;
         Ok((granted.map_err(|error| self.arbitration_error(error))?, stream))
     }
@@ -104,7 +106,7 @@ impl Session {
         match &error {
             // PI and the specification: a second stream with an id that is in use.
             ClientError::Call { status, .. } if status.code() == Code::InvalidArgument => {
-                ClientError::ElectionIdTaken { ours: self.options.election_id }
+                ClientError::ElectionIdTaken { ours: self.election_id }
             }
             _ => error,
         }
@@ -123,7 +125,7 @@ impl Session {
         }
         let request = SetForwardingPipelineConfigRequest {
             device_id: self.device_id,
-            election_id: Some(self.options.election_id),
+            election_id: Some(self.election_id),
             action: Action::VerifyAndCommit.into(),
             config: Some(program.config.clone()),
             ..SetForwardingPipelineConfigRequest::default()
@@ -255,7 +257,7 @@ impl Session {
             }
             Ok(found)
         };
-        let limit = self.options.timeout;
+        let limit = self.timeout;
         match timeout(limit, collect(self.client.clone())).await {
             Ok(read) => read.map_err(|status: Status| match status.code() {
                 Code::FailedPrecondition => ClientError::NoProgram,
@@ -276,7 +278,7 @@ impl Session {
         for batch in updates.chunks(BATCH) {
             let request = WriteRequest {
                 device_id: self.device_id,
-                election_id: Some(self.options.election_id),
+                election_id: Some(self.election_id),
                 updates: batch.to_vec(),
                 ..WriteRequest::default()
             };
@@ -299,7 +301,7 @@ impl Session {
     where
         F: Future<Output = Result<T, Status>>,
     {
-        let limit = self.options.timeout;
+        let limit = self.timeout;
         match timeout(limit, go(self.client.clone())).await {
             Ok(done) => done.map_err(|status| ClientError::call(call, status)),
             Err(_) => Err(ClientError::Timeout { call, limit }),

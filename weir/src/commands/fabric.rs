@@ -126,7 +126,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
     let net = Net::plan(name, &topology, args.mtu)?;
     // From here on whatever is made is noted first, and removed if anything fails.
-    let mut making = Making(Some(State::create(name, net.namespaces())?));
+    let mut making = Making(Some(State::create(name, net.namespaces(), net.interfaces())?));
     net.make(interrupted)?;
     let mut switches = start(args, making.state())?;
     making.state().switches(switches.id())?;

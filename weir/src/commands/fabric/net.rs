@@ -65,6 +65,11 @@ impl Net {
         self.hosts.iter().map(|host| host.namespace.clone()).collect()
     }
 
+    /// The interfaces of the switches.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.hosts.iter().map(|host| host.interface.clone()).collect()
+    }
+
     /// Makes everything, unless it is told to stop.
     pub fn make(&self, is_cancelled: fn() -> bool) -> Result<(), Failure> {
         let mut batch = String::new();

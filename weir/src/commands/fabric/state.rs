@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_switch::driver::af_packet::Interface;
 
 /// Where the files are: gone when the machine restarts, as are namespaces and processes.
 const FOLDER: &str = "/run/weir";
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct State {
     name: String,
     namespaces: Vec<String>,
+    /// Interfaces of the switches, and the namespace that they are in.
+    interfaces: Vec<String>,
+    home: PathBuf,
     /// The process of the switches, and its start in clock ticks since the machine's, which tells it from a later process of
     /// the same number.
     process: Option<(u32, u64)>,
@@ -25,12 +29,14 @@ pub struct State {
 
 impl State {
     /// Notes what is about to be made. Refused if a fabric of this name is there.
-    pub fn create(name: &str, namespaces: Vec<String>) -> Result<State, Failure> {
+    pub fn create(name: &str, namespaces: Vec<String>, interfaces: Vec<String>) -> Result<State, Failure> {
         fs::create_dir_all(FOLDER)?;
-        let state = State { name: name.to_owned(), namespaces, process: None };
+        let (name, home) = (name.to_owned(), home()?);
+        let state = State { name, namespaces, interfaces, home, process: None };
         if state.file().exists() {
             return Err(Failure::Input(format!(
-                "a fabric \"{name}\" is up, or was left behind: `weir fabric down --name {name}` removes it"
+                "a fabric \"{name}\" is up, or was left behind: `weir fabric down --name {name}` removes it",
+                name = state.name
             )));
         }
         state.write()?;
@@ -80,9 +86,12 @@ impl State {
         if let Some((id, at)) = self.process {
             end(id, at);
         }
-        // A link goes with the namespace of its host.
-        let there = self.namespaces.iter().filter(|name| Path::new("/run/netns").join(name).exists());
-        let batch: String = there.map(|name| format!("netns del {name}\n")).collect();
+        // A link goes with the namespace of its host too, but some time later, when the next fabric may want its name.
+        let is_home = home().is_ok_and(|home| home == self.home);
+        let links = self.interfaces.iter().filter(|name| is_home && Interface::find(name).is_ok());
+        let links = links.map(|name| format!("link del dev {name}\n"));
+        let namespaces = self.namespaces.iter().filter(|name| Path::new("/run/netns").join(name).exists());
+        let batch: String = links.chain(namespaces.map(|name| format!("netns del {name}\n"))).collect();
         if !batch.is_empty() {
             run_ip(&["-force"], &batch)?;
         }
@@ -90,6 +99,11 @@ impl State {
         fs::remove_file(self.file())
             .map_err(|error| Failure::Work(format!("{}: {error}", self.file().display())))
     }
+}
+
+/// Names the network namespace of this process.
+fn home() -> std::io::Result<PathBuf> {
+    fs::read_link("/proc/self/ns/net")
 }
 
 fn file(name: &str) -> PathBuf {
