@@ -89,7 +89,7 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     };
     Some(Figure {
         file: format!("queue-{}-tail", file_name(port)),
-        title: "Distribution over the run, bottleneck".into(),
+        title: format!("Distribution over the run, {name}"),
         layout: Layout::Half,
         picture: chart.into(),
     })
