@@ -210,7 +210,7 @@ impl Packet {
         self.buffer.as_mut_ptr().wrapping_add(self.start)
     }
 
-    /// Replaces the first `old` bytes by `new` bytes of room, of which the first `front` are kept.
+    /// Replaces the first `old` bytes by `new` bytes of room, and keeps the first `front`.
     #[inline]
     pub(crate) fn replace_front(&mut self, old: usize, new: usize, front: usize) {
         if new >= old {

@@ -153,6 +153,10 @@ impl Session {
     }
 
     /// Returns the P4Info of the program that the switch runs; `None` if it runs none.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time or refuses, or its P4Info is wrong.
     pub async fn p4info(&self) -> Result<Option<Index>, ClientError> {
         let config = self.config(ResponseType::P4infoAndCookie).await?;
         let index = config.and_then(|config| config.p4info).map(Index::new).transpose();

@@ -156,7 +156,7 @@ fn mutate(value: &mut Value, steer: &mut impl FnMut(usize) -> usize) {
     }
 }
 
-/// One changed program in so many gets machine code.
+/// One changed program of this number gets machine code.
 const MACHINE_CODE: usize = 32;
 
 proptest! {

@@ -208,8 +208,10 @@ fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), 
     while TcpStream::connect(("127.0.0.1", last)).is_err() || switches.try_wait()?.is_some() {
         if let Some(status) = switches.try_wait()? {
             let said = std::fs::read_to_string(state.log()).unwrap_or_default();
-            let last = said.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            return Err(Failure::Work(format!("weir switch ended ({status}): {last}")));
+            // Of a wrong command line the usage follows.
+            let error = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
+            let why = error.or(said.lines().last()).unwrap_or_default();
+            return Err(Failure::Work(format!("weir switch ended ({status}): {why}")));
         }
         if interrupted() {
             return Err(Failure::Interrupted("nothing is left behind".into()));

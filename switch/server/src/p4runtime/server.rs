@@ -197,6 +197,10 @@ impl Server {
     }
 
     /// Starts one for each switch of a fabric. They share their threads.
+    ///
+    /// # Errors
+    ///
+    /// As of [`start`](Self::start).
     pub fn start_all(
         switches: Vec<(DataplaneHandle, ServerConfig, TcpListener)>,
     ) -> Result<Server, ServeError> {

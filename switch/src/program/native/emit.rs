@@ -289,7 +289,7 @@ impl Gen<'_, '_> {
         self.b.ins().store(CALL, value, self.call, at as i32);
     }
 
-    /// A pointer of the call, none of which changes while the code runs.
+    /// Loads a pointer of the call. These pointers do not change while the code runs.
     pub fn pointer(&mut self, at: usize) -> Value {
         self.b.ins().load(types::I64, unchanging(CALL), self.call, at as i32)
     }
