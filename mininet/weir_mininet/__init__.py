@@ -5,7 +5,9 @@ to do (`serve`). It knows no P4, no route and no scheme; everything that compute
 
 - `plan`: what is to be built, as JSON.
 - `fabric`: builds it in Mininet, and takes it down again.
-- `links`, `switches`: veth pairs without offloads; the two switches.
+- `links`, `emulator`: veth pairs without offloads, and `weir link` between them.
+- `switches`: the two switches.
+- `processes`: how all of them are started.
 - `ours`: what belongs to us on this machine, and how the rest of a run that was killed is removed.
 - `jobs`: pings and host agents in the hosts.
 - `serve`: the conversation with `weir`.

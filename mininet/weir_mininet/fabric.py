@@ -9,6 +9,7 @@ from mininet.node import Host as HostNode
 
 from . import links, ours
 from .plan import HOST_INTERFACE, Plan, Problem, interface
+from .emulator import Emulator
 from .switches import SwitchNode, answers
 
 
@@ -42,6 +43,7 @@ class Fabric:
     def __init__(self, plan: Plan):
         self.plan = plan
         self.net = None
+        self.emulator = None
         self.hosts: Dict[str, HostNode] = {}
         self.switches: List[SwitchNode] = []
 
@@ -69,9 +71,10 @@ class Fabric:
         for name, pid in pids.items():
             links.settle_host(plan, name, pid)
         for link in plan.links:
-            links.shape(link, pids)
             self.net.links.append(Cable(self.port(*link.a), self.port(*link.b)))
         self.net.built = True
+        self.emulator = Emulator(plan)
+        self.emulator.wait_until_ready()
         for switch in self.switches:
             switch.start()
         for switch in self.switches:
@@ -98,14 +101,15 @@ class Fabric:
             raise Problem(f"{host}: \"{command}\" ended with status {done.returncode}: {done.stderr.strip()}")
 
     def check(self) -> None:
-        """Raises if a switch has ended."""
+        """Raises if a switch or the links have ended."""
+        self.emulator.check()
         for switch in self.switches:
             switch.check()
 
     def packets(self) -> Dict[str, Dict[str, int]]:
         """What the interfaces of the switches have received and sent since they were made."""
         counts = {}
-        for name in self.plan.interfaces():
+        for name in self.plan.ports():
             files = {key: f"/sys/class/net/{name}/statistics/{key}" for key in ("rx_packets", "tx_packets", "tx_dropped")}
             counts[name] = {}
             for key, path in files.items():
@@ -119,6 +123,8 @@ class Fabric:
             switch.stop()
         for switch in self.switches:
             switch.wait_until_gone()
+        if self.emulator:
+            self.emulator.stop()
         # The hosts' namespaces go with their shells, their links with the namespaces.
         for node in [*self.hosts.values(), *self.switches]:
             node.terminate()

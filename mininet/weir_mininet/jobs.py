@@ -11,17 +11,16 @@ from typing import Callable, Dict, List, Optional
 from .fabric import Fabric
 from .links import enter
 from .plan import HOST_INTERFACE, Problem
-from .switches import punctual, tethered
+from .processes import LAST_WORDS, punctual, tethered
 
 # iputils: "rtt min/avg/max/mdev = 0.045/0.052/0.060/0.007 ms"
 PING_RTT = re.compile(r"(?:rtt|round-trip) min/\S+ = ([0-9.]+)/")
 # UDP port of the agents (docs/agent.md), as /proc/net/udp writes it.
 AGENT_PORT = "5745"
 # From the first agent's launch to the common start.
-LEAD_S, LEAD_PER_AGENT_S = 1.0, 0.15
+LEAD_S, LEAD_PER_AGENT_S = 2.0, 0.15
 # How long agents may take to end after they were interrupted.
 PATIENCE_S = 10.0
-LAST_WORDS = 400
 
 
 def in_host(fabric: Fabric, host: str, command: List[str], **options) -> subprocess.Popen:
@@ -94,11 +93,12 @@ def read(path: str) -> str:
 
 def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], told: Callable[[], bool], wake: int) -> None:
     ends = {os.pidfd_open(agent.pid): agent for agent in agents.values()}
-    switches = {os.pidfd_open(switch.process.pid): switch for switch in fabric.switches}
+    parts = [fabric.emulator, *fabric.switches]
+    parts = {os.pidfd_open(part.process.pid): part for part in parts}
     deadline = None
     try:
         poll = select.poll()
-        for fd in [*ends, *switches, wake]:
+        for fd in [*ends, *parts, wake]:
             poll.register(fd, select.POLLIN)
         left = set(ends)
         while left:
@@ -110,12 +110,12 @@ def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], told: Call
                 if fd in left:
                     left.discard(fd)
                     poll.unregister(fd)
-                elif fd in switches:
-                    switches[fd].check()
+                elif fd in parts:
+                    parts[fd].check()
                 elif fd == wake and told() and deadline is None:
                     deadline = time.monotonic() + PATIENCE_S
                     for agent in agents.values():
                         agent.send_signal(signal.SIGINT)
     finally:
-        for fd in [*ends, *switches]:
+        for fd in [*ends, *parts]:
             os.close(fd)

@@ -1,4 +1,5 @@
-"""veth pairs as the tutorials have them: no offloads, no IPv6, neighbours known from the start.
+"""veth pairs as the tutorials have them: no offloads, no IPv6, neighbours known from the start. A link is two of them,
+with `weir link` between: it has the rate and the length.
 
 Mininet runs a shell command for each step of each link; here one `ip -batch` makes them all.
 """
@@ -7,13 +8,11 @@ import subprocess
 from typing import Dict, List
 
 from .ours import ALIAS, ip_batch
-from .plan import HOST_INTERFACE, Link, Plan, Problem, interface
+from .plan import HOST_INTERFACE, Plan, Problem, far_interface, interface
 
 # What a NIC would do for its host. Behind a software switch nobody does it, so checksums would be wrong and
 # segments too long (behavioral-model issues 919, 986, 1228). LRO and UFO are off on every veth.
 OFFLOADS = ["rx", "tx", "sg", "tso", "gso", "gro"]
-# Room for what is under way on a delayed link, in packets.
-UNDER_WAY = 100_000
 
 
 def enter(pid: int) -> List[str]:
@@ -23,18 +22,16 @@ def enter(pid: int) -> List[str]:
 def lay(plan: Plan, hosts: Dict[str, int]) -> None:
     """Makes all links. `hosts`: the process that holds each host's namespace."""
     made, up = [], []
-    for link in plan.links:
-        # A host, if there is one, comes first.
-        a, b = (link.a, link.b) if link.a[0] in hosts else (link.b, link.a)
-        there = interface(*b)
-        if a[0] in hosts:
-            mac = next(host.mac for host in plan.hosts if host.name == a[0])
-            peer = f"name {HOST_INTERFACE} mtu {plan.mtu} address {mac} netns {hosts[a[0]]}"
+    for node, port in (end for link in plan.links for end in (link.a, link.b)):
+        if node in hosts:
+            mac = next(host.mac for host in plan.hosts if host.name == node)
+            peer = f"name {HOST_INTERFACE} mtu {plan.mtu} address {mac} netns {hosts[node]}"
         else:
-            peer = f"name {interface(*a)} mtu {plan.mtu}"
-            up.append(interface(*a))
-        up.append(there)
-        made.append(f"link add name {there} mtu {plan.mtu} type veth peer {peer}")
+            peer = f"name {interface(node, port)} mtu {plan.mtu}"
+            up.append(interface(node, port))
+        far = far_interface(node, port)
+        up.append(far)
+        made.append(f"link add name {far} mtu {plan.mtu} type veth peer {peer}")
     ip_batch(made + [f"link set dev {name} alias {ALIAS}" for name in up])
     for name in up:
         no_ipv6(name)
@@ -71,24 +68,3 @@ def no_offloads(name: str, where: List[str]) -> None:
     done = subprocess.run([*where, "ethtool", "-K", name, *options], capture_output=True, text=True)
     if done.returncode != 0:
         raise Problem(f"ethtool -K {name}: {done.stderr.strip()}")
-
-
-def shape(link: Link, hosts: Dict[str, int]) -> None:
-    """What `tc` is asked to do at both ends of a link."""
-    for node, port in (link.a, link.b):
-        where, name = (enter(hosts[node]), HOST_INTERFACE) if node in hosts else ([], interface(node, port))
-        parent = ["root"]
-        if link.rate_kbit and node in hosts:
-            # A switch keeps its own ports to the rate: the queue is to be in the switch.
-            tc(where, name, ["root", "handle", "1:", "htb", "default", "1"])
-            subprocess.run([*where, "tc", "class", "add", "dev", name, "parent", "1:", "classid", "1:1", "htb",
-                            "rate", f"{link.rate_kbit}kbit", "burst", "15k"], check=True)
-            parent = ["parent", "1:1"]
-        if link.delay_us:
-            tc(where, name, [*parent, "netem", "delay", f"{link.delay_us}us", "limit", str(UNDER_WAY)])
-
-
-def tc(where: List[str], name: str, qdisc: List[str]) -> None:
-    done = subprocess.run([*where, "tc", "qdisc", "add", "dev", name, *qdisc], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Problem(f"tc qdisc {' '.join(qdisc)} on {name}: {done.stderr.strip()} (does this kernel have it?)")

@@ -32,8 +32,8 @@ class Switch:
 class Link:
     a: Tuple[str, int]  # node and port; a host's port is 0
     b: Tuple[str, int]
-    delay_us: int = 0  # what `tc` is to add at both ends; 0 if the switches do it
-    rate_kbit: int = 0  # what `tc` is to keep a host to; 0 if nobody need
+    name: str
+    properties: str  # rate and delay, as `weir link run` reads them
 
 
 @dataclass
@@ -41,6 +41,9 @@ class Plan:
     work: str  # a directory of ours, removed after the run
     switch: str  # "weir" or "bmv2"
     exe: str  # its program
+    weir: str  # the program that emulates links
+    seed: int  # of what happens at random on links
+    frame: int  # bytes of a full frame of data behind a switch
     mtu: int
     hosts: List[Host]
     switches: List[Switch]
@@ -61,16 +64,27 @@ class Plan:
         except (KeyError, TypeError) as error:
             raise Problem(f"the plan of the fabric does not fit this version of weir_mininet: {error}") from None
 
-    def interfaces(self) -> List[str]:
-        """Interfaces that the switches will have, in the namespace that everybody shares."""
+    def ends(self) -> List[Tuple[str, int]]:
+        return [end for link in self.links for end in (link.a, link.b)]
+
+    def ports(self) -> List[str]:
+        """Interfaces of the switches."""
         switches = {switch.name for switch in self.switches}
-        ends = [end for link in self.links for end in (link.a, link.b)]
-        return [interface(*end) for end in ends if end[0] in switches]
+        return [interface(*end) for end in self.ends() if end[0] in switches]
+
+    def interfaces(self) -> List[str]:
+        """Interfaces that will be made in the namespace that switches and links share."""
+        return self.ports() + [far_interface(*end) for end in self.ends()]
 
 
 def interface(node: str, port: int) -> str:
     """The tutorials' names: port N of s1 is s1-ethN."""
     return f"{node}-eth{port}"
+
+
+def far_interface(node: str, port: int) -> str:
+    """What the interface of a port is joined to: the end of the link that `weir link` emulates."""
+    return f"_{interface(node, port)}"
 
 
 # A host's only interface; the tutorials rename it too.

@@ -79,6 +79,9 @@ class Conversation:
     def do_packets(self):
         return self.fabric.packets()
 
+    def do_link_drops(self):
+        return self.fabric.emulator.drops()
+
     def do_interrupt(self):
         """There is nothing to interrupt any more."""
 

@@ -8,6 +8,7 @@
 //! - [`engine`] joins both, with multicast, clones, resubmit and recirculate, into a [`Switch`]; a driver tells it what
 //!   arrived and when a port can send.
 //! - [`control`] is P4Runtime's view of a switch: entities written to and read from it, in process.
+//! - [`link`] is a link of a rate, a length and faults; the driver emulates links with it.
 //! - [`driver`] runs a switch on interfaces or pcap files; the crate `weir-server` serves it to controllers.
 //! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's path through it, [`drops`] names every reason
 //!   to drop one.
@@ -18,6 +19,7 @@ pub mod control;
 pub mod driver;
 pub mod drops;
 pub mod engine;
+pub mod link;
 pub mod packet;
 pub mod pipeline;
 pub mod prefetch;

@@ -245,6 +245,14 @@ impl Packet {
         self.end = start + len;
     }
 
+    /// Inverts a bit of the bytes that are kept; one beyond them changes nothing.
+    pub fn invert_bit(&mut self, bit: usize) {
+        let end = self.end;
+        if let Some(byte) = self.buffer[..end].get_mut(self.start + bit / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+
     /// Cuts the frame to at most `len` bytes.
     pub fn truncate(&mut self, len: u32) {
         let kept = ((self.end - self.start) as u32).min(len);

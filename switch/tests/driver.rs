@@ -3,6 +3,7 @@
 //! What needs root says so and is skipped without it.
 
 mod lab;
+mod links;
 
 use lab::frames::{self, HPCC, delivered, host, mac, udp};
 use lab::{Lab, wait_for};

@@ -7,6 +7,7 @@
 mod cli;
 pub mod commands;
 pub mod console;
+mod control;
 pub mod interrupt;
 mod live;
 mod metrics;

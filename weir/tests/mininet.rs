@@ -49,6 +49,11 @@ const RUNS: &[harness::Test] = &[
     ("an_interrupt_keeps_results_and_leaves_nothing", an_interrupt_keeps_results_and_leaves_nothing),
     ("whichever_side_is_killed_nothing_stays", whichever_side_is_killed_nothing_stays),
     ("a_failed_step_is_named_and_leaves_nothing", a_failed_step_is_named_and_leaves_nothing),
+    ("links_fail_and_change_while_traffic_flows", links_fail_and_change_while_traffic_flows),
+    (
+        "a_link_emulator_answers_what_it_can_and_leaves_nothing",
+        a_link_emulator_answers_what_it_can_and_leaves_nothing,
+    ),
     ("a_network_of_the_tutorials_is_as_its_file_says", a_network_of_the_tutorials_is_as_its_file_says),
 ];
 
@@ -79,14 +84,19 @@ impl Place {
         command
     }
 
-    /// A run of an experiment into `run/`.
-    fn run(&self, experiment: &str, arguments: &[&str]) -> Output {
-        self.start(experiment, arguments).wait_with_output().expect("it ends")
+    /// A run of an experiment into `run/`, in one of the worlds.
+    fn run(&self, experiment: &str, on: &str, arguments: &[&str]) -> Output {
+        self.start_on(experiment, on, arguments).wait_with_output().expect("it ends")
     }
 
+    /// Starts a run on Weir's switch.
     fn start(&self, experiment: &str, arguments: &[&str]) -> Child {
+        self.start_on(experiment, "mininet", &[arguments, &["--switch", "weir"]].concat())
+    }
+
+    fn start_on(&self, experiment: &str, on: &str, arguments: &[&str]) -> Child {
         let file = format!("{ROOT}/experiments/{experiment}.yaml");
-        let mut command = self.weir(&["run", &file, "--on", "mininet", "--switch", "weir", "--out", "run"]);
+        let mut command = self.weir(&["run", &file, "--on", on, "--out", "run"]);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("weir starts")
     }
@@ -181,50 +191,174 @@ fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     }
 }
 
-/// Runs of the quickstart; at least one has to keep its bottleneck busy: what else this machine does meanwhile
-/// makes clocks unsteady, and an unsteady clock makes a link look fuller than it is (docs/two-worlds.md).
-const QUICKSTART_RUNS: usize = 3;
+/// The quickstart at the slowest rate: a full frame takes 12 ms, beside which what a busy machine does to processes with
+/// real-time priority is short. The second flow joins early, so that a run takes 11 s. There is no PFC in either world.
+const MODEL: [&str; 12] = [
+    "--rate",
+    "1Mbps",
+    "--set",
+    "flows=[{from: h1, to: h3}, {from: h2, to: h3, start: 50us}]",
+    "--set",
+    "duration=110us",
+    "--set",
+    "observe.fairness_window=40us",
+    "--set",
+    "pfc.threshold=100MB",
+    "--set",
+    "schemes=[fncc, hpcc, dcqcn, dart]",
+];
 
+/// Two schemes at once, each on a fabric of its own: they wait most of the time.
 fn the_quickstart_does_what_it_does_in_virtual_time() {
-    let busy = |place: &Place, scheme: &str| {
-        number(&place.json("summary.json")["schemes"][scheme]["utilisation"]["s1:3"])
-    };
-    let mut runs = (0..QUICKSTART_RUNS).map(|_| {
-        let place = Place::new("quickstart");
-        let done = place.run("quickstart", &["--rate", "10Mbps", "--pcap=captures"]);
-        assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-        place.wait_until_nothing_is_left();
-        let seen = ["fncc", "hpcc"].map(|scheme| busy(&place, scheme));
-        (place, seen)
-    });
-    let found = runs.find(|(_, seen)| seen.iter().all(|&share| share > 0.85));
-    let (place, _) =
-        found.expect("a bottleneck that is busy for more than 0.85 of the time, in one of the runs");
+    let switches = if has_bmv2() { &["weir", "bmv2"][..] } else { &["weir"] };
+    let virtual_time = Place::new("virtual");
+    let done = virtual_time.run("quickstart", "sim", &MODEL);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let summary = virtual_time.json("summary.json");
+    let expected = &summary["schemes"];
+    let expected = |scheme| (scheme, &expected[scheme]);
+    for switch in switches {
+        for pair in [["fncc", "hpcc"], ["dcqcn", "dart"]] {
+            std::thread::scope(|scope| {
+                for (scheme, expected) in pair.map(expected) {
+                    scope.spawn(move || compare_with_virtual_time(switch, scheme, expected));
+                }
+            });
+        }
+    }
+}
+
+fn has_bmv2() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("simple_switch_grpc").is_file())
+}
+
+/// Margins are wider than what an idle machine needs (docs/two-worlds.md).
+fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
+    let place = Place::new(&format!("{switch}-{scheme}"));
+    let pcap = ["--schemes", scheme, "--pcap=captures", "--switch", switch];
+    let done = place.run("quickstart", "mininet", &[&MODEL[..], &pcap].concat());
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+    place.wait_until_nothing_is_left();
     let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
     assert_eq!(summary["backend"], "mininet");
     assert!(summary.get("partial").is_none(), "{summary}");
-    for scheme in ["fncc", "hpcc"] {
-        assert_paths(&fabric, scheme, 6, 2);
-        let it = &summary["schemes"][scheme];
-        assert!(number(&it["jain"]) > 0.9, "{scheme}: {it}");
-        // The queue is in the switch, where two flows meet: some packets when the second joins, and none lost.
-        let peak = number(&it["queues"]["s1:3"]["peak_bytes"]);
-        assert!((20_000.0..400_000.0).contains(&peak), "{scheme}: {it}");
-        assert!(number(&it["queues"]["s2:2"]["peak_bytes"]) < peak / 2.0, "{scheme}: {it}");
-        let slows = number(&it["first_slowdown_us"]);
-        assert!((3.0e6..3.5e6).contains(&slows), "{scheme}: the second flow joins at 3 s: {it}");
-        assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
-        let capture = place.folder.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
-        assert!(fs::metadata(&capture).is_ok_and(|it| it.len() > 1_000_000), "{}", capture.display());
+    match scheme {
+        // Its ACKs do not echo the path of data.
+        "dart" => assert_eq!(fabric["schemes"][scheme]["pairs"], 6),
+        _ => assert_paths(&fabric, scheme, 6, 2),
     }
+    let it = &summary["schemes"][scheme];
+    // The queue is in the switch, where two flows meet, and as long as in virtual time; none is lost.
+    for (key, margin) in [("peak_bytes", 0.3), ("mean_bytes", 0.5)] {
+        let [expected, seen] = [expected, it].map(|it| number(&it["queues"]["s1:3"][key]));
+        assert!(
+            (seen / expected - 1.0).abs() < margin,
+            "{scheme}, {key}: {seen}, in virtual time {expected}"
+        );
+    }
+    let [busy, seen] = [expected, it].map(|it| number(&it["utilisation"]["s1:3"]));
+    assert!((seen - busy).abs() < 0.15, "{scheme}: {seen} of the link used, in virtual time {busy}");
+    assert!(number(&it["jain"]) > number(&expected["jain"]) - 0.1, "{scheme}: {it}");
+    assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
+    let capture = place.folder.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
+    assert!(fs::metadata(&capture).is_ok_and(|it| it.len() > 100_000), "{}", capture.display());
     for file in ["flows.csv", "queues.csv", "rates.csv", "report.html", "run.yaml", "queue-s1-3.svg"] {
         assert!(place.folder.path().join("run").join(file).is_file(), "{file}");
     }
 }
 
+/// Faults of the experiment happen at their times, and links can be changed by hand beside them.
+fn links_fail_and_change_while_traffic_flows() {
+    let place = Place::new("links");
+    let faults = "faults=[{kind: down, links: [s1-s2], from: 100us, to: 150us}]";
+    let arguments = ["--schemes", "hpcc", "--rate", "10Mbps", "--set", "duration=400us", "--set", faults];
+    let run = place.start("quickstart", &arguments);
+    place.wait_for("host run");
+    let link = |arguments: &[&str]| {
+        let done = place.weir(&[&["link"], arguments].concat()).output().expect("it ends");
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        serde_json::from_slice::<Value>(&done.stdout).expect("JSON")
+    };
+    let shown = link(&["show", "--json"]);
+    let names: Vec<&str> =
+        shown["links"].as_array().expect("a list").iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["h1-s1", "h2-s1", "h3-s3", "s1-s2", "s2-s3"]);
+    let changed = link(&["set", "s3-s2", "--duplicate", "100%", "--json"]);
+    assert_eq!(changed["links"].as_array().expect("a list").len(), 1, "{changed}");
+    assert_eq!(changed["links"][0]["duplicate"], 1.0);
+    let done = run.wait_with_output().expect("it ends");
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+    place.wait_until_nothing_is_left();
+    let it = &place.json("summary.json")["schemes"]["hpcc"];
+    let lost = number(&it["drops"]["link_down"]);
+    assert!(lost > 20.0, "a window of frames was in flight on a link that went down: {it}");
+    assert!(number(&it["retransmits"]) > 20.0, "and was sent again: {it}");
+}
+
+/// A link emulator without an experiment: wrong input, damaged requests, and its end.
+fn a_link_emulator_answers_what_it_can_and_leaves_nothing() {
+    let place = Place::new("emulator");
+    for (a, b) in [("v0", "v1"), ("w0", "w1")] {
+        let pair = ["-n", &place.namespace, "link", "add", a, "type", "veth", "peer", "name", b];
+        assert!(Command::new("ip").args(pair).status().expect("iproute2").success());
+    }
+    let refused = |arguments: &[&str]| {
+        let done = place.weir(&[&["link"], arguments].concat()).output().expect("it ends");
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stderr));
+        text(&done.stderr)
+    };
+    assert!(refused(&["show"]).contains("no link emulator is called fabric"));
+    assert!(refused(&["run"]).contains("there is no link"));
+    assert!(refused(&["run", "l=v1,w1,delay=5"]).contains("l: delay:"));
+    assert!(refused(&["run", "l=v1,w1", "m=v1,v0"]).contains("v1 is an end of two links"));
+    assert!(refused(&["run", "l=v1,nothing"]).contains("interface nothing"));
+    fs::write(place.folder.path().join("links.txt"), "# two\nl=v1,w1\nm=x\n").expect("written");
+    assert!(refused(&["run", "--file", "links.txt"]).contains("links.txt:3: \"m=x\": write name="));
+
+    let mut run = place.weir(&["link", "run", "l=v1,w1,delay=1ms"]);
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
+    let end = Instant::now() + PATIENCE;
+    while !place.weir(&["link", "show"]).output().expect("it ends").status.success() {
+        assert!(Instant::now() < end, "it does not answer");
+        sleep(Duration::from_millis(20));
+    }
+    assert!(refused(&["run", "l=v0,w0"]).contains("another process listens there"));
+    assert!(refused(&["set", "m", "--down"]).contains("there is no link m; there are l"));
+    assert!(refused(&["set", "l"]).contains("nothing is to change"));
+    assert!(refused(&["set", "l", "--loss", "2"]).contains("--loss: 2 is more than all frames"));
+    // Damaged requests, as bytes: each is answered or closed, and the next one is served.
+    let damaged = r#"
+import socket
+for bytes in [b"", b"{", b"\xff\n", b"[" * 100000 + b"\n", b'{"do":"set","links":["l"],"change":"delay"}\n', b"x" * (1 << 20)]:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("\0weir-link/fabric")
+    try:
+        s.sendall(bytes)
+        s.shutdown(socket.SHUT_WR)
+        print(s.recv(100000).decode()[:9])
+    except OSError:
+        print("closed")
+"#;
+    let asked =
+        Command::new("ip").args(["netns", "exec", &place.namespace, "python3", "-c", damaged]).output();
+    let asked = asked.expect("python3");
+    let answers = text(&asked.stdout);
+    assert_eq!(answers.lines().count(), 6, "{answers}{}", text(&asked.stderr));
+    assert!(answers.lines().take(5).all(|line| line == "{\"error\":"), "{answers}");
+    let shown = place.weir(&["link", "set", "l", "--loss", "1%", "--json"]).output().expect("it ends");
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!((&shown["links"][0]["loss"], &shown["links"][0]["delay_us"]), (&0.01.into(), &1000.0.into()));
+    // `ip netns exec` has become weir itself.
+    signal(run.id(), "INT");
+    let status = run.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    assert!(refused(&["show"]).contains("no link emulator is called fabric"));
+}
+
 fn a_fat_tree_carries_a_permutation_on_symmetric_paths() {
     let place = Place::new("fat-tree");
-    let done = place.run("fat-tree-k4", &["--rate", "10Mbps"]);
+    let done = place.run("fat-tree-k4", "mininet", &["--switch", "weir", "--rate", "10Mbps"]);
     assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
     place.wait_until_nothing_is_left();
     let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
@@ -257,8 +391,9 @@ fn every_scheme_carries_its_messages() {
 fn carry_messages(place: &Place, schemes: &[&str]) {
     // In virtual time the slowest scheme needs 90 us.
     let duration = "duration=400us";
-    let arguments = ["--rate", "10Mbps", "--set", duration, "--schemes", &schemes.join(",")];
-    let done = place.run("every-scheme", &arguments);
+    let schemes_option = schemes.join(",");
+    let arguments = ["--switch", "weir", "--rate", "10Mbps", "--set", duration, "--schemes", &schemes_option];
+    let done = place.run("every-scheme", "mininet", &arguments);
     assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
     place.wait_until_nothing_is_left();
     let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
@@ -338,7 +473,7 @@ fn a_failed_step_is_named_and_leaves_nothing() {
     // An interface that a switch wants is there already, and is not ours to remove.
     let foreign = ["-n", &place.namespace, "link", "add", "s1-eth1", "type", "veth", "peer", "name", "x"];
     assert!(Command::new("ip").args(foreign).status().expect("iproute2").success());
-    let done = place.run("quickstart", &["--rate", "20Mbps"]);
+    let done = place.run("quickstart", "mininet", &["--switch", "weir", "--rate", "20Mbps"]);
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains("an interface s1-eth1 already"), "{}", text(&done.stderr));
     assert_eq!(place.left().len(), 2, "both ends of it, and nothing else: {:?}", place.left());

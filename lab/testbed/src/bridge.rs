@@ -21,11 +21,13 @@ use weir_experiment::backend::Error;
 const PACKAGE: &[(&str, &str)] = &[
     ("__init__.py", include_str!("../assets/weir_mininet/__init__.py")),
     ("__main__.py", include_str!("../assets/weir_mininet/__main__.py")),
+    ("emulator.py", include_str!("../assets/weir_mininet/emulator.py")),
     ("fabric.py", include_str!("../assets/weir_mininet/fabric.py")),
     ("jobs.py", include_str!("../assets/weir_mininet/jobs.py")),
     ("links.py", include_str!("../assets/weir_mininet/links.py")),
     ("ours.py", include_str!("../assets/weir_mininet/ours.py")),
     ("plan.py", include_str!("../assets/weir_mininet/plan.py")),
+    ("processes.py", include_str!("../assets/weir_mininet/processes.py")),
     ("serve.py", include_str!("../assets/weir_mininet/serve.py")),
     ("switches.py", include_str!("../assets/weir_mininet/switches.py")),
 ];
@@ -136,6 +138,11 @@ impl Bridge {
     /// Frames that each interface of the switches has carried.
     pub fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
         self.ask("packets", json!({}))
+    }
+
+    /// Frames that the links have lost so far, by reason.
+    pub fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
+        self.ask("link_drops", json!({}))
     }
 
     /// Runs Mininet's command line on this terminal, until the user leaves it. Ctrl-C is the command line's meanwhile.

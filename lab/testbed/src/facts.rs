@@ -16,24 +16,10 @@ pub struct FabricFacts {
     pub slowdown: f64,
     /// Rate of the slowest host.
     pub host_rate_bps: u64,
-    /// Emulator of the links' delays: `switch`, `tc` or nobody.
-    pub delays: Delays,
     /// Distance of the samples of queues and rates.
     pub sample_us: f64,
     /// By scheme.
     pub schemes: BTreeMap<String, SchemeFacts>,
-}
-
-/// Emulator of the links' delays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Delays {
-    /// The embedded switch.
-    Switch,
-    /// netem.
-    Tc,
-    /// Nobody: this kernel has no netem.
-    Nobody,
 }
 
 /// Facts about one scheme's run.

@@ -6,6 +6,7 @@
 //! - `plan`: what it is told to build.
 //! - `p4runtime`: the switches' server.
 //! - `agents`: what runs in the hosts, and what they saw.
+//! - `faults`: links that fail while traffic flows.
 //! - `probe`: queues and links, sampled while traffic flows.
 //! - `merge`: all of it as the results of a run.
 //! - `run`: one experiment, all schemes.
@@ -14,6 +15,7 @@
 mod agents;
 mod bridge;
 mod facts;
+mod faults;
 mod merge;
 mod p4runtime;
 mod plan;

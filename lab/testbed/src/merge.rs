@@ -166,7 +166,7 @@ impl<'a> Seen<'a> {
             let mut histogram = QueueHistogram::default();
             port.queue.iter().for_each(|&bytes| histogram.add(bytes));
             let summary = QueueSummary {
-                peak_bytes: histogram.peak(),
+                peak_bytes: histogram.peak().max(port.peak),
                 mean_bytes: histogram.mean(),
                 p99_bytes: histogram.p99().min(histogram.peak()),
             };

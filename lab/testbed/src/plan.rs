@@ -1,17 +1,23 @@
 //! The plan that the Python side builds, made from an experiment's topology.
 
 use serde::Serialize;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use weir_controller::topology::{CPU_PORT, Endpoint, SwitchIx};
+use std::sync::Arc;
+use weir_controller::topology::{CPU_PORT, Endpoint, SwitchIx, Topology};
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, Scheme};
-use weir_units::{Bytes, Time};
+use weir_host::HostConfig;
+use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Ethernet's header, which an interface's MTU leaves out.
 const ETHERNET: u64 = weir_host::wire::ETHERNET_LEN as u64;
 /// The first ports of the tutorials.
 const GRPC_PORT: u16 = 50_051;
 const THRIFT_PORT: u16 = 9_090;
+/// More than ever waits.
+const LARGE_QUEUE: &str = "1TB";
 /// Name of BMv2's switch with a P4Runtime server.
 const BMV2: &str = "simple_switch_grpc";
 
@@ -34,9 +40,7 @@ impl SwitchKind {
     /// The program to start.
     pub fn program(self) -> Result<PathBuf, String> {
         match self {
-            SwitchKind::Weir => {
-                std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))
-            }
+            SwitchKind::Weir => own_program(),
             SwitchKind::Bmv2 => find_in_path(BMV2).ok_or_else(|| {
                 format!("--switch bmv2: there is no {BMV2} in PATH; --switch weir needs none")
             }),
@@ -63,6 +67,9 @@ pub struct Plan {
     pub(super) work: PathBuf,
     pub(super) switch: SwitchKind,
     pub(super) exe: PathBuf,
+    pub(super) weir: PathBuf,
+    pub(super) seed: u64,
+    pub(super) frame: u64,
     pub(super) mtu: u64,
     pub(super) hosts: Vec<Host>,
     pub(super) switches: Vec<Switch>,
@@ -96,8 +103,8 @@ pub(super) struct Switch {
 pub(super) struct Link {
     pub(super) a: (String, u16),
     pub(super) b: (String, u16),
-    pub(super) delay_us: u64,
-    pub(super) rate_kbit: u64,
+    pub(super) name: String,
+    pub(super) properties: String,
 }
 
 /// Returns the port of the P4Runtime server of the n-th switch (from 0).
@@ -138,14 +145,13 @@ pub struct Places {
 }
 
 impl Plan {
-    /// The fabric of an experiment for one of its schemes. `tc_delays`: whether the links' delays are left to `tc`.
+    /// The fabric of an experiment for one of its schemes.
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
         places: &Places,
         work: &Path,
-        tc_delays: bool,
-    ) -> Plan {
+    ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
         let hosts = topology.hosts.iter().map(|host| Host {
             name: host.name.clone(),
@@ -164,16 +170,20 @@ impl Plan {
             options: switch_options(experiment, ix),
         });
         let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
-        let links = topology.links.iter().map(|link| Link {
+        let names = link_names(topology);
+        let links = topology.links.iter().zip(names).map(|(link, name)| Link {
             a: end(link.a),
             b: end(link.b),
-            delay_us: if tc_delays { link.delay.as_us() } else { 0 },
-            rate_kbit: 0, // the agents keep to it themselves
+            name,
+            properties: properties(Some(link.rate), link.delay),
         });
-        Plan {
+        Ok(Plan {
             work: work.to_owned(),
             switch: places.switch,
             exe: places.exe.clone(),
+            weir: own_program()?,
+            seed: stream_seed(spec.seed, "links"),
+            frame: full_frame(spec.mtu, scheme).get(),
             mtu: spec.mtu.saturating_sub(Bytes::new(ETHERNET)).get(),
             hosts: hosts.collect(),
             switches: switches.collect(),
@@ -181,12 +191,52 @@ impl Plan {
             static_arp: true,
             pcaps: places.pcaps.clone(),
             logs: None,
-        }
+        })
     }
 }
 
-/// The embedded switch plays the links: their rates, and their delays. A host's interface cannot delay, so the
-/// switch does it for both directions: round trips, and what a switch hears when, are the same.
+/// The name of each link: its nodes, and a number if there are several between them.
+pub fn link_names(topology: &Topology) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for link in &topology.links {
+        let between = [link.a, link.b].map(|end| topology.node_name(end.node)).join("-");
+        let mut name = between.clone();
+        let mut number = 1;
+        while names.contains(&name) {
+            number += 1;
+            name = format!("{between}#{number}");
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// Rate and length of a link, as `weir link run` reads them. What waits in front of a link is no part of the model: a
+/// queue that never drops shows it.
+pub(super) fn properties(rate: Option<Bandwidth>, delay: Time) -> String {
+    let rate = rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{}bps", rate.as_bps()));
+    format!("rate={rate},delay={}ps,queue={LARGE_QUEUE}", delay.as_ps())
+}
+
+/// This program, which emulates links.
+pub(super) fn own_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))
+}
+
+/// A full frame of data behind the first switch: where telemetry grows on it, by one record.
+pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
+    let mut host = HostConfig::new(
+        Ipv4Addr::LOCALHOST,
+        Bandwidth::from_mbps(1),
+        Time::from_ms(1),
+        Arc::clone(&scheme.config),
+    );
+    host.mtu = mtu;
+    let frame = host.payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
+    if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
+}
+
+/// The embedded switch keeps its ports to the rates of their links, so that queues are in the switch.
 fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
     let topology = &experiment.topology;
     let mut options = vec!["--queue-depth".to_owned(), queue_depth(experiment).to_string()];
@@ -195,14 +245,8 @@ fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
         stream_seed(experiment.spec.seed, &topology.switch(ix).name).to_string(),
     ]);
     for (port, link) in topology.switch(ix).ports() {
-        let link = topology.link(link);
-        let delay = link.delay * if topology.leads_to_host(ix, port) { 2 } else { 1 };
-        options.extend(["--link".to_owned(), format!("{port}={},{}", link.rate, exact(delay))]);
+        let rate = topology.link(link).rate.as_bps();
+        options.extend(["--port-rate".to_owned(), format!("{port}={rate}bps")]);
     }
     options
-}
-
-/// A time that reads back as it is.
-fn exact(time: Time) -> String {
-    format!("{}ps", time.as_ps())
 }

@@ -34,6 +34,8 @@ pub struct PortSamples {
     pub port: u16,
     /// Bytes queued, by sample.
     pub queue: Vec<u64>,
+    /// Most bytes queued, also between samples.
+    pub peak: u64,
     /// Bytes sent so far, at the start and at every sample.
     pub sent: Vec<u64>,
 }
@@ -86,8 +88,13 @@ pub struct Probe {
 
 /// The distance of samples: what was asked for if that is not too often, else a multiple of it.
 pub fn distance(asked: Time, switches: usize) -> Time {
-    let least = SHORTEST.max(PER_SWITCH * switches as u64);
+    let least = shortest(switches);
     asked * least.as_ps().div_ceil(asked.as_ps().max(1)).max(1)
+}
+
+/// The shortest distance of two looks at all switches.
+fn shortest(switches: usize) -> Time {
+    SHORTEST.max(PER_SWITCH * switches as u64)
 }
 
 impl Probe {
@@ -106,7 +113,7 @@ impl Probe {
             for (port, _) in topology.switch(switch).ports() {
                 let file = format!("/sys/class/net/{name}-eth{port}/statistics/tx_bytes");
                 ports.push((
-                    PortSamples { switch, port, queue: Vec::new(), sent: Vec::new() },
+                    PortSamples { switch, port, queue: Vec::new(), peak: 0, sent: Vec::new() },
                     PathBuf::from(file),
                 ));
             }
@@ -143,21 +150,59 @@ fn sample(
     for (samples, file) in ports.iter_mut() {
         samples.sent.push(sent(file));
     }
+    // Samples of a scale model are far apart: looks between them find the peaks.
+    let looks = (distance / shortest(switches)).max(1);
     for count in 1..=duration / distance {
+        for look in 1..looks {
+            let time = at(count - 1) + (distance * look).as_secs_f64() / looks as f64;
+            if monotonic() < time && sleep_until(time, told) {
+                look_at(queues, ports, switches)?;
+            }
+        }
         if !sleep_until(at(count), told) {
             return Ok(());
         }
-        for switch in 0..switches {
-            let cells = queues.read(switch)?;
-            for (samples, _) in ports.iter_mut().filter(|(samples, _)| samples.switch.0 as usize == switch) {
-                samples.queue.push(cells.get(usize::from(samples.port)).copied().unwrap_or(0));
-            }
+        if monotonic() > at(count + 1) && repeat(ports) {
+            continue;
         }
+        look_at(queues, ports, switches)?
+            .into_iter()
+            .zip(ports.iter_mut())
+            .for_each(|(bytes, (samples, _))| samples.queue.push(bytes));
         for (samples, file) in ports.iter_mut() {
             samples.sent.push(sent(file));
         }
     }
     Ok(())
+}
+
+/// Reads every queue, in the order of the ports, and notes its peak.
+fn look_at(
+    queues: &mut Queues,
+    ports: &mut [(PortSamples, PathBuf)],
+    switches: usize,
+) -> Result<Vec<u64>, Error> {
+    let cells = (0..switches).map(|switch| queues.read(switch)).collect::<Result<Vec<_>, _>>()?;
+    let look = |(samples, _): &mut (PortSamples, PathBuf)| {
+        let cells = &cells[samples.switch.0 as usize];
+        let bytes = cells.get(usize::from(samples.port)).copied().unwrap_or(0);
+        samples.peak = samples.peak.max(bytes);
+        bytes
+    };
+    Ok(ports.iter_mut().map(look).collect())
+}
+
+/// Takes the last sample again, in place of one whose time is over: on a busy machine samples become fewer, and stay where
+/// they belong. `false`: there is none yet.
+fn repeat(ports: &mut [(PortSamples, PathBuf)]) -> bool {
+    ports.iter_mut().all(|(samples, _)| match (samples.queue.last().copied(), samples.sent.last().copied()) {
+        (Some(queue), Some(sent)) => {
+            samples.queue.push(queue);
+            samples.sent.push(sent);
+            true
+        }
+        _ => false,
+    })
 }
 
 /// Bytes that the interface has sent; none if it is gone.
@@ -171,8 +216,8 @@ pub fn monotonic() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// `false`: told to stop before.
-fn sleep_until(time: f64, told: &AtomicBool) -> bool {
+/// Sleeps until `time`, in seconds of CLOCK_MONOTONIC. `false`: told to stop before.
+pub fn sleep_until(time: f64, told: &AtomicBool) -> bool {
     const NAP: f64 = 0.1;
     loop {
         if told.load(Ordering::Relaxed) {

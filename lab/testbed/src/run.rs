@@ -2,19 +2,17 @@
 
 use super::agents::Agents;
 use super::bridge::{Bridge, Frames, PingMatrix};
-use super::facts::{Delays, FabricFacts, FlowFacts, SchemeFacts, us};
+use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
+use super::faults::Faults;
 use super::merge::Seen;
 use super::p4runtime::Controller;
-use super::plan::{Places, Plan, SwitchKind, queue_depth, thrift_address};
+use super::plan::{Places, Plan, SwitchKind, full_frame, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
 use crate::Signals;
 use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
 use std::time::Instant;
 use weir_client::{Program, ThriftClient, ThriftError, packets_per_second};
 use weir_controller::{BaseRtt, Routes, routes};
@@ -26,9 +24,8 @@ use weir_experiment::plan::{base_rtt, updates};
 use weir_experiment::results::file_name;
 use weir_experiment::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_experiment::{Experiment, Scheme};
-use weir_host::HostConfig;
-use weir_host::wire::{ETHERNET_LEN, HEADERS_LEN, INT_RECORD_LEN};
-use weir_units::{Bandwidth, Bytes, Time};
+use weir_host::wire::ETHERNET_LEN;
+use weir_units::{Bytes, Time};
 
 /// The tick of the switches' clock, BMv2's and our own on sockets.
 const TICK: Time = Time::from_us(1);
@@ -66,7 +63,6 @@ impl Backend for Mininet {
             experiment,
             routes: &routes,
             places: Places { switch, exe, pcaps: None },
-            delays: delays(experiment, switch),
             policy_key: self.policy_key.as_deref(),
             distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
         };
@@ -141,28 +137,11 @@ impl Done {
     }
 }
 
-/// Returns the emulator of the links' delays.
-fn delays(experiment: &Experiment, switch: SwitchKind) -> Delays {
-    let none = experiment.topology.links.iter().all(|link| link.delay == Time::ZERO);
-    match switch {
-        SwitchKind::Weir => Delays::Switch,
-        SwitchKind::Bmv2 if !none && kernel_has_netem() => Delays::Tc,
-        SwitchKind::Bmv2 => Delays::Nobody,
-    }
-}
-
-/// Asked of a qdisc on the loopback interface of a namespace that is gone with the question.
-fn kernel_has_netem() -> bool {
-    let question = ["--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"];
-    Command::new("unshare").args(question).output().is_ok_and(|done| done.status.success())
-}
-
 /// The fabric of an experiment, built anew for each scheme.
 struct Testbed<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
     places: Places,
-    delays: Delays,
     policy_key: Option<&'e Path>,
     distance: Time,
 }
@@ -173,7 +152,6 @@ impl Testbed<'_> {
             switch: self.places.switch,
             slowdown: self.experiment.scale.slowdown(),
             host_rate_bps: self.experiment.host_rate().as_bps(),
-            delays: self.delays,
             sample_us: us(self.distance),
             schemes: BTreeMap::new(),
         }
@@ -188,7 +166,7 @@ impl Testbed<'_> {
     ) -> Result<Done, Error> {
         let (experiment, work) = (self.experiment, bridge.work().to_owned());
         let scheme = &experiment.schemes[index];
-        bridge.up(&Plan::new(experiment, scheme, &self.places, &work, self.delays == Delays::Tc))?;
+        bridge.up(&Plan::new(experiment, scheme, &self.places, &work).map_err(Error::Work)?)?;
         let artifact = experiment.artifact_of(scheme);
         let p4info = artifact.index().map_err(Error::Work)?;
         let controller = Controller::new(&experiment.topology)?;
@@ -203,11 +181,18 @@ impl Testbed<'_> {
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
         let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
         let before = bridge.packets()?;
+        let links_before = bridge.link_drops()?;
         // Queues of a program without the register are not observed.
         let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().id);
         let ports = self.traffic(bridge, &agents, register, index, observer)?;
         let after = bridge.packets()?;
-        let counts = count(&controller, &p4info, &before, &after)?;
+        let mut counts = count(&controller, &p4info, &before, &after)?;
+        for (reason, frames) in bridge.link_drops()? {
+            let lost = frames.saturating_sub(links_before.get(&reason).copied().unwrap_or(0));
+            if lost > 0 {
+                *counts.drops.entry(reason).or_default() += lost;
+            }
+        }
         bridge.down()?;
         let seen = agents.results()?;
         let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
@@ -241,7 +226,8 @@ impl Testbed<'_> {
         controller.install(program, updates)
     }
 
-    /// Limits BMv2, which counts packets and not bits, to the number per second at which full packets fill the link.
+    /// Limits BMv2, which counts packets and not bits, to the number per second at which full packets fill the link. The
+    /// link emulator adapts it to the lengths of the packets.
     fn set_queues(&self, scheme: &Scheme) -> Result<(), Error> {
         let topology = &self.experiment.topology;
         let frame = full_frame(self.experiment.spec.mtu, scheme);
@@ -269,10 +255,7 @@ impl Testbed<'_> {
             |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
         let pairs = || topology.host_ixs().flat_map(|from| topology.host_ixs().map(move |to| (from, to)));
         let pairs = || pairs().filter(|(from, to)| from != to);
-        let model_rtt = match self.delays {
-            Delays::Switch | Delays::Tc => model.max(topology),
-            Delays::Nobody => pairs().map(|(from, to)| serialisation(from, to)).max().unwrap_or_default(),
-        };
+        let model_rtt = model.max(topology);
         let payload = mtu.get().saturating_sub(ETHERNET_LEN as u64 + PING_HEADERS);
         let wait_s = 2 + 2 * model_rtt.as_secs_f64() as u64;
         let matrix = bridge.ping(payload, PINGS, wait_s)?;
@@ -282,10 +265,7 @@ impl Testbed<'_> {
             let rtt = matrix[&topology.host(from).name][&topology.host(to).name].unwrap_or_default();
             let rtt = Time::from_secs_f64(rtt * 1e-3);
             longest = longest.max(rtt);
-            base_rtt = base_rtt.max(match self.delays {
-                Delays::Switch => rtt.saturating_sub(serialisation(from, to)),
-                Delays::Tc | Delays::Nobody => rtt,
-            });
+            base_rtt = base_rtt.max(rtt.saturating_sub(serialisation(from, to)));
         }
         Ok(Pings { pairs: pairs().count(), longest, model_rtt, base_rtt })
     }
@@ -300,12 +280,13 @@ impl Testbed<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Vec<PortSamples>, Error> {
         let (topology, end) = (&self.experiment.topology, self.experiment.spec.duration);
-        let probe = RefCell::new(None);
+        let (probe, faults) = (RefCell::new(None), RefCell::new(None));
         let began = RefCell::new(0.0);
         let ended = bridge.run(
             &agents.commands,
             |start| {
                 *began.borrow_mut() = start;
+                *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
                 *probe.borrow_mut() = register.map(|register| {
                     Probe::start(topology, (self.places.switch, register), start, self.distance, end)
                 });
@@ -319,6 +300,7 @@ impl Testbed<'_> {
             },
         )?;
         let ports = probe.into_inner().transpose()?.map(Probe::finish).transpose()?;
+        faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
         // 1: a flow did not finish in time, which the results say; 130: interrupted.
         match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
             Some((host, end)) => Err(Error::Work(format!(
@@ -380,19 +362,6 @@ fn all_answered(matrix: &PingMatrix) -> Result<(), Error> {
     }
 }
 
-/// A full frame of data behind the first switch: where telemetry grows on it, by one record.
-fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
-    let mut host = HostConfig::new(
-        Ipv4Addr::LOCALHOST,
-        Bandwidth::from_mbps(1),
-        Time::from_ms(1),
-        Arc::clone(&scheme.config),
-    );
-    host.mtu = mtu;
-    let frame = host.payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
-    if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
-}
-
 fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64 {
     all.values().map(which).sum()
 }
@@ -427,6 +396,7 @@ fn count(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_units::Bandwidth;
 
     #[test]
     fn bmv2s_packets_fill_the_link() {

@@ -1,7 +1,7 @@
 //! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links.
 //!
-//! What the tutorials leave to `tc` on the switches' side, rate and delay, the embedded switch does itself, so that
-//! a queue is where P4 can see it.
+//! What the tutorials leave to `tc`, rate and delay, is done by the switches' queues and by `weir link`, so that a queue is
+//! where P4 can see it.
 
 use super::bridge::Bridge;
 use super::plan::{self, Host, Link, Places, Plan, Switch, SwitchKind};
@@ -10,15 +10,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_client::{ThriftClient, ThriftError};
+use weir_client::{ThriftClient, ThriftError, packets_per_second};
 use weir_controller::topology::SwitchIx;
 use weir_experiment::backend::Error;
-use weir_units::{Bandwidth, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// MTU of the tutorials' interfaces.
 const MTU: u64 = 1500;
-/// Bandwidth of a link without one: more than a software switch can use.
-const UNLIMITED: Bandwidth = Bandwidth::from_gbps(800);
+/// A full frame of it.
+const FULL_FRAME: u64 = MTU + 14;
 
 #[derive(Deserialize)]
 struct File {
@@ -49,6 +49,8 @@ struct Loaded {
     plan: Plan,
     /// Some switch brings its entries in a `runtime_json`.
     has_runtime: bool,
+    /// Rates of ports.
+    rates: Vec<((String, u16), Bandwidth)>,
 }
 
 /// A network of the tutorials, up until it is dropped.
@@ -76,7 +78,7 @@ impl Tutorial {
         let loaded = load(topology, program, &places, logs, bridge.work()).map_err(place)?;
         bridge.up(&loaded.plan)?;
         if switch == SwitchKind::Bmv2 {
-            keep_to_rates(&loaded.plan)?;
+            keep_to_rates(&loaded.plan, &loaded.rates)?;
         }
         Ok(Tutorial { bridge, has_runtime: loaded.has_runtime })
     }
@@ -151,17 +153,22 @@ fn load(
             commands: spec.commands.clone(),
         }
     });
-    let by_tc = places.switch == SwitchKind::Bmv2;
+    let rates = links.iter().filter_map(|link| Some((link, link.rate?)));
+    let rates = rates.flat_map(|(link, rate)| [(link.a.clone(), rate), (link.b.clone(), rate)]).collect();
     Ok(Loaded {
+        rates,
         has_runtime: file.switches.values().any(|switch| switch.runtime_json.is_some()),
         plan: Plan {
             work: work.to_owned(),
             switch: places.switch,
             exe: places.exe.clone(),
+            weir: plan::own_program()?,
+            seed: 1,
+            frame: FULL_FRAME,
             mtu: MTU,
             hosts: hosts.collect(),
             switches,
-            links: links.into_iter().map(|link| link.plan(by_tc)).collect(),
+            links: links.into_iter().zip(1..).map(|(link, number)| link.plan(number)).collect(),
             static_arp: false, // the file's commands say what is to be known
             pcaps: places.pcaps.clone(),
             logs,
@@ -178,37 +185,33 @@ struct Cable {
 }
 
 impl Cable {
-    /// Returns what the embedded switch is told of its end. A host cannot delay what it sends: the switch does it for both.
+    /// Returns what the embedded switch is told of its end.
     fn switch_options(&self, switch: &str) -> Vec<String> {
-        let ends = [(&self.a, &self.b), (&self.b, &self.a)];
-        let own = ends
-            .into_iter()
-            .filter(|(end, _)| end.0 == switch && (self.rate.is_some() || self.delay > Time::ZERO));
-        own.flat_map(|((_, port), (_, far_port))| {
-            let delay = self.delay * if *far_port == 0 { 2 } else { 1 };
-            let rate = self.rate.unwrap_or(UNLIMITED);
-            ["--link".to_owned(), format!("{port}={rate},{}ps", delay.as_ps())]
-        })
-        .collect()
+        let own = [&self.a, &self.b].into_iter().filter(|end| end.0 == switch);
+        let rated = own.filter_map(|(_, port)| Some((port, self.rate?.as_bps())));
+        rated.flat_map(|(port, bps)| ["--port-rate".to_owned(), format!("{port}={bps}bps")]).collect()
     }
 
-    fn plan(self, by_tc: bool) -> Link {
-        let rate = self.rate.map_or(0, |rate| rate.as_bps() / 1000);
-        Link { a: self.a, b: self.b, delay_us: if by_tc { self.delay.as_us() } else { 0 }, rate_kbit: rate }
+    fn plan(self, number: usize) -> Link {
+        Link {
+            name: format!("{}-{}#{number}", self.a.0, self.b.0),
+            properties: plan::properties(self.rate, self.delay),
+            a: self.a,
+            b: self.b,
+        }
     }
 }
 
-/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link.
-fn keep_to_rates(plan: &Plan) -> Result<(), Error> {
-    const FULL_FRAME: u64 = MTU + 14;
+/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link. The link emulator
+/// adapts it to the lengths of the packets.
+fn keep_to_rates(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<(), Error> {
     for switch in &plan.switches {
         let refused = |error: ThriftError| Error::Work(format!("{}: {error}", switch.name));
-        let ends = plan.links.iter().flat_map(|link| [(&link.a, link.rate_kbit), (&link.b, link.rate_kbit)]);
-        let ports = ends.filter(|((node, _), kbit)| *node == switch.name && *kbit > 0);
-        for ((_, port), kbit) in ports {
-            let mut client =
-                ThriftClient::connect(&format!("127.0.0.1:{}", switch.thrift_port)).map_err(refused)?;
-            client.set_queue_rate(*port, (kbit * 1000 / 8 / FULL_FRAME).max(1)).map_err(refused)?;
+        for ((_, port), rate) in rates.iter().filter(|((node, _), _)| *node == switch.name) {
+            let address = format!("127.0.0.1:{}", switch.thrift_port);
+            let mut client = ThriftClient::connect(&address).map_err(refused)?;
+            let packets = packets_per_second(*rate, Bytes::new(FULL_FRAME));
+            client.set_queue_rate(*port, packets).map_err(refused)?;
         }
     }
     Ok(())
@@ -298,11 +301,16 @@ mod tests {
         let names: Vec<_> =
             it.plan.switches.iter().map(|s| (s.name.as_str(), s.grpc_port, s.cpu_port)).collect();
         assert_eq!(names, [("s2", 50_051, None), ("s10", 50_052, Some(510))]);
-        assert_eq!(it.plan.switches[0].options, ["--link", "2=500Kbps,5000000000ps"]);
-        let s10 = &it.plan.switches[1].options;
-        assert_eq!(s10[1], "1=500Kbps,5000000000ps");
-        assert_eq!(s10[3], "2=800Gbps,2000000000ps", "both ways of the host's link");
-        assert_eq!(it.plan.links[1].rate_kbit, 500);
+        assert_eq!(it.plan.switches[0].options, ["--port-rate", "2=500000bps"]);
+        assert_eq!(
+            it.plan.switches[1].options,
+            ["--port-rate", "1=500000bps", "--port-rate", "2=1000000bps"]
+        );
+        let links: Vec<_> =
+            it.plan.links.iter().map(|it| (it.name.as_str(), it.properties.as_str())).collect();
+        assert!(links[0].1.starts_with("rate=unlimited,delay=0ps,"), "{links:?}");
+        assert_eq!(links[1].0, "s2-s10#2");
+        assert!(links[1].1.starts_with("rate=500000bps,delay=5000000000ps,"), "{links:?}");
         assert_eq!(it.plan.hosts[0].commands, ["true"]);
         assert!(!it.has_runtime);
     }

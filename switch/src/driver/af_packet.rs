@@ -17,6 +17,7 @@ use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Bytes of `struct virtio_net_hdr`, which the kernel puts in front of each frame (PACKET_VNET_HDR).
 const VNET_HDR: usize = 10;
@@ -39,6 +40,8 @@ const BLOCK: usize = 64 << 10;
 const MIN_SLOT: usize = 2048;
 /// Where the checksum's 16 bits may be zero in name only: UDP's absent checksum (RFC 768).
 const NO_CHECKSUM: u16 = 0;
+/// Nanoseconds of a second.
+const NANOS: u32 = 1_000_000_000;
 
 /// What the kernel knows of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,8 @@ pub struct RxFrame<'a> {
     pub bytes: &'a [u8],
     /// How long it was.
     pub len: usize,
+    /// When it came, on the system's clock (since 1970).
+    pub received: Duration,
     /// The VLAN tag the kernel took off: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
     /// The checksum the sender left open: where its coverage begins, and where it goes, from there.
@@ -304,6 +309,7 @@ unsafe fn frame_in_slot<'a>(base: *mut u8, slot: usize, state: u32) -> RxFrame<'
     RxFrame {
         bytes,
         len: header.tp_len as usize,
+        received: Duration::new(u64::from(header.tp_sec), header.tp_nsec.min(NANOS - 1)),
         vlan,
         checksum: (vnet[0] & VNET_NEEDS_CSUM != 0).then(|| (word(6), word(8))),
         segmented: vnet[1] & !VNET_GSO_ECN != 0,
@@ -403,7 +409,14 @@ mod tests {
     use super::*;
 
     fn frame(bytes: &[u8]) -> RxFrame<'_> {
-        RxFrame { bytes, len: bytes.len(), vlan: None, checksum: None, segmented: false }
+        RxFrame {
+            bytes,
+            len: bytes.len(),
+            received: Duration::ZERO,
+            vlan: None,
+            checksum: None,
+            segmented: false,
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::engine::{Clock, SwitchConfig};
 use crate::tm::{MAX_PORT, PortConfig, QueueLimits};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_units::{Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// Where frames come from and go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct DataplaneConfig {
     pub drop_port: u16,
     /// Ports that behave like a cable, by number.
     pub wires: BTreeMap<u16, Wire>,
+    /// Rates of ports without a wire, in bits of frames per second, by number.
+    pub port_rates: BTreeMap<u16, Bandwidth>,
     /// The most interfaces.
     pub max_ports: usize,
     /// Memory for the frames that wait at each interface. At MTU 1500 a frame takes 2 KiB of it.
@@ -100,6 +102,7 @@ impl Default for DataplaneConfig {
             cpu_port: None,
             drop_port: SwitchConfig::DROP_PORT,
             wires: BTreeMap::new(),
+            port_rates: BTreeMap::new(),
             max_ports: Self::MAX_PORTS,
             ring_bytes: Self::LARGEST_RING,
             capture: None,

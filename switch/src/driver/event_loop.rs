@@ -64,11 +64,12 @@ impl EventLoop {
     pub fn run(mut self) -> Vec<Runtime> {
         let mut rounds = 0;
         loop {
-            let mut worked = self.run_commands();
+            // What is due comes first: its time is that of its timer, not of what is looked at late.
+            let mut worked = self.run_timers();
+            worked |= self.run_commands();
             if self.switches.iter().any(|switch| !switch.running) {
                 break;
             }
-            worked |= self.run_timers();
             worked |= self.receive_round();
             rounds += 1;
             if !worked && self.rest() {

@@ -26,6 +26,7 @@ mod capture;
 mod clock;
 mod config;
 mod control;
+mod emulator;
 mod event_loop;
 mod fabric;
 mod handle;
@@ -43,6 +44,10 @@ mod wire;
 
 pub use capture::CaptureConfig;
 pub use config::{DataplaneConfig, Frames};
+pub use emulator::{
+    DirectionStatus, EmulatedLink, LinkEmulator, LinkEmulatorHandle, LinkEmulatorStats, LinkObserver,
+    LinkStatus,
+};
 pub use fabric::{FabricDataplane, InnerPort, Member};
 pub use handle::{DataplaneError, DataplaneHandle};
 pub use notice::{Delivery, Notice};

@@ -10,6 +10,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 use weir_units::Time;
 
 /// Where the frames of a port come from and go to.
@@ -170,9 +171,10 @@ impl Port {
         renewed
     }
 
-    /// Gives at most `budget` frames from the interface to `take`; returns how many it had.
+    /// Gives at most `budget` frames from the interface to `take`, with the port's number and the time on the system's
+    /// clock at which each came; returns how many it had.
     #[inline]
-    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, &[u8])) -> usize {
+    pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, Duration, &[u8])) -> usize {
         let Port { number, medium, counters, capture, restored, .. } = self;
         let Medium::Interface(Some(sockets)) = medium else { return 0 };
         sockets.ring.receive(budget, |frame| {
@@ -189,7 +191,7 @@ impl Port {
             if let Some(capture) = capture {
                 counters.not_captured += u64::from(!capture.received(bytes));
             }
-            take(*number, bytes);
+            take(*number, frame.received, bytes);
         })
     }
 

@@ -12,7 +12,7 @@ use super::watch;
 use crate::engine::{Switch, SwitchOutput};
 use crate::packet::{Packet, PacketPool};
 use crate::pipeline::Digest;
-use crate::tm::{MAX_PORT, QueueLimits, Rate};
+use crate::tm::{CATCH_UP, MAX_PORT, QueueLimits, Rate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
@@ -20,8 +20,6 @@ use weir_units::Time;
 /// Frames taken from a port at once: below BMv2's 64 packets of queue, so that a burst that comes in at
 /// full speed finds room.
 pub(super) const RX_BATCH: usize = 32;
-/// How late a departure may be without showing; as much as a shaper makes good.
-const LATE: Time = Time::from_ms(1);
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
 
@@ -80,8 +78,8 @@ pub(super) struct Runtime {
     pub index: Box<[u16; PORTS]>,
     /// When a port that is active but not in the list may go on.
     due: Box<[Time; PORTS]>,
-    /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most [`LATE`]
-    /// behind the clock.
+    /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most
+    /// [`CATCH_UP`] behind the clock, as much as a shaper makes good.
     moment: Time,
     pub out: Output,
     pub watched: Arc<Watched>,
@@ -102,7 +100,9 @@ impl Runtime {
         clock: MonotonicClock,
         watched: Arc<Watched>,
     ) -> Runtime {
-        let rates = config.wires.iter().map(|(&port, wire)| ((port, None), Rate::Bits(wire.rate))).collect();
+        let wires = config.wires.iter().map(|(&port, wire)| (port, wire.rate));
+        let rates = config.port_rates.iter().map(|(&port, &rate)| (port, rate)).chain(wires);
+        let rates = rates.map(|(port, rate)| ((port, None), Rate::Bits(rate))).collect();
         Runtime {
             clock,
             config,
@@ -144,7 +144,7 @@ impl Runtime {
         let Runtime { ports, switch, out, clock, config, moment, .. } = self;
         let port = &mut ports[at];
         let mut without_program = 0;
-        let frames = port.receive(RX_BATCH, |number, frame| match switch {
+        let frames = port.receive(RX_BATCH, |number, _, frame| match switch {
             Some(switch) => {
                 let now = clock.now();
                 *moment = now;
@@ -181,7 +181,7 @@ impl Runtime {
 
     /// It is `at` here, if that is not too long ago.
     fn advance(&mut self, at: Time, now: Time) {
-        self.moment = self.moment.max(at).max(now.saturating_sub(LATE));
+        self.moment = self.moment.max(at).max(now.saturating_sub(CATCH_UP));
     }
 
     /// When the next frame of the files may be read.
@@ -281,14 +281,17 @@ impl Runtime {
         Pause::after(switch, number)
     }
 
-    /// Sends what an interface may send now.
+    /// Sends what an interface may send now. The time of what leaves a port with a rate is that at which its rate made it
+    /// possible, as on a link.
     fn transmit(&mut self, number: u16, at: usize) -> Pause {
         let Some(switch) = &mut self.switch else { return Pause::Idle };
+        let paced = self.config.port_rates.contains_key(&number);
         let (port, out) = (&mut self.ports[at], &mut self.out);
         loop {
             let mut more = true;
             while more && port.has_room() {
-                match transmit(switch, &self.config, self.clock.now(), number, out) {
+                let now = if paced { self.moment } else { self.clock.now() };
+                match transmit(switch, &self.config, now, number, out) {
                     Some(packet) => port.push(Time::ZERO, packet),
                     None => more = false,
                 }

@@ -29,6 +29,7 @@ pub use counters::{Imbalance, QueueCounters};
 use crate::drops::{DropReason, Drops, Tally};
 use fifo::{Fifo, Slab, Waiting};
 use pfc::Pfc;
+pub(crate) use shaper::CATCH_UP;
 use shaper::Shaper;
 use weir_units::{Bytes, Time};
 

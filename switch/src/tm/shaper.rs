@@ -4,9 +4,9 @@
 use super::Rate;
 use weir_units::Time;
 
-/// The most lateness that a shaper makes good. BMv2 has no bound; without one, a queue released from a long
-/// pause would send its backlog in one burst.
-const CATCH_UP: Time = Time::from_ms(1);
+/// The most lateness that a shaper makes good: what a busy machine does to a thread now and then, and 16 full frames at 10
+/// Mbit/s. BMv2 has no bound; without one, a queue released from a long pause would send its backlog in one burst.
+pub const CATCH_UP: Time = Time::from_ms(20);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shaper {

@@ -7,6 +7,7 @@ mod estimate;
 mod export;
 mod fabric;
 mod host;
+mod link;
 mod man;
 mod mininet;
 mod new;
@@ -81,6 +82,7 @@ enum Command {
     Host(host::Args),
     Controller(controller::Args),
     Fabric(fabric::Args),
+    Link(link::Args),
     Mininet(mininet::Args),
     Policy(policy::Args),
 }
@@ -114,6 +116,7 @@ impl CommandLine {
             Command::Host(args) => host::run(args, console),
             Command::Controller(args) => controller::run(args, console),
             Command::Fabric(args) => fabric::run(args, console),
+            Command::Link(args) => link::run(args, console),
             Command::Mininet(args) => mininet::run(args, console),
             Command::Policy(args) => policy::run(args, console),
         }

@@ -18,6 +18,7 @@ use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_experiment::backend::{Backend, Outcome};
+use weir_experiment::file::FaultSpec;
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::sweep::pool;
@@ -312,12 +313,15 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
     let spec = &experiment.spec;
-    if !spec.faults.is_empty()
+    let on_links = |fault: &FaultSpec| {
+        matches!(fault, FaultSpec::Loss { .. } | FaultSpec::Down { .. } | FaultSpec::Away { .. })
+    };
+    if !spec.faults.iter().all(on_links)
         || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
     {
         return Err(Failure::input(
-            "`faults`, and `set` and `tune` of `policy`, are for virtual time; in Mininet it is you who cuts links, and \
-             `weir policy set` that sets policies",
+            "faults that restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in Mininet \
+             `weir policy set` sets policies",
         ));
     }
     if spec.policy.is_some() && policy_key.is_none() {

@@ -14,6 +14,7 @@ use caps::Capability;
 use clap::Parser;
 pub use options::Options as Args;
 use options::TargetOptions;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +86,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         clock: args.clock.into(),
         priorities: target.priority_queues,
         limits: QueueLimits { packets: args.queue_depth, ..QueueLimits::BMV2 },
-        wires: args.links.iter().copied().collect(),
+        wires: BTreeMap::new(),
+        port_rates: args.port_rates.iter().copied().collect(),
         cpu_port: target.cpu_port,
         drop_port: target.drop_port,
         max_ports: args.max_port_count,

@@ -15,7 +15,7 @@ use weir_units::Bytes;
 ///
 /// BMv2's ports have no rate of their own, and P4Runtime has no word for one. BMv2 counts packets, so a rate is a number of
 /// full frames a second: a port that carries short ones beside them is slower than its link. `weir switch` takes the
-/// same calls, and has rates in bits (`--link`).
+/// same calls, and has rates in bits (`--port-rate`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

@@ -1,20 +1,17 @@
 //! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
 
-use crate::commands::policy::{place, talk};
 use crate::console::Failure;
+use crate::control::{Serving, Socket, place, talk};
 use crate::privilege;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
-use weir_agent::policy::{PolicyOrder, PolicyOrders};
+use std::time::SystemTime;
+use weir_agent::policy::{PolicyOrder, PolicyOrders, PolicyRequest};
 use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
 use weir_host::trickle::TrickleConfig;
 use weir_report::files::{PRIVATE, write_whole};
@@ -54,8 +51,6 @@ pub struct PolicyOptions {
 const LONGEST_KEY: u64 = 4096;
 /// A state has the stamps of at most 16,384 senders.
 const LONGEST_STATE: u64 = 1 << 19;
-/// Connections that wait until they are accepted.
-const BACKLOG: i32 = 128;
 
 impl PolicyOptions {
     /// What the host needs; `None` if it takes no part.
@@ -94,7 +89,7 @@ pub struct Opened {
 impl Opened {
     /// The folders in which files are written and removed.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(&*self.socket.path).chain(self.state.as_deref()).map(privilege::folder)
+        self.socket.file().into_iter().chain(self.state.as_deref()).map(privilege::folder)
     }
 
     /// Starts the threads.
@@ -107,7 +102,7 @@ impl Opened {
                 (Some(keep), Some(std::thread::spawn(move || keep_states(&path, &states))))
             }
         };
-        let desk = Desk { socket: Some(self.socket.serve(orders)), keeper };
+        let desk = Desk { socket: Some(serve(self.socket, orders)), keeper };
         (desk, PolicyOrders { requests, keep, kept: self.kept })
     }
 }
@@ -191,103 +186,21 @@ impl Desk {
     }
 }
 
-/// A socket that has a name.
-struct Socket {
-    listener: UnixListener,
-    path: PathBuf,
-}
-
-impl Socket {
-    /// Takes the name, unless an agent listens there that is alive.
-    fn bind(path: &Path) -> Result<Socket, Failure> {
-        let place = |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
-        if let Some(folder) = path.parent().filter(|it| *it == place::folder()) {
-            fs::create_dir_all(folder).map_err(place)?;
-        }
-        if let Ok(about) = fs::symlink_metadata(path) {
-            use std::os::unix::fs::FileTypeExt;
-            if !about.file_type().is_socket() {
-                return Err(Failure::Input(format!(
-                    "--control {}: this is there, and no socket",
-                    path.display()
-                )));
-            }
-            if UnixStream::connect(path).is_ok() {
-                return Err(Failure::Input(format!(
-                    "--control {}: another agent listens there; give this one a name of its own",
-                    path.display()
-                )));
-            }
-            // Its agent was killed.
-            fs::remove_file(path).map_err(place)?;
-        }
-        let listener = bind_private(path).map_err(place)?;
-        Ok(Socket { listener, path: path.to_owned() })
-    }
-
-    /// Answers, one after the other, in a thread.
-    fn serve(self, orders: Sender<PolicyOrder>) -> Serving {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (path, stopped) = (self.path.clone(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || {
-            for stream in self.listener.incoming() {
-                if stopped.load(Ordering::Relaxed) {
-                    break;
-                }
-                let Ok(stream) = stream else {
-                    // Out of files, say: not again at once.
-                    std::thread::sleep(Duration::from_millis(50));
-                    continue;
-                };
-                // Who goes away without hearing the answer does not want it.
-                let _ = talk::answer(&stream, |request| {
-                    let (answer, answered) = channel();
-                    let gone = || "the agent has ended".to_owned();
-                    orders.send(PolicyOrder { request, answer }).map_err(|_| gone())?;
-                    answered.recv_timeout(talk::PATIENCE).map_err(|_| gone())?
-                });
-            }
-        });
-        Serving { path, stop, thread: Some(thread) }
-    }
-}
-
-/// Listens at a path that only the owner can open: a process that may ask may also set. The file takes the mode of the
-/// socket when it is created (Linux), so that no other mode is ever seen.
-fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// A socket that is listened at; its name goes with it.
-struct Serving {
-    path: PathBuf,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // Wakes it.
-        let woken = UnixStream::connect(&self.path).is_ok();
-        let _ = fs::remove_file(&self.path);
-        if let Some(thread) = self.thread.take().filter(|_| woken) {
-            let _ = thread.join();
-        }
-    }
+/// Passes what is asked on to the agent.
+fn serve(socket: Socket, orders: Sender<PolicyOrder>) -> Serving {
+    socket.serve(move |request: PolicyRequest| {
+        let (answer, answered) = channel();
+        let gone = || "the agent has ended".to_owned();
+        orders.send(PolicyOrder { request, answer }).map_err(|_| gone())?;
+        answered.recv_timeout(talk::PATIENCE).map_err(|_| gone())?
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-    use weir_agent::policy::PolicyRequest;
+    use std::os::unix::net::UnixStream;
 
     fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
         let folder = tempfile::tempdir().unwrap();
@@ -365,7 +278,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("h1.sock");
         let (orders, requests) = channel::<PolicyOrder>();
-        let serving = Socket::bind(&path).unwrap().serve(orders);
+        let serving = serve(Socket::bind(&path).unwrap(), orders);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let said = |bytes: &[u8]| {
             let mut stream = UnixStream::connect(&path).unwrap();

@@ -1,14 +1,12 @@
 //! `weir policy`
 
-pub mod place;
-pub mod talk;
-
 use crate::console::{Console, Failure};
+use crate::control::{place, talk};
 use crate::output::{Answer, Output};
 use comfy_table::{Table, presets};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
 use weir_report::format;
@@ -125,6 +123,11 @@ impl Via {
     }
 }
 
+/// Asks one agent.
+fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
+    talk::ask(place::connect(path)?, &path.display(), request)
+}
+
 /// Asks every agent. Those that do not answer are named at the end: one that has ended must not hide the others.
 fn ask_all(
     sockets: &[PathBuf],
@@ -133,8 +136,7 @@ fn ask_all(
     let (mut reports, mut outcome) = (Vec::new(), Ok(()));
     // All at once: an agent that has nothing to send looks up only now and then.
     std::thread::scope(|scope| {
-        let asked: Vec<_> =
-            sockets.iter().map(|path| (path, scope.spawn(|| talk::ask(path, request)))).collect();
+        let asked: Vec<_> = sockets.iter().map(|path| (path, scope.spawn(|| ask(path, request)))).collect();
         for (path, answer) in asked {
             match answer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
                 Ok(report) => reports.push((place::name(path), report)),
@@ -240,13 +242,13 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
     });
     let edits = edits.collect::<Result<Vec<_>, _>>()?;
     let path = place::socket(via);
-    let report = talk::ask(&path, &PolicyRequest::Set { edits })?;
+    let report = ask(&path, &PolicyRequest::Set { edits })?;
     let Some(ours) = report.policies.last().cloned() else {
         return Err(Failure::Work(format!("{via} says nothing of what was set")));
     };
     let end = Instant::now() + Duration::from_nanos(wait.as_ns());
     loop {
-        let report = talk::ask(&path, &PolicyRequest::History {})?;
+        let report = ask(&path, &PolicyRequest::History {})?;
         let it = report.policies.iter().find(|it| it.digest == ours.digest && it.version == ours.version);
         if let (Some(true), Some(winner)) = (it.map(|it| it.lost), report.policies.last()) {
             return Err(Failure::Work(format!(

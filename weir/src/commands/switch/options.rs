@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_switch::driver::{DataplaneConfig, Wire};
+use weir_switch::driver::DataplaneConfig;
 use weir_switch::engine::{Clock, SwitchConfig};
 use weir_switch::tm::QueueLimits;
 use weir_units::{Bandwidth, Bytes};
@@ -36,7 +36,7 @@ Exit status: 0 ended by a signal; 1 the work failed; 2 the command line or the p
 pub struct Options {
     /// Run all switches of a topology in this process, with the links between them in memory; any file that
     /// `weir controller --topology` takes. Ports towards hosts are the interfaces s1-eth1 and so on (ours)
-    #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["interfaces", "use_files", "links"])]
+    #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["interfaces", "use_files", "port_rates"])]
     pub fabric: Option<PathBuf>,
 
     /// Attach an interface as a port; once for each port
@@ -143,9 +143,9 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     ring: Option<Bytes>,
 
-    /// Let a port behave like a cable of this rate (bit/s of whole frames) and delay; once for each (ours)
-    #[arg(long = "link", value_name = "PORT=RATE[,DELAY]", value_parser = link)]
-    pub links: Vec<(u16, Wire)>,
+    /// Keep a port to a rate (bit/s of whole frames), so that what waits is in its queue; once for each (ours)
+    #[arg(long = "port-rate", value_name = "PORT=RATE", value_parser = port_rate)]
+    pub port_rates: Vec<(u16, Bandwidth)>,
 
     /// Packets that each queue holds (ours; BMv2 changes it by Thrift)
     #[arg(long, value_name = "PACKETS", default_value_t = QueueLimits::BMV2.packets, value_parser = clap::value_parser!(u32).range(1..))]
@@ -210,22 +210,15 @@ fn interface(text: &str) -> Result<(u16, String), String> {
     Ok((port, name.to_owned()))
 }
 
-/// `1=10Mbps` or `1=10Mbps,15ms`
-fn link(text: &str) -> Result<(u16, Wire), String> {
-    let (port, wire) = text.split_once('=').ok_or("write <port>=<rate>[,<delay>], such as 1=10Mbps,1ms")?;
+/// `1=10Mbps`
+fn port_rate(text: &str) -> Result<(u16, Bandwidth), String> {
+    let (port, rate) = text.split_once('=').ok_or("write <port>=<rate>, such as 1=10Mbps")?;
     let port = port.parse().map_err(|_| format!("{port:?} is not a port number"))?;
-    let (rate, delay) = wire.split_once(',').unwrap_or((wire, "0us"));
-    let wire = Wire {
-        rate: rate.parse().map_err(|error| format!("{error}"))?,
-        delay: delay.parse().map_err(|error| format!("{error}"))?,
-    };
-    if wire.rate == Bandwidth::ZERO {
-        return Err("at rate zero nothing is ever sent".into());
+    let rate: Bandwidth = rate.parse().map_err(|error| format!("{error}"))?;
+    match rate {
+        Bandwidth::ZERO => Err("at rate zero nothing is ever sent".into()),
+        rate => Ok((port, rate)),
     }
-    if wire.delay > Wire::LONGEST {
-        return Err(format!("a delay of {} is too long, at most {}", wire.delay, Wire::LONGEST));
-    }
-    Ok((port, wire))
 }
 
 /// BMv2's levels.
@@ -357,7 +350,6 @@ impl GrpcOptions {
 mod tests {
     use super::*;
     use weir_switch::driver::CaptureConfig;
-    use weir_units::Time;
 
     /// The generic half, as a command of its own.
     #[derive(Debug, Parser)]
@@ -409,14 +401,11 @@ mod tests {
         assert!(refused("veth0").contains("<port>@<interface>"));
         assert!(refused("x@veth0").contains("not a port number"));
         assert!(refused("1@").contains("no name"));
-        let refused = |text| link(text).unwrap_err();
+        let refused = |text| port_rate(text).unwrap_err();
         assert!(refused("10Mbps").contains("<port>=<rate>"));
-        assert!(refused("1=10").contains("unit") && refused("1=1Mbps,5").contains("unit"));
+        assert!(refused("1=10").contains("unit"));
         assert!(refused("1=0bps").contains("rate zero"));
-        assert!(refused("1=1Mbps,1min").contains("too long"));
-        let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(15) };
-        assert_eq!(link("3=10Mbps,15ms"), Ok((3, wire)));
-        assert_eq!(link("3=10Mbps"), Ok((3, Wire { delay: Time::ZERO, ..wire })));
+        assert_eq!(port_rate("3=10Mbps"), Ok((3, Bandwidth::from_mbps(10))));
         assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
         assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());
     }

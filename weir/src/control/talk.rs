@@ -1,12 +1,12 @@
 //! One request and one answer, each a line of JSON.
 
 use crate::console::Failure;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
-use weir_agent::policy::{PolicyAnswer, PolicyReport, PolicyRequest};
 
 /// The longest line that is taken. A policy has some kilobytes, and a history 32 of them.
 const LONGEST: u64 = 1 << 18;
@@ -16,17 +16,20 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer as it stands on the line.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
-    Ok(Box<PolicyReport>),
+enum Line<R> {
+    Ok(R),
     Error(String),
 }
 
-/// Asks an agent.
-pub fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("{}: {error}", path.display()));
-    let mut stream = super::place::connect(path)?;
+/// Asks a process by an open connection; `who` is it in messages.
+pub fn ask<R: DeserializeOwned>(
+    mut stream: UnixStream,
+    who: &dyn Display,
+    request: &impl Serialize,
+) -> Result<R, Failure> {
+    let failed = |error: &dyn Display| Failure::Work(format!("{who}: {error}"));
     let line = serde_json::to_string(request).map_err(|error| failed(&error))?;
-    // Twice as patient as the agent's side, which then says why.
+    // Twice as patient as the other side, which then says why.
     let limited =
         stream.set_read_timeout(Some(2 * PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
     limited
@@ -34,13 +37,16 @@ pub fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure
         .map_err(|error| failed(&error))?;
     let answer = read_line(&stream).map_err(|error| failed(&error))?;
     match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
-        Line::Ok(report) => Ok(*report),
+        Line::Ok(report) => Ok(report),
         Line::Error(why) => Err(Failure::Input(why)),
     }
 }
 
-/// The agent's side: hears one request, has it answered, and answers.
-pub fn answer(stream: &UnixStream, ask: impl FnOnce(PolicyRequest) -> PolicyAnswer) -> io::Result<()> {
+/// The other side: hears one request, has it answered, and answers.
+pub fn answer<Q: DeserializeOwned, R: Serialize>(
+    stream: &UnixStream,
+    ask: impl FnOnce(Q) -> Result<R, String>,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let answer = match read_line(stream) {
@@ -51,7 +57,7 @@ pub fn answer(stream: &UnixStream, ask: impl FnOnce(PolicyRequest) -> PolicyAnsw
         Err(error) => Err(format!("not a request: {error}")),
     };
     let line = match answer {
-        Ok(report) => Line::Ok(Box::new(report)),
+        Ok(report) => Line::Ok(report),
         Err(why) => Line::Error(why),
     };
     let text = serde_json::to_string(&line).map_err(io::Error::other)?;

@@ -1,0 +1,103 @@
+//! The faults of an experiment, on emulated links: `weir link set` at their times.
+
+use super::plan::{link_names, own_program};
+use super::probe::sleep_until;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use weir_experiment::Experiment;
+use weir_experiment::backend::Error;
+use weir_experiment::file::What;
+use weir_units::Time;
+
+/// Changes links at their times.
+pub struct Faults {
+    thread: JoinHandle<Result<(), Error>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Faults {
+    /// Begins at `start` (seconds of CLOCK_MONOTONIC).
+    pub fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
+        let orders = orders(experiment);
+        let weir = own_program().map_err(Error::Work)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("faults".to_owned()).spawn(move || {
+            for (at, options) in orders {
+                if !sleep_until(start + at.as_secs_f64(), &told) {
+                    break;
+                }
+                let done = Command::new(&weir).args(["link", "set", "--quiet"]).args(options).output()?;
+                if !done.status.success() {
+                    let why = String::from_utf8_lossy(&done.stderr);
+                    return Err(Error::Work(why.trim().trim_start_matches("error: ").to_owned()));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Faults { thread, stop })
+    }
+
+    /// Ends it if it has not ended by itself.
+    pub fn finish(self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// What `weir link set` is told, and when. A link is up when nothing keeps it down any more.
+fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
+    let names = link_names(&experiment.topology);
+    let mut down = vec![0u32; names.len()];
+    let mut orders = Vec::new();
+    for happening in &experiment.happenings {
+        let (links, options): (Vec<usize>, Vec<String>) = match &happening.what {
+            What::Loss(links, probability) => {
+                (links.clone(), vec!["--loss".to_owned(), probability.to_string()])
+            }
+            What::Down(links) => {
+                links.iter().for_each(|&link| down[link] += 1);
+                (links.clone(), vec!["--down".to_owned()])
+            }
+            What::Up(links) => {
+                links.iter().for_each(|&link| down[link] = down[link].saturating_sub(1));
+                let up = links.iter().copied().filter(|&link| down[link] == 0);
+                (up.collect(), vec!["--up".to_owned()])
+            }
+            // Refused by the command line: nobody does them in Mininet.
+            What::Restart(_) | What::Refill(_) | What::Set(_) | What::Attack(..) => continue,
+        };
+        if !links.is_empty() {
+            let links = links.iter().map(|&link| names[link].clone());
+            orders.push((happening.at, links.chain(options).collect()));
+        }
+    }
+    orders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_become_changes_of_links() {
+        let file = include_str!("../../../experiments/quickstart.yaml").to_owned()
+            + "faults:\n\
+               - {kind: loss, rate: 1%, links: [s1-s2], from: 1us, to: 9us}\n\
+               - {kind: down, links: [s1-s2], from: 2us, to: 4us}\n\
+               - {kind: down, links: [s2-s1], from: 3us, to: 5us}\n";
+        let experiment = Experiment::parse(&file, "quickstart.yaml", "quickstart", &[], None).unwrap();
+        let orders: Vec<_> =
+            orders(&experiment).into_iter().map(|(at, words)| (at.as_us(), words.join(" "))).collect();
+        let expected = [
+            (1, "s1-s2 --loss 0.01"),
+            (2, "s1-s2 --down"),
+            (3, "s1-s2 --down"),
+            (5, "s1-s2 --up"),
+            (9, "s1-s2 --loss 0"),
+        ];
+        assert_eq!(orders, expected.map(|(at, words)| (at, words.to_owned())));
+    }
+}

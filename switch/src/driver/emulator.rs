@@ -1,0 +1,400 @@
+//! Links between pairs of interfaces: one thread that carries frames from one to the other when they are due.
+//!
+//! What a link does to a frame is [`crate::link`]'s; here are its sockets, its clock and its commands.
+
+use super::clock::MonotonicClock;
+use super::handle::{DataplaneError, MAX_COMMANDS};
+use super::poll::{Poll, Watched};
+use super::port::Port;
+use super::reply::{self, Reply};
+use super::stats::{IoDrop, IoDrops};
+use super::{StartError, capture};
+use crate::link::{LinkChange, LinkCounters, LinkDirection, LinkParameters};
+use crate::packet::PacketPool;
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_units::Time;
+
+/// Frames taken from an interface at once.
+const RX_BATCH: usize = 32;
+/// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
+const SPIN: Time = Time::from_us(20);
+/// A sleep may end before its deadline by this share of it, so that waiting awake costs a processor no more.
+const EARLY_SHARE: u64 = 8;
+/// The most by which a sleep ends early.
+const EARLIEST: Time = Time::from_us(200);
+/// How often an interface that is gone is looked for, should news of its return get lost.
+const RETRY: Time = Time::from_secs(1);
+/// Arrivals whose lateness is kept.
+const LATENESS: usize = 4096;
+/// The index of the switch in what wakes the thread: here is none.
+const LINKS: u16 = 0;
+/// Memory for the frames that wait at each interface.
+const RING: usize = 256 << 10;
+
+/// A link to be emulated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmulatedLink {
+    /// Its name.
+    pub name: String,
+    /// The interfaces that it joins.
+    pub ends: [String; 2],
+    /// What it is like.
+    pub parameters: LinkParameters,
+}
+
+/// The state of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkStatus {
+    /// What it is now.
+    pub link: EmulatedLink,
+    /// The directions from its first end and from its second end.
+    pub directions: [DirectionStatus; 2],
+}
+
+/// The state of one direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectionStatus {
+    /// Its own counters.
+    pub counters: LinkCounters,
+    /// Frames that are in flight.
+    pub in_flight: usize,
+    /// Frames lost at the interfaces: those that could not be received at one end, or sent at the other.
+    pub interfaces: IoDrops,
+}
+
+/// The state of an emulator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkEmulatorStats {
+    /// Each link.
+    pub links: Vec<LinkStatus>,
+    /// Lateness of the last arrivals, ascending.
+    pub lateness: Vec<Time>,
+}
+
+/// Sees the frames of an emulator's links. Calls come from its thread, which waits for them.
+pub trait LinkObserver: Send {
+    /// A frame leaves a link by the interface with this number: `2 n` for the first end of the n-th link, `2 n + 1` for
+    /// its second end.
+    fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]);
+    /// A frame enters a link by the interface with this number.
+    fn received(&mut self, now: Time, interface: u16, frame: &[u8]);
+}
+
+/// Something to do on the emulator's thread.
+type Order = Box<dyn FnOnce(&mut Emulator) + Send>;
+
+/// Links that are emulated by a thread. Dropping it stops the thread; the interfaces stay.
+#[derive(Debug)]
+pub struct LinkEmulator {
+    handle: LinkEmulatorHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A handle on an emulator, for any thread.
+#[derive(Clone, Debug)]
+pub struct LinkEmulatorHandle {
+    orders: SyncSender<Order>,
+    wake: Arc<OwnedFd>,
+}
+
+impl LinkEmulator {
+    /// Joins the interfaces of all links, in the network namespace of the caller: all or none.
+    ///
+    /// # Errors
+    ///
+    /// If an interface is absent, or raw sockets are not allowed.
+    pub fn start(
+        links: Vec<EmulatedLink>,
+        seed: u64,
+        observer: Option<Box<dyn LinkObserver>>,
+    ) -> Result<LinkEmulator, StartError> {
+        let poll = Poll::new()?;
+        let (orders, receiver) = sync_channel(MAX_COMMANDS);
+        let handle = LinkEmulatorHandle { orders, wake: poll.wake() };
+        let mut emulator = Emulator::open(links, seed, observer, poll, receiver)?;
+        let thread = std::thread::Builder::new().name("links".into()).spawn(move || {
+            // Without it, timers may be 50 us late (prctl(2), PR_SET_TIMERSLACK).
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+            emulator.run();
+        })?;
+        Ok(LinkEmulator { handle, thread: Some(thread) })
+    }
+
+    /// Returns a handle. It outlives the emulator, and then says so.
+    pub fn handle(&self) -> LinkEmulatorHandle {
+        self.handle.clone()
+    }
+
+    /// Returns whether its thread runs: it ends with the emulator, or by a bug.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for LinkEmulator {
+    fn drop(&mut self) {
+        self.handle.order(|emulator| emulator.running = false);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported on stderr.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl LinkEmulatorHandle {
+    /// Returns parameters and counters of all links.
+    pub fn stats(&self) -> Reply<LinkEmulatorStats> {
+        self.ask(Emulator::stats)
+    }
+
+    /// Changes the links with these names. What is in flight keeps its time of arrival. Returns `false` and changes
+    /// nothing if there is no link of one of the names.
+    pub fn change(&self, names: Vec<String>, change: LinkChange) -> Reply<bool> {
+        self.ask(move |emulator| emulator.change(&names, change))
+    }
+
+    fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Emulator) -> R + Send + 'static) -> Reply<R> {
+        let (promise, reply) = reply::channel();
+        // The order is dropped, and with it the promise, if the thread has ended: the reply says so.
+        self.order(move |emulator| promise.answer(Ok::<R, DataplaneError>(job(emulator))));
+        reply
+    }
+
+    fn order(&self, order: impl FnOnce(&mut Emulator) + Send + 'static) {
+        let _ = self.orders.send(Box::new(order));
+        // It can only fail if the counter is at its maximum: the thread wakes anyway.
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// One link: its ends are the ports `2 n` and `2 n + 1`, and `directions[e]` leads away from end `e`.
+struct Link {
+    link: EmulatedLink,
+    directions: [LinkDirection; 2],
+}
+
+/// The state of the thread.
+struct Emulator {
+    clock: MonotonicClock,
+    links: Vec<Link>,
+    ports: Vec<Port>,
+    watched: Arc<Watched>,
+    poll: Poll,
+    pool: PacketPool,
+    orders: Receiver<Order>,
+    observer: Option<Box<dyn LinkObserver>>,
+    /// The last arrivals' lateness, and how many there were.
+    lateness: Vec<Time>,
+    arrivals: usize,
+    /// How late the system wakes this thread, a mean of the last sleeps.
+    wakes_late: Time,
+    /// The deadline for which it woke early, and waits awake.
+    awake_until: Time,
+    running: bool,
+}
+
+impl Emulator {
+    fn open(
+        links: Vec<EmulatedLink>,
+        seed: u64,
+        observer: Option<Box<dyn LinkObserver>>,
+        poll: Poll,
+        orders: Receiver<Order>,
+    ) -> Result<Emulator, StartError> {
+        let mut ports = Vec::with_capacity(links.len() * 2);
+        for (number, name) in (0..).zip(links.iter().flat_map(|link| &link.ends)) {
+            let port = Port::open(number, name, RING, None).map_err(|error| DataplaneError::Port {
+                port: number,
+                why: format!("interface {name}: {error}"),
+            })?;
+            poll.watched().watch(LINKS, &port);
+            ports.push(port);
+        }
+        // Streams of their own, so that a link draws the same whatever others do.
+        let stream = |n: u64| seed ^ (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let links = (0..).step_by(2).zip(links).map(|(n, link)| Link {
+            link,
+            directions: [LinkDirection::new(stream(n)), LinkDirection::new(stream(n + 1))],
+        });
+        Ok(Emulator {
+            clock: MonotonicClock::start(),
+            links: links.collect(),
+            ports,
+            watched: poll.watched(),
+            poll,
+            pool: PacketPool::new(),
+            orders,
+            observer,
+            lateness: Vec::with_capacity(LATENESS),
+            arrivals: 0,
+            wakes_late: Time::ZERO,
+            awake_until: Time::ZERO,
+            running: true,
+        })
+    }
+
+    fn run(&mut self) {
+        loop {
+            while let Ok(order) = self.orders.try_recv() {
+                order(self);
+            }
+            if !self.running {
+                return;
+            }
+            let received = self.receive();
+            let due = self.deliver();
+            if !received {
+                self.rest(due);
+            }
+        }
+    }
+
+    /// Takes a batch from each interface. Returns whether there was any frame.
+    fn receive(&mut self) -> bool {
+        let (now, wall) = (self.clock.now(), capture::wall_clock());
+        let mut worked = false;
+        for at in 0..self.ports.len() {
+            let Emulator { links, ports, pool, observer, .. } = self;
+            let Link { link, directions } = &mut links[at / 2];
+            let frames = ports[at].receive(RX_BATCH, |number, received, bytes| {
+                // It was there before this thread looked.
+                let came = now.saturating_sub(nanos(wall.saturating_sub(received)));
+                if let Some(observer) = observer {
+                    observer.received(came, number, bytes);
+                }
+                let mut frame = pool.get();
+                frame.set_bytes(bytes);
+                directions[at % 2].send(&link.parameters, came, frame, pool);
+            });
+            worked |= frames > 0;
+        }
+        worked
+    }
+
+    /// Sends what has arrived. Returns when the next frame will.
+    fn deliver(&mut self) -> Time {
+        let mut due = Time::MAX;
+        for at in 0..self.ports.len() {
+            let Emulator { clock, links, ports, pool, watched, observer, lateness, arrivals, .. } = self;
+            let (direction, port) = (&mut links[at / 2].directions[at % 2], &mut ports[at ^ 1]);
+            while !port.is_stalled {
+                let now = clock.now();
+                while port.has_room()
+                    && let Some((arrival, frame)) = direction.arrived(now)
+                {
+                    if let Some(observer) = observer {
+                        observer.delivered(now, port.number, frame.bytes());
+                    }
+                    port.push(Time::ZERO, frame);
+                    let late = now.saturating_sub(arrival);
+                    match lateness.get_mut(*arrivals % LATENESS) {
+                        Some(slot) => *slot = late,
+                        None => lateness.push(late),
+                    }
+                    *arrivals += 1;
+                }
+                if port.unsent() == 0 {
+                    break;
+                }
+                if !port.flush(pool) {
+                    watched.add_sender(LINKS, port);
+                }
+            }
+            if !port.is_stalled {
+                due = due.min(direction.next_arrival().unwrap_or(Time::MAX));
+            }
+        }
+        due
+    }
+
+    /// Sleeps until a frame comes or is due, or stays awake if that is soon.
+    fn rest(&mut self, due: Time) {
+        let now = self.clock.now();
+        let mut wait = due.saturating_sub(now);
+        if wait < SPIN || (now < self.awake_until && due <= self.awake_until) {
+            return std::hint::spin_loop();
+        }
+        let early = self.wakes_late.min(wait / EARLY_SHARE);
+        wait = wait.saturating_sub(early);
+        if self.ports.iter().any(Port::is_absent) {
+            wait = wait.min(RETRY);
+            self.poll.woken.links = true;
+        }
+        self.poll.wait((due < Time::MAX || wait <= RETRY).then_some(wait));
+        // Something else may have woken it before: then there is more to sleep.
+        self.awake_until = Time::ZERO;
+        if let Some(late) = self.clock.now().checked_sub(now + wait) {
+            self.wakes_late = (self.wakes_late * 7 + late.min(EARLIEST)) / 8;
+            self.awake_until = due;
+        }
+        while let Some((_, number)) = self.poll.woken.writable.pop() {
+            let Some(port) = self.ports.get_mut(usize::from(number)) else { continue };
+            self.watched.remove_sender(port);
+            if !port.flush(&mut self.pool) {
+                self.watched.add_sender(LINKS, port);
+            }
+        }
+        if std::mem::take(&mut self.poll.woken.links) {
+            for port in &mut self.ports {
+                port.is_stalled = false;
+                if port.refresh() {
+                    self.watched.watch(LINKS, port);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, names: &[String], change: LinkChange) -> bool {
+        if !names.iter().all(|name| self.links.iter().any(|link| link.link.name == *name)) {
+            return false;
+        }
+        for Link { link, directions } in self.links.iter_mut().filter(|it| names.contains(&it.link.name)) {
+            link.parameters = change.apply(link.parameters);
+            if !link.parameters.up {
+                directions.iter_mut().for_each(|direction| direction.cut(&mut self.pool));
+            }
+        }
+        true
+    }
+
+    fn stats(&mut self) -> LinkEmulatorStats {
+        self.ports.iter_mut().for_each(Port::settle);
+        let links = self.links.iter().enumerate().map(|(n, Link { link, directions })| LinkStatus {
+            link: link.clone(),
+            directions: [0, 1].map(|end| DirectionStatus {
+                counters: directions[end].counters().clone(),
+                in_flight: directions[end].in_flight(),
+                interfaces: at_interfaces(&self.ports[2 * n + end], &self.ports[2 * n + (end ^ 1)]),
+            }),
+        });
+        let links = links.collect();
+        let mut lateness = self.lateness.clone();
+        lateness.sort_unstable();
+        LinkEmulatorStats { links, lateness }
+    }
+}
+
+/// What a direction lost at the interface that it comes from and at that to which it leads.
+fn at_interfaces(from: &Port, to: &Port) -> IoDrops {
+    let mut lost = IoDrops::default();
+    let add = |lost: &mut IoDrops, drops: &IoDrops, received: bool| {
+        for (reason, frames) in drops.iter().filter(|(reason, _)| is_of_reception(*reason) == received) {
+            lost.add(reason, frames);
+        }
+    };
+    add(&mut lost, &from.counters.dropped, true);
+    add(&mut lost, &to.counters.dropped, false);
+    lost
+}
+
+fn is_of_reception(reason: IoDrop) -> bool {
+    matches!(reason, IoDrop::RingFull | IoDrop::Oversize | IoDrop::Segmented)
+}
+
+fn nanos(time: Duration) -> Time {
+    Time::from_ns(u64::try_from(time.as_nanos()).unwrap_or(0))
+}

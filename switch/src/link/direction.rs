@@ -1,0 +1,344 @@
+//! One direction of a link: what becomes of a frame, and the frames that are in flight.
+
+use super::LinkParameters;
+use crate::drops::Tally;
+use crate::packet::{Packet, PacketPool};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::BTreeMap;
+use weir_units::{Bytes, Ratio, Time};
+
+/// Reasons why a link loses a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkDrop {
+    /// The link is down, or went down while the frame was in flight.
+    Down,
+    /// The queue in front of the transmitter is full.
+    QueueFull,
+    /// By chance ([`LinkParameters::loss`]).
+    Loss,
+}
+
+impl LinkDrop {
+    /// Every reason, in the order of reports.
+    pub const ALL: [LinkDrop; 3] = [LinkDrop::Down, LinkDrop::QueueFull, LinkDrop::Loss];
+
+    /// Returns the name of the reason in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LinkDrop::Down => "link_down",
+            LinkDrop::QueueFull => "link_queue_full",
+            LinkDrop::Loss => "link_loss",
+        }
+    }
+}
+
+/// What one direction has counted: `offered + duplicated = delivered + dropped + in flight`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Frames that were sent on the link.
+    pub offered: Tally,
+    /// Frames that arrived at the far end.
+    pub delivered: Tally,
+    /// Copies that were made.
+    pub duplicated: u64,
+    /// Frames that overtook others.
+    pub reordered: u64,
+    /// Frames with an inverted bit.
+    pub corrupted: u64,
+    dropped: [u64; LinkDrop::ALL.len()],
+}
+
+impl LinkCounters {
+    /// Returns the number of frames lost for a reason.
+    pub fn dropped(&self, reason: LinkDrop) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Returns the number of frames lost for any reason.
+    pub fn lost(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+}
+
+/// One direction of a link: a queue, a transmitter and a wire.
+///
+/// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last bit does.
+/// What was sent keeps its time of arrival when parameters change, except that a link that goes down loses it.
+pub struct LinkDirection {
+    /// The transmitter is idle from then on.
+    free_at: Time,
+    /// The last arrival of a frame that keeps its place.
+    latest: Time,
+    /// Frames by arrival; those that arrive together in the order in which they were sent.
+    in_flight: BTreeMap<(Time, u64), Box<Packet>>,
+    sent: u64,
+    random: Pcg64Mcg,
+    counters: LinkCounters,
+}
+
+impl LinkDirection {
+    /// Returns an idle direction that draws from this seed.
+    pub fn new(seed: u64) -> LinkDirection {
+        LinkDirection {
+            free_at: Time::ZERO,
+            latest: Time::ZERO,
+            in_flight: BTreeMap::new(),
+            sent: 0,
+            random: Pcg64Mcg::seed_from_u64(seed),
+            counters: LinkCounters::default(),
+        }
+    }
+
+    /// Sends a frame at `now`.
+    pub fn send(&mut self, link: &LinkParameters, now: Time, mut frame: Box<Packet>, pool: &mut PacketPool) {
+        self.counters.offered.count(frame.len());
+        let reason = match self.transmit(link, now, frame.len()) {
+            Ok(()) if self.chance(link.loss) => LinkDrop::Loss,
+            Ok(()) => {
+                let at = self.arrival(link);
+                if self.chance(link.corrupt) {
+                    self.counters.corrupted += 1;
+                    let bit = self.random.random_range(0..frame.bytes().len().max(1) * 8);
+                    frame.invert_bit(bit);
+                }
+                if self.chance(link.duplicate) {
+                    self.counters.duplicated += 1;
+                    let mut copy = pool.get();
+                    copy.copy_bytes_from(&frame);
+                    self.put(at, copy);
+                }
+                return self.put(at, frame);
+            }
+            Err(reason) => reason,
+        };
+        self.counters.dropped[reason as usize] += 1;
+        pool.put(frame);
+    }
+
+    /// Serialises a frame, unless it does not get there.
+    fn transmit(&mut self, link: &LinkParameters, now: Time, len: u32) -> Result<(), LinkDrop> {
+        if !link.up {
+            return Err(LinkDrop::Down);
+        }
+        let len = Bytes::new(u64::from(len));
+        let Some(rate) = link.rate else {
+            self.free_at = now;
+            return Ok(());
+        };
+        let waiting = rate.bytes_in(self.free_at.saturating_sub(now));
+        if waiting + len > link.queue {
+            return Err(LinkDrop::QueueFull);
+        }
+        self.free_at = self.free_at.max(now) + rate.tx_time(len);
+        Ok(())
+    }
+
+    /// Returns when the frame arrives that was serialised last.
+    fn arrival(&mut self, link: &LinkParameters) -> Time {
+        if self.chance(link.reorder) {
+            self.counters.reordered += 1;
+            return self.free_at;
+        }
+        let jitter = match link.jitter {
+            Time::ZERO => Time::ZERO,
+            most => Time::from_ps(self.random.random_range(0..=most.as_ps())),
+        };
+        self.latest = self.latest.max(self.free_at + link.delay + jitter);
+        self.latest
+    }
+
+    /// Draws nothing unless it matters, so that one property does not change what another one does.
+    fn chance(&mut self, probability: Ratio) -> bool {
+        probability > Ratio::default() && self.random.random::<f64>() < probability.get()
+    }
+
+    fn put(&mut self, at: Time, frame: Box<Packet>) {
+        self.in_flight.insert((at, self.sent), frame);
+        self.sent += 1;
+    }
+
+    /// Takes the next frame that has arrived at `now`, with the time at which it did.
+    pub fn arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
+        self.next_arrival().filter(|&at| at <= now)?;
+        let ((at, _), frame) = self.in_flight.pop_first()?;
+        self.counters.delivered.count(frame.len());
+        Some((at, frame))
+    }
+
+    /// Returns when the next frame arrives.
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.in_flight.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Loses what is in flight: the link went down.
+    pub fn cut(&mut self, pool: &mut PacketPool) {
+        self.counters.dropped[LinkDrop::Down as usize] += self.in_flight.len() as u64;
+        while let Some((_, frame)) = self.in_flight.pop_first() {
+            pool.put(frame);
+        }
+        (self.free_at, self.latest) = (Time::ZERO, Time::ZERO);
+    }
+
+    /// Returns the number of frames that wait or travel.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Returns what was counted.
+    pub fn counters(&self) -> &LinkCounters {
+        &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use weir_units::Bandwidth;
+
+    struct Bench {
+        direction: LinkDirection,
+        pool: PacketPool,
+        link: LinkParameters,
+    }
+
+    impl Bench {
+        fn new(link: &str) -> Bench {
+            let change: crate::link::LinkChange = link.parse().unwrap();
+            let link = change.apply(LinkParameters::default());
+            Bench { direction: LinkDirection::new(7), pool: PacketPool::new(), link }
+        }
+
+        /// Sends frames of these lengths, each marked with its number.
+        fn send(&mut self, now: Time, lengths: &[usize]) {
+            for (i, &len) in lengths.iter().enumerate() {
+                let frame = Packet::from_bytes(&vec![i as u8; len]);
+                self.direction.send(&self.link, now, frame, &mut self.pool);
+            }
+        }
+
+        /// Arrivals in us, with the marks.
+        fn arrivals(&mut self, now: Time) -> Vec<(u64, u8)> {
+            let next = || self.direction.arrived(now).map(|(at, frame)| (at.as_us(), frame.bytes()[0]));
+            std::iter::from_fn(next).collect()
+        }
+    }
+
+    #[test]
+    fn frames_arrive_after_waiting_serialisation_and_delay() {
+        let mut it = Bench::new("rate=10Mbps,delay=15ms");
+        it.send(Time::from_ms(1), &[1250, 125]); // 1 ms and 0.1 ms on the wire
+        assert_eq!(it.direction.next_arrival(), Some(Time::from_ms(17)));
+        assert!(it.direction.arrived(Time::from_us(16_999)).is_none());
+        assert_eq!(it.arrivals(Time::from_ms(20)), [(17_000, 0), (17_100, 1)]);
+        // The transmitter was idle since: a frame is not early.
+        it.send(Time::from_ms(30), &[1250]);
+        assert_eq!(it.arrivals(Time::MAX), [(46_000, 0)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_queue_is_dropped() {
+        let mut it = Bench::new("rate=10Mbps,queue=2500B");
+        it.send(Time::ZERO, &[1250, 1250, 1250]);
+        assert_eq!(it.arrivals(Time::MAX), [(1_000, 0), (2_000, 1)]);
+        assert_eq!(it.direction.counters().dropped(LinkDrop::QueueFull), 1);
+    }
+
+    #[test]
+    fn a_changed_link_keeps_what_is_in_flight_in_order() {
+        let mut it = Bench::new("delay=10ms");
+        it.send(Time::ZERO, &[100]);
+        it.link.delay = Time::from_ms(1);
+        it.send(Time::from_ms(2), &[200]);
+        assert_eq!(it.arrivals(Time::MAX).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [10_000, 10_000]);
+        it.send(Time::from_ms(11), &[100]);
+        assert_eq!(it.arrivals(Time::MAX), [(12_000, 0)]);
+    }
+
+    #[test]
+    fn a_link_that_goes_down_loses_what_is_in_flight() {
+        let mut it = Bench::new("delay=10ms");
+        it.send(Time::ZERO, &[100, 100]);
+        it.link.up = false;
+        it.direction.cut(&mut it.pool);
+        it.send(Time::from_ms(1), &[100]);
+        assert_eq!(it.direction.counters().dropped(LinkDrop::Down), 3);
+        it.link.up = true;
+        it.send(Time::from_ms(2), &[100]);
+        assert_eq!(it.arrivals(Time::MAX), [(12_000, 0)]);
+    }
+
+    #[test]
+    fn faults_are_as_frequent_as_their_probabilities() {
+        let mut it = Bench::new("loss=10%,duplicate=20%,corrupt=30%,reorder=5%,delay=1ms");
+        for i in 0..10_000 {
+            it.send(Time::from_us(i), &[64]);
+        }
+        let frames: Vec<_> =
+            std::iter::from_fn(|| it.direction.arrived(Time::MAX)).map(|(_, frame)| frame).collect();
+        let counters = it.direction.counters();
+        let share = |count: u64| count as f64 / 10_000.0;
+        assert!((share(counters.dropped(LinkDrop::Loss)) - 0.1).abs() < 0.01, "{counters:?}");
+        assert!((share(counters.duplicated) - 0.2 * 0.9).abs() < 0.02, "{counters:?}");
+        assert!((share(counters.corrupted) - 0.3 * 0.9).abs() < 0.02, "{counters:?}");
+        assert!((share(counters.reordered) - 0.05 * 0.9).abs() < 0.01, "{counters:?}");
+        let inverted = frames.iter().map(|it| it.bytes().iter().map(|byte| byte.count_ones()).sum::<u32>());
+        assert!(inverted.clone().all(|bits| bits <= 1), "one bit of a frame");
+        assert!(inverted.sum::<u32>() as u64 >= counters.corrupted, "and that of a copy");
+    }
+
+    #[test]
+    fn a_frame_that_overtakes_arrives_without_delay() {
+        let mut it = Bench::new("delay=10ms,jitter=1ms");
+        it.send(Time::ZERO, &[100]);
+        it.link.reorder = Ratio::ONE;
+        it.send(Time::from_ms(1), &[100, 100]);
+        let arrivals = it.arrivals(Time::MAX);
+        assert_eq!(arrivals[..2], [(1_000, 0), (1_000, 1)]);
+        assert!((10_000..=11_000).contains(&arrivals[2].0), "{arrivals:?}");
+    }
+
+    #[test]
+    fn the_same_seed_does_the_same() {
+        let run = || {
+            let mut it = Bench::new("rate=10Mbps,delay=1ms,jitter=1ms,loss=10%,reorder=10%,duplicate=10%");
+            (0..100).for_each(|i| it.send(Time::from_us(i * 700), &[800]));
+            it.arrivals(Time::MAX)
+        };
+        assert_eq!(run(), run());
+    }
+
+    proptest! {
+        /// Nothing is lost without a reason, arrives before it was sent, or faster than the link.
+        #[test]
+        fn counters_balance(
+            frames in proptest::collection::vec((0u64..2_000, 60usize..1_500), 1..80),
+            loss in 0.0..0.3f64, jitter in 0u64..3_000, mbps in 1u64..100, queue in 1_500u64..20_000,
+        ) {
+            let mut it = Bench::new("delay=3ms");
+            it.link.loss = Ratio::new(loss).unwrap();
+            it.link.duplicate = Ratio::new(loss / 2.0).unwrap();
+            it.link.jitter = Time::from_us(jitter);
+            it.link.rate = Some(Bandwidth::from_mbps(mbps));
+            it.link.queue = Bytes::new(queue);
+            let (mut now, mut bytes, mut last) = (Time::ZERO, 0, Time::ZERO);
+            for &(gap, len) in &frames {
+                now += Time::from_us(gap);
+                it.send(now, &[len]);
+                bytes += len as u64;
+            }
+            let most = Bandwidth::from_mbps(mbps).tx_time(Bytes::new(bytes)) + now + Time::from_ms(7);
+            while let Some((at, _)) = it.direction.arrived(Time::MAX) {
+                prop_assert!(at >= last && at <= most);
+                last = at;
+            }
+            let counters = it.direction.counters();
+            prop_assert_eq!(counters.offered.packets, frames.len() as u64);
+            prop_assert_eq!(
+                counters.offered.packets + counters.duplicated,
+                counters.delivered.packets + counters.lost()
+            );
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Keeps a limiter that counts packets to a rate in bits per second.
+//!
+//! BMv2's queues leave the same time between any two packets, whatever their lengths (`set_queue_rate`). The time of
+//! departure is fixed when a packet is queued: that of the packet before it plus this time, or now. A link of R bit/s
+//! wants the time that the packet before it takes. [`PacketLimiter`] computes both for each packet that is queued and
+//! corrects the rate whenever they are more than a full frame apart: a mean over the mix of lengths, plus what is needed
+//! to close the difference.
+
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Packets over which the mix of lengths is averaged, and over which a difference is made up for.
+const WINDOW: i64 = 16;
+
+/// What a queue of BMv2 does, beside what a link does.
+#[derive(Clone, Debug)]
+pub struct PacketLimiter {
+    rate: Bandwidth,
+    /// A full frame's time: what the two may be apart.
+    tolerance: i64,
+    /// The mean time that a packet takes on the link, in ps.
+    mean: i64,
+    /// When the link is free, in ps.
+    free: i64,
+    /// When the limiter lets the last packet go, in ps.
+    last: i64,
+    packets_per_second: u64,
+}
+
+impl PacketLimiter {
+    /// Returns the limiter of a link of this rate whose longest frame is `frame`; it begins with a mix of such frames.
+    pub fn new(rate: Bandwidth, frame: Bytes) -> PacketLimiter {
+        let longest = ps(rate.tx_time(frame));
+        PacketLimiter {
+            rate,
+            tolerance: longest,
+            mean: longest,
+            free: 0,
+            last: 0,
+            packets_per_second: per_second(longest),
+        }
+    }
+
+    /// Returns the rate that the limiter is to have.
+    pub fn packets_per_second(&self) -> u64 {
+        self.packets_per_second
+    }
+
+    /// A packet is queued at `now`. Returns the new rate if it has to change for the packets that follow.
+    pub fn queued(&mut self, now: Time, len: u32) -> Option<u64> {
+        let (now, takes) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
+        self.last = now.max(self.last + self.ticks());
+        self.free = now.max(self.free) + takes;
+        self.mean += (takes - self.mean) / WINDOW;
+        let late = self.last + self.ticks() - self.free;
+        if late.abs() <= self.tolerance {
+            return None;
+        }
+        let wanted = (self.mean - late / WINDOW).clamp(self.mean / 4, self.tolerance.max(self.mean) * 2);
+        let rate = per_second(wanted);
+        let changes = rate != self.packets_per_second;
+        self.packets_per_second = rate;
+        changes.then_some(rate)
+    }
+
+    fn ticks(&self) -> i64 {
+        SECOND / i64::try_from(self.packets_per_second).unwrap_or(i64::MAX).max(1)
+    }
+}
+
+const SECOND: i64 = Time::from_secs(1).as_ps() as i64;
+
+fn ps(time: Time) -> i64 {
+    i64::try_from(time.as_ps()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
+}
+
+/// At least 1, as 0 means unlimited.
+fn per_second(each: i64) -> u64 {
+    ((SECOND as f64 / each.max(1) as f64).round() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: Bytes = Bytes::new(1_518);
+    const MBPS: Bandwidth = Bandwidth::from_mbps(1);
+
+    /// BMv2's queue: sends each packet at the time that its rate says.
+    fn sent(lengths: &[u32], adapt: bool) -> (Time, Time) {
+        let mut limiter = PacketLimiter::new(MBPS, FULL);
+        let mut ticks = Time::from_ps(Time::from_secs(1).as_ps() / limiter.packets_per_second());
+        let (mut last, mut free) = (Time::ZERO, Time::ZERO);
+        for (i, &len) in lengths.iter().enumerate() {
+            let now = Time::from_us(i as u64); // all at once: the queue is never empty
+            last = now.max(last + ticks);
+            free = free.max(now) + MBPS.tx_time(Bytes::new(u64::from(len)));
+            if let Some(rate) = limiter.queued(now, len).filter(|_| adapt) {
+                ticks = Time::from_ps(Time::from_secs(1).as_ps() / rate);
+            }
+        }
+        (last, free)
+    }
+
+    #[test]
+    fn a_mix_of_lengths_leaves_at_the_rate_of_the_link() {
+        let apart = |(a, b): (Time, Time)| a.as_secs_f64() - b.as_secs_f64();
+        let frame = MBPS.tx_time(FULL).as_secs_f64();
+        let mixed: Vec<u32> = (0..400).map(|i| if i % 2 == 0 { 1_518 } else { 90 }).collect();
+        assert!(apart(sent(&mixed, false)) > 150.0 * frame, "a fixed rate is nearly half too slow");
+        assert!(apart(sent(&mixed, true)).abs() < 10.0 * frame, "{}", apart(sent(&mixed, true)) / frame);
+        // The mix changes: first data alone, then ACKs alone.
+        let changing: Vec<u32> = (0..400).map(|i| if i < 200 { 1_518 } else { 90 }).collect();
+        assert!(
+            apart(sent(&changing, true)).abs() < 10.0 * frame,
+            "{}",
+            apart(sent(&changing, true)) / frame
+        );
+    }
+
+    #[test]
+    fn the_rounding_of_packets_per_second_is_made_up_for() {
+        // 82.3 full frames a second: neither 82 nor 83 fills the link for long.
+        let (last, free) = sent(&[1_518; 2_000], true);
+        assert!((last.as_secs_f64() - free.as_secs_f64()).abs() < 3.0 * MBPS.tx_time(FULL).as_secs_f64());
+    }
+
+    #[test]
+    fn a_steady_mix_needs_few_changes() {
+        let mut limiter = PacketLimiter::new(MBPS, FULL);
+        let changes = (0..1_000u64)
+            .filter(|i| limiter.queued(Time::from_us(*i), if i % 2 == 0 { 1_518 } else { 90 }).is_some());
+        assert!(changes.count() < 150);
+    }
+}

@@ -1,0 +1,240 @@
+//! What a link is like, and changes to it, as people write them: `rate=10Mbps,delay=5ms,loss=1%`.
+
+use std::fmt;
+use std::str::FromStr;
+use weir_units::{Bandwidth, Bytes, Ratio, Time};
+
+/// The properties of a link, the same in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkParameters {
+    /// Bits of a frame per second; `None`: frames take no time.
+    pub rate: Option<Bandwidth>,
+    /// Propagation delay.
+    pub delay: Time,
+    /// Bytes that may wait for the transmitter, the frame that is being sent included.
+    pub queue: Bytes,
+    /// A frame's delay is longer by up to this, uniformly. Frames stay in order.
+    pub jitter: Time,
+    /// Probability that a frame is lost.
+    pub loss: Ratio,
+    /// Probability that a frame overtakes others: it arrives without delay and jitter.
+    pub reorder: Ratio,
+    /// Probability that a frame arrives twice.
+    pub duplicate: Ratio,
+    /// Probability that one bit of a frame is inverted.
+    pub corrupt: Ratio,
+    /// False if every frame is lost.
+    pub up: bool,
+}
+
+impl LinkParameters {
+    /// The longest delay, and the longest jitter: what is in flight waits in memory.
+    pub const LONGEST: Time = Time::from_secs(60);
+    /// What waits for the transmitter unless something else is said: a thousand full frames, as in Linux' `pfifo`.
+    pub const QUEUE: Bytes = Bytes::new(1_518_000);
+}
+
+impl Default for LinkParameters {
+    /// A link that frames pass at once and unharmed.
+    fn default() -> LinkParameters {
+        LinkParameters {
+            rate: None,
+            delay: Time::ZERO,
+            queue: LinkParameters::QUEUE,
+            jitter: Time::ZERO,
+            loss: Ratio::default(),
+            reorder: Ratio::default(),
+            duplicate: Ratio::default(),
+            corrupt: Ratio::default(),
+            up: true,
+        }
+    }
+}
+
+/// Declares the keys once: field, name, type, and what a value is.
+macro_rules! keys {
+    ($($field:ident: $kind:ty,)+) => {
+        /// What is to become different of a link; `None`: nothing.
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct LinkChange {
+            $(
+                #[doc = concat!("The new [`LinkParameters::", stringify!($field), "`].")]
+                pub $field: Option<$kind>,
+            )+
+        }
+
+        impl LinkChange {
+            /// The names of the keys.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($field),)+];
+
+            /// Notes one key's value.
+            ///
+            /// # Errors
+            ///
+            /// If there is no such key, or the value is none of it.
+            pub fn put(&mut self, key: &str, value: &str) -> Result<(), String> {
+                match key {
+                    $(stringify!($field) => {
+                        self.$field = Some(<$kind>::read(value).map_err(|why| format!("{key}: {why}"))?);
+                    })+
+                    _ => return Err(format!(
+                        "\"{key}\" is no property of a link; there are {}", LinkChange::KEYS.join(", ")
+                    )),
+                }
+                Ok(())
+            }
+
+            /// Returns `link` with the change.
+            #[must_use]
+            pub fn apply(&self, mut link: LinkParameters) -> LinkParameters {
+                $(if let Some(value) = self.$field { link.$field = value; })+
+                link
+            }
+
+            /// Returns whether nothing changes.
+            pub fn is_empty(&self) -> bool {
+                *self == LinkChange::default()
+            }
+        }
+
+        impl fmt::Display for LinkChange {
+            /// As it is read.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut comma = "";
+                $(if let Some(value) = self.$field {
+                    write!(f, "{comma}{}={}", stringify!($field), value.written())?;
+                    comma = ",";
+                })+
+                let _ = comma;
+                Ok(())
+            }
+        }
+    };
+}
+
+keys! {
+    rate: LinkRate,
+    delay: Time,
+    queue: Bytes,
+    jitter: Time,
+    loss: Ratio,
+    reorder: Ratio,
+    duplicate: Ratio,
+    corrupt: Ratio,
+    up: bool,
+}
+
+/// A rate, or `unlimited`.
+pub type LinkRate = Option<Bandwidth>;
+
+/// A value of a key.
+trait Value: Sized {
+    fn read(text: &str) -> Result<Self, String>;
+    fn written(&self) -> String;
+}
+
+impl Value for LinkRate {
+    fn read(text: &str) -> Result<LinkRate, String> {
+        if text == "unlimited" {
+            return Ok(None);
+        }
+        let rate: Bandwidth = text.parse().map_err(|why| format!("{why}, or unlimited"))?;
+        if rate == Bandwidth::ZERO {
+            return Err("at rate zero nothing is ever sent; up=false loses everything".to_owned());
+        }
+        Ok(Some(rate))
+    }
+    fn written(&self) -> String {
+        self.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string())
+    }
+}
+
+impl Value for Time {
+    fn read(text: &str) -> Result<Time, String> {
+        let time: Time = text.parse().map_err(|why| format!("{why}"))?;
+        if time > LinkParameters::LONGEST {
+            return Err(format!("{time} is too long, at most {}", LinkParameters::LONGEST));
+        }
+        Ok(time)
+    }
+    fn written(&self) -> String {
+        format!("{}ps", self.as_ps())
+    }
+}
+
+impl Value for Bytes {
+    fn read(text: &str) -> Result<Bytes, String> {
+        text.parse().map_err(|why| format!("{why}"))
+    }
+    fn written(&self) -> String {
+        format!("{}B", self.get())
+    }
+}
+
+impl Value for Ratio {
+    fn read(text: &str) -> Result<Ratio, String> {
+        let ratio: Ratio = text.parse()?;
+        if ratio > Ratio::ONE {
+            return Err(format!("{text} is more than all frames"));
+        }
+        Ok(ratio)
+    }
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for bool {
+    fn read(text: &str) -> Result<bool, String> {
+        text.parse().map_err(|_| format!("\"{text}\" is neither true nor false"))
+    }
+    fn written(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl FromStr for LinkChange {
+    type Err = String;
+    fn from_str(text: &str) -> Result<LinkChange, String> {
+        let mut change = LinkChange::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| format!("\"{part}\": write key=value, such as delay=5ms"))?;
+            change.put(key.trim(), value.trim())?;
+        }
+        Ok(change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_read_and_write_the_same() {
+        let text = "rate=10Mbps,delay=5ms,loss=1%,up=false";
+        let change: LinkChange = text.parse().unwrap();
+        assert_eq!(change.to_string().parse(), Ok(change));
+        let link = change.apply(LinkParameters::default());
+        assert_eq!((link.rate, link.delay), (Some(Bandwidth::from_mbps(10)), Time::from_ms(5)));
+        assert_eq!(
+            (link.loss, link.up, link.queue),
+            (Ratio::new(0.01).unwrap(), false, LinkParameters::QUEUE)
+        );
+        let freed = LinkChange::from_str("rate=unlimited").unwrap().apply(link);
+        assert_eq!((freed.rate, freed.delay), (None, link.delay));
+        assert!(LinkChange::from_str("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |text: &str| text.parse::<LinkChange>().unwrap_err();
+        assert!(wrong("latency=5ms").contains("there are rate, delay, queue"));
+        assert!(wrong("delay").contains("write key=value"));
+        assert!(wrong("delay=61s").contains("delay: 61s is too long, at most 60s"), "{}", wrong("delay=61s"));
+        assert!(wrong("loss=2").contains("loss: 2 is more than all frames"));
+        assert!(wrong("rate=0bps").contains("up=false"), "{}", wrong("rate=0bps"));
+        assert!(wrong("up=yes").contains("neither true nor false"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Keeps BMv2's ports, which limit packets per second, to the bits per second of their links.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use weir_client::ThriftClient;
+use weir_switch::driver::{EmulatedLink, LinkObserver};
+use weir_switch::link::PacketLimiter;
+use weir_units::{Bytes, Time};
+
+/// Flows whose port is known; beyond that, all are learnt anew.
+const FLOWS: usize = 1 << 16;
+/// EtherType of IPv4.
+const IPV4: [u8; 2] = [0x08, 0x00];
+
+/// A BMv2 switch: its Thrift server, and the interface that joins each of its ports to a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limited {
+    thrift: String,
+    ports: Vec<(u16, String)>,
+}
+
+impl Limited {
+    /// Reads `127.0.0.1:9090=1@veth1,2@veth2`.
+    pub fn read(text: &str) -> Result<Limited, String> {
+        let shape =
+            || format!("\"{text}\": write host:port=port@interface,..., such as 127.0.0.1:9090=1@veth1");
+        let (thrift, ports) = text.split_once('=').ok_or_else(shape)?;
+        let port = |part: &str| {
+            let (port, interface) = part.split_once('@')?;
+            Some((port.parse().ok()?, interface.to_owned()))
+        };
+        let ports: Option<Vec<(u16, String)>> = ports.split(',').map(port).collect();
+        Ok(Limited { thrift: thrift.to_owned(), ports: ports.ok_or_else(shape)? })
+    }
+}
+
+/// A port of a switch behind an interface of the emulator.
+struct Limit {
+    switch: usize,
+    port: u16,
+    /// What its queue does; `None` for a link without rate.
+    limiter: Option<PacketLimiter>,
+}
+
+/// A new rate for a port.
+struct NewRate {
+    switch: usize,
+    port: u16,
+    packets_per_second: u64,
+}
+
+/// Follows the frames of all switches. A flow's egress port is where its last frame came out; a frame that enters a
+/// switch is then counted to that port's queue.
+pub struct RateKeeper {
+    servers: Vec<String>,
+    /// By the emulator's interfaces; `None` where there is no such switch.
+    limits: Vec<Option<Limit>>,
+    /// The interface by which a flow leaves a switch.
+    learnt: HashMap<(usize, u64), u16>,
+    rates: Option<Sender<NewRate>>,
+}
+
+impl RateKeeper {
+    /// For the switches that are to be kept to the rates of these links; `None` if there are none. The error is one
+    /// sentence.
+    pub fn new(
+        switches: &[Limited],
+        links: &[EmulatedLink],
+        frame: Bytes,
+    ) -> Result<Option<RateKeeper>, String> {
+        if switches.is_empty() {
+            return Ok(None);
+        }
+        let mut limits: Vec<Option<Limit>> = (0..links.len() * 2).map(|_| None).collect();
+        for (switch, limited) in switches.iter().enumerate() {
+            for (port, interface) in &limited.ports {
+                let ends = links.iter().flat_map(|link| &link.ends);
+                let at = ends.into_iter().position(|end| end == interface).ok_or_else(|| {
+                    format!("--bmv2 {}: no link has the interface {interface}", limited.thrift)
+                })?;
+                let rate = links[at / 2].parameters.rate;
+                let limiter = rate.map(|rate| PacketLimiter::new(rate, frame));
+                limits[at] = Some(Limit { switch, port: *port, limiter });
+            }
+        }
+        let servers = switches.iter().map(|it| it.thrift.clone()).collect();
+        Ok(Some(RateKeeper { servers, limits, learnt: HashMap::new(), rates: None }))
+    }
+
+    /// Starts the thread that sets rates. It asks a switch for the first time when a rate is to change.
+    pub fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
+        let (rates, orders) = channel();
+        let servers = std::mem::take(&mut self.servers);
+        let thread = std::thread::Builder::new().name("rates".into());
+        thread.spawn(move || set_rates(&servers, &orders)).map_err(|error| error.to_string())?;
+        self.rates = Some(rates);
+        Ok(Box::new(self))
+    }
+
+    fn queued(&mut self, now: Time, interface: u16, len: usize) {
+        let Some(Some(Limit { switch, port, limiter: Some(limiter) })) =
+            self.limits.get_mut(usize::from(interface))
+        else {
+            return;
+        };
+        if let (Some(packets_per_second), Some(rates)) = (limiter.queued(now, len as u32), &self.rates) {
+            // The thread lives as long as this end of the channel.
+            let _ = rates.send(NewRate { switch: *switch, port: *port, packets_per_second });
+        }
+    }
+
+    fn switch_at(&self, interface: u16) -> Option<usize> {
+        Some(self.limits.get(usize::from(interface))?.as_ref()?.switch)
+    }
+}
+
+impl LinkObserver for RateKeeper {
+    fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]) {
+        let Some(switch) = self.switch_at(interface) else { return };
+        if let Some(&egress) = self.learnt.get(&(switch, flow(frame))) {
+            self.queued(now, egress, frame.len());
+        }
+    }
+
+    fn received(&mut self, now: Time, interface: u16, frame: &[u8]) {
+        let Some(switch) = self.switch_at(interface) else { return };
+        if self.learnt.len() >= FLOWS {
+            self.learnt.clear();
+        }
+        if self.learnt.insert((switch, flow(frame)), interface).is_none() {
+            // It was not known where it would go.
+            self.queued(now, interface, frame.len());
+        }
+    }
+}
+
+/// What tells flows apart: addresses, protocol and ports of IPv4, else Ethernet's addresses.
+fn flow(frame: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match frame.get(12..14) {
+        Some(ethertype) if *ethertype == IPV4 => (frame.get(23), frame.get(26..38)).hash(&mut hasher),
+        _ => frame.get(..12).hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+/// Sets the newest rate of each port, until the other end of the channel is gone.
+fn set_rates(servers: &[String], orders: &Receiver<NewRate>) {
+    let mut clients: Vec<Option<ThriftClient>> = servers.iter().map(|_| None).collect();
+    let mut warned = vec![false; servers.len()];
+    while let Ok(first) = orders.recv() {
+        let mut newest = HashMap::new();
+        for it in std::iter::once(first).chain(orders.try_iter()) {
+            newest.insert((it.switch, it.port), it.packets_per_second);
+        }
+        for ((switch, port), rate) in newest {
+            let set = match clients[switch].as_mut() {
+                Some(client) => client.set_queue_rate(port, rate),
+                None => ThriftClient::connect(&servers[switch])
+                    .and_then(|client| clients[switch].insert(client).set_queue_rate(port, rate)),
+            };
+            if let Err(error) = set {
+                clients[switch] = None;
+                if !std::mem::replace(&mut warned[switch], true) {
+                    crate::console::warn(&format!("the rate of port {port} cannot be set: {error}"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_switch::link::LinkParameters;
+
+    fn keeper() -> (RateKeeper, Receiver<NewRate>) {
+        let link = |name: &str, ends: [&str; 2]| EmulatedLink {
+            name: name.to_owned(),
+            ends: ends.map(str::to_owned),
+            parameters: "rate=1Mbps"
+                .parse::<weir_switch::link::LinkChange>()
+                .unwrap()
+                .apply(LinkParameters::default()),
+        };
+        let links = [link("h1-s1", ["a0", "a1"]), link("s1-h2", ["b0", "b1"])];
+        let switches = [Limited::read("127.0.0.1:9090=1@a1,2@b0").unwrap()];
+        let mut keeper = RateKeeper::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
+        let (rates, orders) = channel();
+        keeper.rates = Some(rates);
+        (keeper, orders)
+    }
+
+    fn frame(to: u8, len: usize) -> Vec<u8> {
+        let mut frame = vec![0; len];
+        frame[12..14].copy_from_slice(&IPV4);
+        frame[33] = to;
+        frame
+    }
+
+    #[test]
+    fn the_rate_follows_the_lengths_of_a_flow_whose_port_is_known() {
+        let (mut keeper, orders) = keeper();
+        keeper.delivered(Time::ZERO, 1, &frame(2, 90)); // not known yet
+        keeper.received(Time::ZERO, 2, &frame(2, 90)); // it leaves by port 2
+        (0..40).for_each(|i| keeper.delivered(Time::from_us(i), 1, &frame(2, 90)));
+        let set: Vec<_> = orders.try_iter().map(|it| (it.switch, it.port, it.packets_per_second)).collect();
+        assert!(!set.is_empty() && set.iter().all(|(switch, port, _)| (*switch, *port) == (0, 2)), "{set:?}");
+        assert!(set.last().unwrap().2 > 82 * 2, "short frames are more per second: {set:?}");
+        // Frames at interfaces without such a switch are not counted.
+        keeper.received(Time::ZERO, 0, &frame(2, 90));
+        keeper.delivered(Time::ZERO, 3, &frame(2, 90));
+        assert_eq!(orders.try_iter().count(), 0);
+        for garbage in [&[][..], &[1, 2, 3], &[0; 13], &[8; 20]] {
+            keeper.received(Time::ZERO, 2, garbage);
+            keeper.delivered(Time::ZERO, 1, garbage);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for wrong in ["", "127.0.0.1:9090", "127.0.0.1:9090=1", "127.0.0.1:9090=x@a"] {
+            assert!(Limited::read(wrong).unwrap_err().contains("write host:port=port@interface"), "{wrong}");
+        }
+        let switches = [Limited::read("127.0.0.1:9090=1@a1").unwrap()];
+        let Err(why) = RateKeeper::new(&switches, &[], Bytes::new(1_518)) else { panic!("there is no a1") };
+        assert_eq!(why, "--bmv2 127.0.0.1:9090: no link has the interface a1");
+    }
+}

@@ -1,0 +1,181 @@
+//! `weir link`
+
+mod bmv2;
+mod report;
+mod run;
+
+use crate::console::{Console, Failure};
+use crate::control::talk;
+use crate::output::{Answer, Output};
+pub use report::LinkReport;
+use serde::{Deserialize, Serialize};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use weir_switch::link::LinkChange;
+
+/// Links of a rate, a length and faults between pairs of interfaces
+///
+/// One process carries the frames of all links: it takes them from one interface and puts them on the other when their
+/// last bit would arrive. It needs no netem and no tc, and does not care what is at the interfaces: BMv2, Weir's switch,
+/// hosts, other software. `weir run --on mininet` starts one. See docs/links.md.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo weir link run s1-s2=veth1,veth2,rate=10Mbps,delay=5ms
+  sudo weir link run --file links.txt --control lab
+  sudo weir link set s1-s2 --delay 20ms --loss 1%
+  sudo weir link set s1-s2 --down
+  sudo weir link show
+
+Properties:
+  rate        bits of frames per second, or `unlimited`
+  delay       propagation delay
+  queue       bytes that may wait; absent: 1.518 MB
+  jitter      more delay, up to this; frames stay in order
+  loss, duplicate, corrupt (one inverted bit), reorder (a frame overtakes)
+              probabilities, as 0.01 or 1%";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Emulate links until it is interrupted
+    Run(run::Args),
+    /// Print properties and counters of the links
+    Show {
+        #[command(flatten)]
+        at: At,
+        #[command(flatten)]
+        output: Answer,
+    },
+    /// Change links while they run; what is in flight keeps its time
+    Set {
+        /// Links by name (s1-s2 or s2-s1), a node for all its links, or `all`
+        #[arg(required = true, value_name = "LINK")]
+        links: Vec<String>,
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        at: At,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Name of an emulator unless another one is said.
+const CONTROL: &str = "fabric";
+/// What the names of all emulators' sockets begin with.
+const PREFIX: &str = "weir-link/";
+
+#[derive(Debug, clap::Args)]
+struct At {
+    /// The emulator's name (`weir link run --control`)
+    #[arg(long, value_name = "NAME", default_value = CONTROL)]
+    control: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct Change {
+    /// Bits of frames per second, or `unlimited`
+    #[arg(long)]
+    rate: Option<String>,
+    /// Propagation delay
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
+    /// Bytes that may wait for the transmitter
+    #[arg(long, value_name = "SIZE")]
+    queue: Option<String>,
+    /// Up to this much more delay
+    #[arg(long, value_name = "TIME")]
+    jitter: Option<String>,
+    /// Probability that a frame is lost
+    #[arg(long, value_name = "RATIO")]
+    loss: Option<String>,
+    /// Probability that a frame overtakes others
+    #[arg(long, value_name = "RATIO")]
+    reorder: Option<String>,
+    /// Probability that a frame arrives twice
+    #[arg(long, value_name = "RATIO")]
+    duplicate: Option<String>,
+    /// Probability that one bit of a frame is inverted
+    #[arg(long, value_name = "RATIO")]
+    corrupt: Option<String>,
+    /// Lose every frame, those that are in flight too
+    #[arg(long, conflicts_with = "up")]
+    down: bool,
+    /// Carry frames again
+    #[arg(long)]
+    up: bool,
+}
+
+impl Change {
+    fn read(&self) -> Result<LinkChange, Failure> {
+        let options = [
+            ("rate", &self.rate),
+            ("delay", &self.delay),
+            ("queue", &self.queue),
+            ("jitter", &self.jitter),
+            ("loss", &self.loss),
+            ("reorder", &self.reorder),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+        ];
+        let mut change = LinkChange::default();
+        for (key, value) in options.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            change.put(key, value).map_err(|why| Failure::Input(format!("--{why}")))?;
+        }
+        change.up = self.up.then_some(true).or(self.down.then_some(false));
+        match change.is_empty() {
+            true => Err(Failure::input("nothing is to change: say what, such as --delay 5ms")),
+            false => Ok(change),
+        }
+    }
+}
+
+/// What an emulator is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do", deny_unknown_fields)]
+enum Request {
+    /// Properties and counters.
+    Show {},
+    /// A change, as `key=value,key=value`, of the links that the names mean.
+    Set { links: Vec<String>, change: String },
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let ask = |at: &At, request: &Request| -> Result<LinkReport, Failure> {
+        let (name, who) = (&at.control, format!("links {}", at.control));
+        let stream =
+            SocketAddr::from_abstract_name(socket(name)).and_then(|at| UnixStream::connect_addr(&at));
+        let stream = stream.map_err(|error| {
+            Failure::Input(format!(
+                "no link emulator is called {name} in this network namespace ({error}); `weir link run` and \
+                 `weir run --on mininet` start one"
+            ))
+        })?;
+        talk::ask(stream, &who, request)
+    };
+    match &args.command {
+        Command::Run(args) => run::run(args, console),
+        Command::Show { at, output } => {
+            console.style(*output);
+            ask(at, &Request::Show {})?.print(console)
+        }
+        Command::Set { links, change, at, output } => {
+            console.style(*output);
+            let change = change.read()?.to_string();
+            let report = ask(at, &Request::Set { links: links.clone(), change })?;
+            if console.style.quiet { Ok(()) } else { report.print(console) }
+        }
+    }
+}
+
+/// The name of an emulator's socket.
+fn socket(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}

@@ -1,0 +1,184 @@
+//! What an emulator says of its links, and how it is printed.
+
+use crate::console::{Console, Failure};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::Write;
+use weir_report::table::fit;
+use weir_switch::driver::{DirectionStatus, LinkEmulatorStats, LinkStatus};
+use weir_switch::link::{LinkDrop, LinkParameters};
+use weir_units::{Ratio, Time};
+
+/// The links of an emulator.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Every link, or those that were changed.
+    pub links: Vec<Link>,
+    /// Lateness of the last 4,096 frames, in us.
+    pub lateness_us: Lateness,
+}
+
+/// How late frames were put on their interface.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Lateness {
+    p50: f64,
+    p99: f64,
+    most: f64,
+}
+
+/// A link.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Link {
+    name: String,
+    ends: [String; 2],
+    /// bit/s; absent: unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate_bps: Option<u64>,
+    delay_us: f64,
+    queue_bytes: u64,
+    jitter_us: f64,
+    loss: f64,
+    reorder: f64,
+    duplicate: f64,
+    corrupt: f64,
+    up: bool,
+    /// From the first end, and from the second.
+    directions: [Direction; 2],
+}
+
+/// One direction.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Direction {
+    offered: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+    duplicated: u64,
+    reordered: u64,
+    corrupted: u64,
+    in_flight: usize,
+    /// Frames lost, by reason.
+    dropped: BTreeMap<String, u64>,
+}
+
+impl LinkReport {
+    /// The report of the links with these names.
+    pub fn new(stats: &LinkEmulatorStats, wanted: impl Fn(&str) -> bool) -> LinkReport {
+        let links = stats.links.iter().filter(|status| wanted(&status.link.name));
+        let at = |share: usize| {
+            let index = stats.lateness.len().saturating_sub(1) * share / 100;
+            stats.lateness.get(index).copied().unwrap_or(Time::ZERO).as_us_f64()
+        };
+        LinkReport {
+            links: links.map(Link::new).collect(),
+            lateness_us: Lateness { p50: at(50), p99: at(99), most: at(100) },
+        }
+    }
+
+    /// Prints it as a table, or as JSON.
+    pub fn print(&self, console: &mut Console) -> Result<(), Failure> {
+        if console.style.json {
+            return console.answer(self);
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "link",
+            "is",
+            "from",
+            "offered",
+            "delivered",
+            "in flight",
+            "lost",
+        ]);
+        for column in 3..6 {
+            table.column_mut(column).expect("it has them").set_cell_alignment(CellAlignment::Right);
+        }
+        for link in &self.links {
+            for (end, it) in link.ends.iter().zip(&link.directions) {
+                let first = *end == link.ends[0];
+                let (name, is) = if first { (link.name.clone(), link.is()) } else { Default::default() };
+                let counts = [it.offered, it.delivered, it.in_flight as u64].map(|count| count.to_string());
+                let lost: Vec<String> =
+                    it.dropped.iter().map(|(reason, frames)| format!("{reason} {frames}")).collect();
+                let lost = if lost.is_empty() { "-".to_owned() } else { lost.join(", ") };
+                table.add_row([vec![name, is, end.clone()], counts.to_vec(), vec![lost]].concat());
+            }
+        }
+        fit(&mut table, console.width);
+        writeln!(console.out, "{}", table.trim_fmt())?;
+        let Lateness { p50, p99, most } = self.lateness_us;
+        Ok(writeln!(
+            console.out,
+            "frames were late by {p50:.0} us (median), {p99:.0} us (p99), {most:.0} us at most"
+        )?)
+    }
+}
+
+impl Link {
+    fn new(status: &LinkStatus) -> Link {
+        let it: &LinkParameters = &status.link.parameters;
+        Link {
+            name: status.link.name.clone(),
+            ends: status.link.ends.clone(),
+            rate_bps: it.rate.map(|rate| rate.as_bps()),
+            delay_us: it.delay.as_us_f64(),
+            queue_bytes: it.queue.get(),
+            jitter_us: it.jitter.as_us_f64(),
+            loss: it.loss.get(),
+            reorder: it.reorder.get(),
+            duplicate: it.duplicate.get(),
+            corrupt: it.corrupt.get(),
+            up: it.up,
+            directions: [0, 1].map(|end| Direction::new(&status.directions[end])),
+        }
+    }
+
+    /// What is not as on a link without properties.
+    fn is(&self) -> String {
+        let mut words = Vec::new();
+        if !self.up {
+            words.push("down".to_owned());
+        }
+        words.extend(self.rate_bps.map(|bps| weir_units::Bandwidth::from_bps(bps).to_string()));
+        words.push(time(self.delay_us));
+        if self.jitter_us > 0.0 {
+            words.push(format!("jitter {}", time(self.jitter_us)));
+        }
+        let faults = [
+            ("loss", self.loss),
+            ("reorder", self.reorder),
+            ("duplicate", self.duplicate),
+            ("corrupt", self.corrupt),
+        ];
+        words.extend(
+            faults
+                .iter()
+                .filter(|(_, share)| *share > 0.0)
+                .map(|(name, share)| format!("{name} {}", Ratio::new(*share).unwrap_or_default())),
+        );
+        words.join(", ")
+    }
+}
+
+fn time(us: f64) -> String {
+    Time::from_secs_f64(us * 1e-6).to_string()
+}
+
+impl Direction {
+    fn new(status: &DirectionStatus) -> Direction {
+        let counters = &status.counters;
+        let own = LinkDrop::ALL.iter().map(|&reason| (reason.name(), counters.dropped(reason)));
+        let interfaces = status.interfaces.iter().map(|(reason, frames)| (reason.name(), frames));
+        let dropped = own.chain(interfaces).filter(|(_, frames)| *frames > 0);
+        Direction {
+            offered: counters.offered.packets,
+            delivered: counters.delivered.packets,
+            delivered_bytes: counters.delivered.bytes,
+            duplicated: counters.duplicated,
+            reordered: counters.reordered,
+            corrupted: counters.corrupted,
+            in_flight: status.in_flight,
+            dropped: dropped.map(|(reason, frames)| (reason.to_owned(), frames)).collect(),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `weir link run`
+
+use super::bmv2::{Limited, RateKeeper};
+use super::{CONTROL, LinkReport, Request, socket};
+use crate::console::{Console, Failure};
+use crate::control::Socket;
+use crate::output::Answer;
+use crate::privilege;
+use caps::Capability;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use weir_switch::driver::{DataplaneError, EmulatedLink, LinkEmulator, LinkEmulatorHandle, StartError};
+use weir_switch::link::{LinkChange, LinkParameters};
+use weir_units::Bytes;
+
+/// Interval at which the emulator is checked.
+const HEALTH_CHECK: Duration = Duration::from_secs(1);
+/// An interface's name has at most this many characters (IFNAMSIZ less one).
+const LONGEST_NAME: usize = 15;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A link's name, the interfaces that it joins, and its properties
+    #[arg(value_name = "NAME=INTERFACE,INTERFACE[,KEY=VALUE...]", value_parser = link)]
+    links: Vec<EmulatedLink>,
+
+    /// More links: a file with one per line, written as here; # begins a comment
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Name by which `weir link show` and `set` reach it, in this network namespace
+    #[arg(long, value_name = "NAME", default_value = CONTROL)]
+    control: String,
+
+    /// Seed of what happens at random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Keep ports of a BMv2 switch to the rates of their links: its Thrift server, and port and interface of each link
+    ///
+    /// BMv2 limits packets per second. The limits of these ports follow the lengths of the frames that are queued, so
+    /// that bits per second are those of the link, and a queue builds up in the switch and not in front of the link.
+    #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Limited::read)]
+    bmv2: Vec<Limited>,
+
+    /// Length of a full frame at these ports
+    #[arg(long, value_name = "SIZE", default_value = "1518B", requires = "bmv2")]
+    frame: Bytes,
+
+    #[command(flatten)]
+    output: Answer,
+}
+
+/// `s1-s2=veth1,veth2,rate=10Mbps`
+fn link(text: &str) -> Result<EmulatedLink, String> {
+    let shape = || format!("\"{text}\": write name=interface,interface, then properties such as delay=5ms");
+    let (name, rest) = text.split_once('=').ok_or_else(shape)?;
+    let mut parts = rest.splitn(3, ',');
+    let (Some(a), Some(b)) = (parts.next(), parts.next()) else { return Err(shape()) };
+    let is_interface =
+        |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(['=', '/', ' ', '\0']);
+    if name.is_empty() || !is_interface(a) || !is_interface(b) {
+        return Err(shape());
+    }
+    let change: LinkChange =
+        parts.next().unwrap_or_default().parse().map_err(|why| format!("{name}: {why}"))?;
+    Ok(EmulatedLink {
+        name: name.to_owned(),
+        ends: [a.to_owned(), b.to_owned()],
+        parameters: change.apply(LinkParameters::default()),
+    })
+}
+
+/// What is before the comment. As in a shell it begins with a word: names may have a `#`.
+fn without_comment(line: &str) -> &str {
+    let begins_word = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+    let comment = line.match_indices('#').map(|(at, _)| at).find(|&at| begins_word(at));
+    comment.map_or(line, |at| &line[..at])
+}
+
+/// The links of the command line and of the file.
+fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
+    let mut links = args.links.clone();
+    if let Some(path) = &args.file {
+        for (number, line) in crate::commands::read(path)?.lines().enumerate() {
+            let line = without_comment(line).trim();
+            if !line.is_empty() {
+                let place = |why| Failure::Input(format!("{}:{}: {why}", path.display(), number + 1));
+                links.push(link(line).map_err(place)?);
+            }
+        }
+    }
+    if links.is_empty() {
+        return Err(Failure::input("there is no link; name one, such as s1-s2=veth1,veth2,delay=5ms"));
+    }
+    let (mut names, mut ends) = (BTreeSet::new(), BTreeSet::new());
+    for link in &links {
+        if !names.insert(link.name.clone()) {
+            return Err(Failure::Input(format!("two links are called {}", link.name)));
+        }
+        for end in &link.ends {
+            if !ends.insert(end.clone()) {
+                return Err(Failure::Input(format!("{}: {end} is an end of two links", link.name)));
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    let links = links(args)?;
+    let keeper = RateKeeper::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
+    let control = Socket::bind_name(&socket(&args.control))?;
+    privilege::confine(&[Capability::CAP_NET_RAW], &[])?;
+    let (quit, told_to_quit) = sync_channel(1);
+    ctrlc::set_handler(move || {
+        // A second signal while the first one is served changes nothing.
+        let _ = quit.try_send(());
+    })
+    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+    let count = links.len();
+    let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
+    let observer = keeper.map(|keeper| keeper.start()).transpose().map_err(Failure::Work)?;
+    let emulator = LinkEmulator::start(links, args.seed, observer).map_err(|error| match error {
+        StartError::Dataplane(DataplaneError::Port { why, .. }) => Failure::Input(why),
+        other => Failure::input(other),
+    })?;
+    let handle = emulator.handle();
+    let serving = {
+        let handle = handle.clone();
+        control.serve(move |request| answer(&handle, &names, &request))
+    };
+    if !console.style.json {
+        writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
+        console.out.flush()?;
+    }
+    while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+        if !emulator.is_running() {
+            return Err(Failure::work("the emulator ended by a bug in this program; its message is above"));
+        }
+    }
+    drop(serving);
+    let stats = handle.stats().wait().map_err(Failure::work)?;
+    LinkReport::new(&stats, |_| true).print(console)
+}
+
+fn answer(handle: &LinkEmulatorHandle, all: &[String], request: &Request) -> Result<LinkReport, String> {
+    let report = |wanted: &dyn Fn(&str) -> bool| {
+        let stats = handle.stats().wait().map_err(|error| error.to_string())?;
+        Ok(LinkReport::new(&stats, wanted))
+    };
+    match request {
+        Request::Show {} => report(&|_| true),
+        Request::Set { links, change } => {
+            let change: LinkChange = change.parse()?;
+            let mut names = BTreeSet::new();
+            for wanted in links {
+                let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();
+                if meant.peek().is_none() {
+                    return Err(format!("there is no link {wanted}; there are {}", all.join(", ")));
+                }
+                names.extend(meant);
+            }
+            let changed = handle.change(names.iter().cloned().collect(), change).wait();
+            changed.map_err(|error| error.to_string())?;
+            report(&|name| names.contains(name))
+        }
+    }
+}
+
+/// Whether a link of this name is meant by `wanted`: itself, with its nodes exchanged, one of its nodes, or all.
+fn is_meant(wanted: &str, name: &str) -> bool {
+    // Several links between the same nodes are told apart by a number.
+    let nodes = name.split('#').next().unwrap_or(name);
+    wanted == "all"
+        || wanted == name
+        || nodes.match_indices('-').any(|(at, _)| {
+            let (a, b) = (&nodes[..at], &nodes[at + 1..]);
+            wanted == a || wanted == b || wanted == nodes || *wanted == format!("{b}-{a}")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_units::Time;
+
+    #[test]
+    fn a_comment_begins_with_a_word() {
+        for (line, rest) in
+            [("# all", ""), ("h1-s1#2=a,b", "h1-s1#2=a,b"), ("l=a,b # one", "l=a,b "), ("l=a,b", "l=a,b")]
+        {
+            assert_eq!(without_comment(line), rest);
+        }
+    }
+
+    #[test]
+    fn links_read_as_they_are_written() {
+        let it = link("s1-s2=veth1,veth2,rate=10Mbps,delay=5ms").unwrap();
+        assert_eq!((it.name.as_str(), it.ends), ("s1-s2", ["veth1".to_owned(), "veth2".to_owned()]));
+        assert_eq!(it.parameters.delay, Time::from_ms(5));
+        assert_eq!(link("l=a,b").unwrap().parameters, LinkParameters::default());
+        for wrong in ["", "l", "l=a", "l=a,delay=5ms", "=a,b", "l=a,interface-of-20-chars"] {
+            assert!(link(wrong).unwrap_err().contains("write name=interface,interface"), "{wrong}");
+        }
+        assert!(link("l=a,b,lost=1").unwrap_err().contains("l: \"lost\" is no property of a link"));
+    }
+
+    #[test]
+    fn links_are_meant_by_name_node_or_all() {
+        for wanted in ["s1-s2", "s2-s1", "s1", "s2", "all"] {
+            assert!(is_meant(wanted, "s1-s2"), "{wanted}");
+        }
+        for wanted in ["s1-s3", "s", "s1-", "s2-s1-s1", ""] {
+            assert!(!is_meant(wanted, "s1-s2"), "{wanted}");
+        }
+        assert!(is_meant("core-1", "core-1-s2") && is_meant("s2-core-1", "core-1-s2"), "names with dashes");
+        assert!(
+            is_meant("s1-s2", "s1-s2#2") && is_meant("s1-s2#2", "s1-s2#2") && !is_meant("s1-s2#2", "s1-s2")
+        );
+    }
+}
