@@ -302,15 +302,16 @@ mod tests {
             it.plan.switches.iter().map(|s| (s.name.as_str(), s.grpc_port, s.cpu_port)).collect();
         assert_eq!(names, [("s2", 50_051, None), ("s10", 50_052, Some(510))]);
         assert_eq!(it.plan.switches[0].options, ["--port-rate", "2=500000bps"]);
-        assert_eq!(
-            it.plan.switches[1].options,
-            ["--port-rate", "1=500000bps", "--port-rate", "2=1000000bps"]
-        );
+        assert_eq!(it.plan.switches[1].options, ["--port-rate", "1=500000bps"]);
         let links: Vec<_> =
             it.plan.links.iter().map(|it| (it.name.as_str(), it.properties.as_str())).collect();
         assert!(links[0].1.starts_with("rate=unlimited,delay=0ps,"), "{links:?}");
         assert_eq!(links[1].0, "s2-s10#2");
         assert!(links[1].1.starts_with("rate=500000bps,delay=5000000000ps,"), "{links:?}");
+        assert!(
+            links[2].1.starts_with("rate=unlimited,delay=1000000000ps,"),
+            "a number is milliseconds: {links:?}"
+        );
         assert_eq!(it.plan.hosts[0].commands, ["true"]);
         assert!(!it.has_runtime);
     }
