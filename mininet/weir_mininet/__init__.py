@@ -10,5 +10,6 @@ to do (`serve`). It knows no P4, no route and no scheme; everything that compute
 - `processes`: how all of them are started.
 - `ours`: what belongs to us on this machine, and how the rest of a run that was killed is removed.
 - `jobs`: pings and host agents in the hosts.
+- `command_line`: Mininet's command line, with `weir queues`, `weir trace h1 h2` and the like.
 - `serve`: the conversation with `weir`.
 """

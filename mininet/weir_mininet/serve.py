@@ -11,9 +11,8 @@ import signal
 import sys
 from typing import Dict
 
-from mininet.cli import CLI
-
 from . import jobs, ours
+from .command_line import CommandLine
 from .fabric import Fabric
 from .plan import Plan, Problem
 
@@ -85,10 +84,10 @@ class Conversation:
     def do_interrupt(self):
         """There is nothing to interrupt any more."""
 
-    def do_cli(self):
+    def do_cli(self, topology):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            CLI(self.fabric.net)
+            CommandLine(self.fabric, topology)
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -163,6 +163,29 @@ pub async fn read(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Vec<Enti
     .await
 }
 
+/// The program and the tables of a switch.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The program that it runs.
+    pub program: Program,
+    /// Its entries, default actions, members, groups, multicast groups and clone sessions.
+    pub entities: Vec<Entity>,
+}
+
+/// Reads the program of each switch and everything that its tables hold.
+pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held> {
+    each(targets, move |target: Target| {
+        let options = options.clone();
+        async move {
+            let session = Session::connect(&target, options).await?;
+            let program = session.program().await?.ok_or(ClientError::NoProgram)?;
+            let entities = session.read_all(&program.index).await?;
+            Ok(Held { program, entities })
+        }
+    })
+    .await
+}
+
 /// A switch that is being written.
 pub(super) struct Writer {
     pub name: String,
@@ -212,6 +235,7 @@ macro_rules! named {
 }
 
 named! {
+    Target: name;
     Task: target.name;
     Batch: name;
     Check: task.target.name;

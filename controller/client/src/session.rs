@@ -11,7 +11,7 @@ use p4runtime::p4::v1::{
     GetForwardingPipelineConfigRequest, MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry,
     ReadRequest, SetForwardingPipelineConfigRequest, TableEntry, Uint128, Update, WriteRequest,
 };
-use p4runtime::p4info::{Index, Object};
+use p4runtime::p4info::{Index, Object, P4InfoError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -160,12 +160,18 @@ impl Session {
     pub async fn p4info(&self) -> Result<Option<Index>, ClientError> {
         let config = self.config(ResponseType::P4infoAndCookie).await?;
         let index = config.and_then(|config| config.p4info).map(Index::new).transpose();
-        index.map_err(|error| {
-            ClientError::call(
-                "GetForwardingPipelineConfig",
-                Status::internal(format!("its P4Info is wrong: {error}")),
-            )
-        })
+        index.map_err(|error| wrong_p4info(&error))
+    }
+
+    /// Returns the program that the switch runs; `None` if it runs none.
+    ///
+    /// # Errors
+    ///
+    /// The switch does not answer in time or refuses, or its P4Info is wrong.
+    pub async fn program(&self) -> Result<Option<Program>, ClientError> {
+        let Some(config) = self.config(ResponseType::All).await? else { return Ok(None) };
+        let Some(p4info) = config.p4info else { return Ok(None) };
+        Program::new(p4info, config.p4_device_config).map(Some).map_err(|error| wrong_p4info(&error))
     }
 
     async fn config(&self, kind: ResponseType) -> Result<Option<ForwardingPipelineConfig>, ClientError> {
@@ -333,4 +339,10 @@ fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     }
     let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
+}
+
+/// The error of a switch whose P4Info is wrong.
+fn wrong_p4info(error: &P4InfoError) -> ClientError {
+    let status = Status::internal(format!("its P4Info is wrong: {error}"));
+    ClientError::call("GetForwardingPipelineConfig", status)
 }

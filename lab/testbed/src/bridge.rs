@@ -21,6 +21,7 @@ use weir_experiment::backend::Error;
 const PACKAGE: &[(&str, &str)] = &[
     ("__init__.py", include_str!("../assets/weir_mininet/__init__.py")),
     ("__main__.py", include_str!("../assets/weir_mininet/__main__.py")),
+    ("command_line.py", include_str!("../assets/weir_mininet/command_line.py")),
     ("emulator.py", include_str!("../assets/weir_mininet/emulator.py")),
     ("fabric.py", include_str!("../assets/weir_mininet/fabric.py")),
     ("jobs.py", include_str!("../assets/weir_mininet/jobs.py")),
@@ -146,9 +147,10 @@ impl Bridge {
     }
 
     /// Runs Mininet's command line on this terminal, until the user leaves it. Ctrl-C is the command line's meanwhile.
-    pub fn cli(&mut self) -> Result<(), Error> {
+    /// Its commands about the fabric read the nodes' names from `topology`.
+    pub fn cli(&mut self, topology: &Path) -> Result<(), Error> {
         (self.signals.lend)(true);
-        let left = self.ask("cli", json!({}));
+        let left = self.ask("cli", json!({ "topology": topology }));
         (self.signals.lend)(false);
         left
     }

@@ -176,7 +176,9 @@ impl Testbed<'_> {
         }
         let pings = self.ping(bridge)?;
         if cli {
-            bridge.cli()?;
+            let topology = work.join("experiment.yaml");
+            std::fs::write(&topology, experiment.resolved_yaml())?;
+            bridge.cli(&topology)?;
         }
         let base_rtt = experiment.spec.transport.base_rtt.unwrap_or(pings.base_rtt);
         let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;

@@ -55,6 +55,7 @@ struct Loaded {
 
 /// A network of the tutorials, up until it is dropped.
 pub struct Tutorial {
+    topology: PathBuf,
     bridge: Bridge,
     has_runtime: bool,
 }
@@ -80,7 +81,9 @@ impl Tutorial {
         if switch == SwitchKind::Bmv2 {
             keep_to_rates(&loaded.plan, &loaded.rates)?;
         }
-        Ok(Tutorial { bridge, has_runtime: loaded.has_runtime })
+        // Mininet works elsewhere.
+        let topology = std::path::absolute(topology)?;
+        Ok(Tutorial { topology, bridge, has_runtime: loaded.has_runtime })
     }
 
     /// Returns whether a controller is to bring entries.
@@ -98,7 +101,7 @@ impl Tutorial {
 
     /// Mininet's command line, until the user leaves it.
     pub fn cli(&mut self) -> Result<(), Error> {
-        self.bridge.cli()
+        self.bridge.cli(&self.topology)
     }
 }
 

@@ -9,6 +9,7 @@ mod plan;
 mod rates;
 mod registers;
 mod switches;
+mod tables;
 mod tasks;
 mod thrift;
 mod verify;
@@ -18,7 +19,7 @@ use crate::console::{Console, Failure};
 use clap::Subcommand;
 pub use fabric::{imported_topology, topology};
 use std::future::Future;
-pub use switches::SwitchArgs;
+pub use switches::{SwitchArgs, failure};
 pub use thrift::ThriftArgs;
 
 /// Fill switches with routes over P4Runtime, and prove the routes right
@@ -53,6 +54,7 @@ enum Command {
     Link(link::Args),
     Rates(rates::Args),
     Registers(registers::Args),
+    Tables(tables::Args),
 }
 
 /// Does it.
@@ -66,11 +68,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Link(args) => link::run(args, console),
         Command::Rates(args) => rates::run(args, console),
         Command::Registers(args) => registers::run(args, console),
+        Command::Tables(args) => tables::run(args, console),
     }
 }
 
 /// Runs asynchronous work to its end.
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
     Ok(runtime.block_on(work))
 }

@@ -1,5 +1,7 @@
 //! `weir trace`
 
+mod running;
+
 use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
 use crate::output::Answer;
@@ -9,24 +11,29 @@ use std::path::PathBuf;
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
 
-/// Follow a packet through a compiled P4 program
+/// Follow a packet through a compiled P4 program, or through a running fabric
 ///
 /// Shows the states of the parser, the headers it takes, each table with its key, the entry that
 /// matched and the action, every field that changes, the queue, and why a packet was dropped. Table
 /// entries come from an STF file.
+///
+/// With --topology they come from running switches, over P4Runtime, and so do their programs. The packet passes through
+/// copies of them; the fabric sees nothing of it. Registers, counters and queues of the copies are empty.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weir trace p4src/build/fncc.json --stf p4src/tests/fncc/forwarding-ttl.stf
   weir trace p4src/build/fncc.json --stf routes.stf --packet 2
-  weir trace build/basic.json --stf entries.stf --port 1 --hex 'ffffffffffff 0800...'")]
+  weir trace build/basic.json --stf entries.stf --port 1 --hex 'ffffffffffff 0800...'
+  weir trace --topology fabric.yaml --from h1 --to h2
+  weir trace --topology fabric.yaml --from h1 --hex 'ffffffffffff 0800...'")]
 pub struct Args {
     /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
-    #[arg(value_name = "PROGRAM.json")]
-    program: PathBuf,
+    #[arg(value_name = "PROGRAM.json", required_unless_present = "topology", conflicts_with = "topology")]
+    program: Option<PathBuf>,
 
     /// STF file to run: its table entries, and its packets
-    #[arg(long, value_name = "FILE", required_unless_present = "hex")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["hex", "topology"], requires = "program")]
     stf: Option<PathBuf>,
 
     /// Show only the file's packet number N, counted from 1
@@ -34,7 +41,7 @@ pub struct Args {
     packet: Option<usize>,
 
     /// Port by which the packet of --hex arrives
-    #[arg(long, value_name = "P", default_value_t = 0, requires = "hex")]
+    #[arg(long, value_name = "P", default_value_t = 0, requires = "hex", conflicts_with = "topology")]
     port: u16,
 
     /// A packet of your own, sent after those of the file; blanks and colons are skipped
@@ -42,19 +49,23 @@ pub struct Args {
     hex: Option<String>,
 
     #[command(flatten)]
+    running: running::RunningArgs,
+    #[command(flatten)]
     output: Answer,
 }
 
 /// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let program = load_program(&args.program, Engine::default())?;
+    let hex = args.hex.as_deref().map(digits).transpose()?;
+    let Some(program) = &args.program else { return running::run(&args.running, hex.as_deref(), console) };
+    let program = load_program(program, Engine::default())?;
     let (mut text, name) = match &args.stf {
         Some(file) => (read(file)?, file.display().to_string()),
         None => (String::new(), "--hex".to_owned()),
     };
-    if let Some(hex) = &args.hex {
-        text.push_str(&format!("\npacket {} {}\n", args.port, digits(hex)?));
+    if let Some(hex) = &hex {
+        text.push_str(&format!("\npacket {} {hex}\n", args.port));
     }
     let traces = stf::trace(program, &text, &name).map_err(Failure::input)?.traces;
     let shown = match (&args.hex, args.packet) {

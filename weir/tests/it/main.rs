@@ -10,5 +10,6 @@ mod fuzz;
 mod output;
 mod quickstart;
 mod run_dirs;
+mod running_fabric;
 mod switch;
 mod tls;

@@ -1,0 +1,67 @@
+//! `weir controller tables`
+
+use super::switches::{SwitchArgs, failed, failure};
+use super::{block_on, imported_topology};
+use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::{Map, json};
+use std::io::Write;
+use std::path::PathBuf;
+use weir_client::fleet;
+use weir_controller::words;
+
+/// Show the entries that switches hold, in any program
+///
+/// Only reads, and needs not be the primary controller. The program is the one that the switch runs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weir controller tables --topology fabric.yaml
+  weir controller tables s1 s2 --topology fabric.yaml --json
+
+Exit status: 0 all were read; 1 a switch did not answer or runs no program; 2 the input is wrong.")]
+pub struct Args {
+    /// Switches; none: all
+    #[arg(value_name = "SWITCH")]
+    only: Vec<String>,
+
+    /// Topology: any file that `weir controller plan --topology` takes
+    #[arg(long, short, value_name = "FILE")]
+    topology: PathBuf,
+
+    #[command(flatten)]
+    switches: SwitchArgs,
+    #[command(flatten)]
+    output: Answer,
+}
+
+/// Does it.
+pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
+    if let Some(unknown) = args.only.iter().find(|name| topology.switch_named(name).is_none()) {
+        return Err(Failure::Input(format!("{unknown}: the topology has no such switch")));
+    }
+    let mut targets = args.switches.targets(&topology, imported.as_ref())?;
+    targets.retain(|target| args.only.is_empty() || args.only.contains(&target.name));
+    let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+    let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
+    let mut held = Map::new();
+    // In the topology's order: s2 before s10.
+    for name in names {
+        let Some(Ok(of)) = outcomes.get(&name) else { continue };
+        let lines = of.entities.iter().map(|entity| words::entity(entity, &of.program.index));
+        let lines: Vec<String> = lines.collect();
+        if !console.style.json {
+            writeln!(console.out, "{name}: {} entries", lines.len())?;
+            for line in &lines {
+                writeln!(console.out, "  {line}")?;
+            }
+        }
+        held.insert(name, lines.into());
+    }
+    if console.style.json {
+        console.answer(&json!({"switches": held, "failed": failed(&outcomes)}))?;
+    }
+    failure(&outcomes)
+}

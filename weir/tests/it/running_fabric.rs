@@ -1,0 +1,80 @@
+//! What a running fabric answers: its tables, and a packet's path through copies of its switches.
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::path::Path;
+use weir_server::p4runtime::{ServerConfig, serve};
+use weir_switch::driver::{Dataplane, DataplaneConfig};
+
+/// h1 and h2 at s1, h3 at s2.
+const TOPOLOGY: &str = "{kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 10Mbps}";
+
+/// Two switches without a program, and the options that say where they are.
+fn switches() -> (Vec<Dataplane>, Vec<String>) {
+    let (mut dataplanes, mut places) = (Vec::new(), Vec::new());
+    for device_id in 0..2 {
+        let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[]).expect("a data plane");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        places.push(format!("--switch=s{}={}", device_id + 1, listener.local_addr().expect("bound")));
+        let server = ServerConfig { device_id, ..ServerConfig::default() };
+        tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
+        dataplanes.push(dataplane);
+    }
+    (dataplanes, places)
+}
+
+/// Runs `weir` with these arguments. Returns its exit status, and what it printed or its error.
+fn weir(arguments: &str, places: &[String]) -> (i32, String) {
+    let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
+    let output = command.args(arguments.split(' ')).args(places).output().expect("it runs");
+    let said = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.code().expect("no signal"), String::from_utf8(said).expect("text"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("fabric.yaml");
+    std::fs::write(&file, TOPOLOGY).expect("written");
+    let topology = file.display().to_string();
+    let program =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json").display().to_string();
+    let (_dataplanes, places) = switches();
+    tokio::task::spawn_blocking(move || {
+        let of_fabric = |arguments: &str| weir(&format!("{arguments} --topology {topology}"), &places);
+
+        let (status, error) = of_fabric("controller tables s1");
+        assert_eq!(status, 1, "{error}");
+        assert!(error.contains("s1") && error.contains("no program"), "{error}");
+        let (status, error) = of_fabric("controller tables s9");
+        assert_eq!((status, error.contains("s9: the topology has no such switch")), (2, true), "{error}");
+
+        assert_eq!(of_fabric(&format!("controller apply --program {program}")).0, 0);
+        let (status, tables) = of_fabric("controller tables s2 s1");
+        let (first, second) = (tables.find("s1: "), tables.find("s2: "));
+        assert!(status == 0 && first.is_some() && first < second, "{tables}");
+        assert!(tables.contains("forward[dst_addr=10.0.2.0/24] -> via(port="), "{tables}");
+
+        let (status, path) = of_fabric("trace --from h1 --to h3 --json");
+        assert_eq!(status, 0, "{path}");
+        let path: Value = serde_json::from_str(&path).expect("JSON");
+        assert_eq!((&path["received"], &path["is_cut"]), (&json!(["h3"]), &json!(false)), "{path}");
+        let visits = path["visits"].as_array().expect("visits");
+        let switches: Vec<_> = visits.iter().map(|visit| &visit["switch"]).collect();
+        assert_eq!(switches, ["s1", "s2"]);
+        assert_eq!(visits[0]["out"], json!([{"port": 3, "to": "s2:2"}]), "{path}");
+        let steps = visits[0]["steps"].to_string();
+        assert!(steps.contains("forward") && steps.contains("10.0.2.1"), "{steps}");
+
+        // The same as text, and a packet of one's own that nobody takes.
+        let (_, text) = of_fabric("trace --from h1 --to h3");
+        assert!(text.starts_with("s1, port 1, from h1\n") && text.ends_with("h3 receives it\n"), "{text}");
+        let (status, text) = of_fabric("trace --from h1 --hex ffffffffffff0000000000010806");
+        assert_eq!((status, text.ends_with("no host receives it\n")), (0, true), "{text}");
+        let (status, error) = of_fabric("trace --from h1 --to h9");
+        assert_eq!((status, error.contains("--to h9: the topology has no such host")), (2, true), "{error}");
+    })
+    .await
+    .expect("no panic");
+}
