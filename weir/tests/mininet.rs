@@ -521,12 +521,16 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
     network.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut network = network.spawn().expect("weir starts");
     let mut terminal = network.stdin.take().expect("a pipe");
-    terminal.write_all(b"exit\n").expect("it listens");
+    terminal.write_all(b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nexit\n").expect("it listens");
     let done = network.wait_with_output().expect("it ends");
     let said = text(&done.stdout);
     assert!(done.status.success(), "{said}{}", text(&done.stderr));
     assert!(said.contains("2 of 2 pairs of hosts answer a ping"), "{said}");
     assert!(said.contains("mininet> "), "Mininet's command line: {said}");
+    assert!(said.contains("forward[dst_addr=10.0.1.1/32] -> deliver(port=1"), "weir tables: {said}");
+    assert!(said.contains("s1:2 to h2") && said.contains("h2 receives it"), "weir trace: {said}");
+    assert!(said.contains("_s1-eth1"), "weir link show: {said}");
+    assert!(text(&done.stderr).contains("weir tables [SWITCH ...]"), "the usage: {}", text(&done.stderr));
     place.wait_until_nothing_is_left();
 }
 
