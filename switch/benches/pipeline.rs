@@ -10,7 +10,7 @@ use weir_switch::{PacketPool, Pipeline, Program};
 const DATA: u8 = 0;
 const ACK: u8 = 1;
 const TELEMETRY: u8 = 0x04;
-/// What the payload of a full frame is, behind Ethernet, IPv4, UDP and Weir headers of 66 bytes.
+/// Payload bytes of a full frame, behind Ethernet, IPv4, UDP and Weir headers of 66 bytes.
 const FULL_PAYLOAD: u32 = 1518 - 66;
 const HEAD: usize = 66;
 const WEIR_PORT: u16 = 22341;

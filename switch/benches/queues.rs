@@ -1,4 +1,4 @@
-//! What a packet costs between ingress and egress: one enqueue and one dequeue, with queues of some depth.
+//! The cost of a packet between ingress and egress: one enqueue and one dequeue, by depth of the queue.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! How fast four switches in a row forward: each on a thread of its own with veth pairs between them, as two fabrics of
-//! two switches with a veth pair between these, and as one fabric.
+//! Measures the forwarding rate of four switches in a row: each on a thread of its own with veth pairs between them,
+//! as two fabrics of two switches with a veth pair between these, and as one fabric.
 //!
 //! `cargo run --release -p weir-switch --example fabric_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
 //! flood. The three are measured in turn, with everything else on the same cores. Needs root; leaves nothing behind.
@@ -23,7 +23,7 @@ const LOADS: [u64; 7] = [20_000, 40_000, 80_000, 120_000, 180_000, 240_000, 0];
 const ROUNDS: usize = 3;
 /// Frames the generator sends at once.
 const BURST: usize = 16;
-/// What may still be in flight when the generator stops.
+/// Time after which no frame is in flight once the generator has stopped.
 const SETTLE: Duration = Duration::from_millis(300);
 
 fn main() -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use weir_switch::trace::PacketTrace;
 use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};
 use weir_units::Time;
 
-/// What p4c-bm2-ss makes of `p4src/ecn.p4`.
+/// `p4src/ecn.p4`, as compiled by p4c-bm2-ss.
 const PROGRAM: &str = include_str!("../../p4src/build/ecn.json");
 
 /// An IPv4 packet from 10.0.0.1 to 10.0.0.2 with TTL 64 and eight bytes of payload, in an Ethernet frame.

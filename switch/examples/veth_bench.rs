@@ -1,10 +1,10 @@
-//! How fast the switch forwards between two veth pairs of this machine.
+//! Measures the switch's forwarding rate between two veth pairs of this machine.
 //!
-//! A generator sends UDP frames into one pair, the switch runs hpcc.p4 on them and sends them out by the
-//! other, whose far end counts. All of it shares the machine's cores. Needs root; leaves nothing behind.
+//! A generator sends UDP frames into one pair, the switch runs hpcc.p4 on them and sends them out by the other, whose
+//! far end counts. All of it shares the machine's cores. Needs root; leaves nothing behind.
 //!
-//! `cargo run --release -p weir-switch --example veth_bench -- [seconds per row] [packets/s ...]`; a load
-//! of 0 is a flood.
+//! `cargo run --release -p weir-switch --example veth_bench -- [seconds per row] [packets/s ...]`; a load of 0 is a
+//! flood.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 #[path = "../tests/lab/mod.rs"]

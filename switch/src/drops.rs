@@ -1,7 +1,7 @@
-//! Why the switch itself drops a packet, and the counters of each reason.
+//! The reasons for which the switch itself drops a packet, and a counter of each.
 //!
-//! Reasons a P4 program has of its own (no route, TTL expired) are counters of that program; to the
-//! switch they all end as [`DropReason::IngressDrop`] or [`DropReason::EgressDrop`].
+//! Reasons of a P4 program (no route, TTL expired) are counters of that program; the switch counts them as
+//! [`DropReason::IngressDrop`] or [`DropReason::EgressDrop`].
 
 use std::ops;
 
@@ -42,7 +42,7 @@ impl std::iter::Sum for Tally {
 /// Declares the reasons once: variant, name in reports, meaning.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why the switch dropped a packet.
+        /// The reason for which the switch dropped a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DropReason {
             $($(#[doc = $doc])+ $variant,)+
@@ -96,11 +96,11 @@ impl Drops {
     pub(crate) fn count(&mut self, reason: DropReason, len: u32) {
         self.0[reason as usize].count(len);
     }
-    /// What was dropped for `reason`.
+    /// Returns the packets and bytes dropped for `reason`.
     pub fn of(&self, reason: DropReason) -> Tally {
         self.0[reason as usize]
     }
-    /// What was dropped for any reason.
+    /// Returns the packets and bytes dropped for any reason.
     pub fn total(&self) -> Tally {
         self.0.iter().copied().sum()
     }

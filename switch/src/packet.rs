@@ -5,9 +5,9 @@ use std::fmt;
 
 /// Free bytes kept in front of a frame, so that headers can grow without moving the payload.
 const HEADROOM: usize = 128;
-/// What [`Packet::write_head`] offers its writer.
+/// Bytes of the buffer that [`Packet::write_head`] passes to its writer.
 const HEAD_ROOM_TO_WRITE: usize = 640;
-/// What a prefetch brings, in bytes.
+/// Bytes that one prefetch loads.
 const CACHE_LINE: usize = 64;
 /// Headers of one packet take this many lines.
 const HEAD_LINES: usize = 3;
@@ -35,9 +35,9 @@ pub struct Packet {
 pub(crate) struct Phv {
     /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
     pub slots: Vec<u64>,
-    /// Which program `slots` is laid out for (its stamp); 0 for none.
+    /// The stamp of the program that `slots` is laid out for; 0 for none.
     pub stamp: u64,
-    /// How many bytes the parser consumed: the deparser puts its headers in their place.
+    /// Bytes that the parser consumed; the deparser replaces them by its headers.
     pub parsed: u32,
     /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
     pub length: u32,
@@ -115,7 +115,7 @@ impl Packet {
         &self.buffer[self.start..self.end]
     }
 
-    /// How many bytes follow [`Packet::bytes`] that are only counted.
+    /// Returns the number of bytes behind [`Packet::bytes`] that are counted but not stored.
     #[inline]
     pub fn virtual_len(&self) -> u32 {
         self.virtual_len
@@ -134,7 +134,7 @@ impl Packet {
         (self.end - self.start) as u32 + self.virtual_len
     }
 
-    /// Whether the frame has no bytes at all.
+    /// Returns whether the frame has no bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -306,11 +306,11 @@ impl PacketPool {
         copy.copy_from(packet);
         copy
     }
-    /// How many boxes wait in the pool.
+    /// Returns the number of boxes in the pool.
     pub fn len(&self) -> usize {
         self.free.len()
     }
-    /// Whether the pool holds no box.
+    /// Returns whether the pool holds no box.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }

@@ -1,6 +1,6 @@
 //! The switch in real time: on veth pairs between network namespaces of its own, and on pcap files.
 //!
-//! What needs root says so and is skipped without it.
+//! Tests that need root say so, and are skipped without it.
 
 mod lab;
 mod links;
@@ -24,7 +24,7 @@ use weir_units::{Bandwidth, Time};
 
 /// Memory for a test's own receive ring.
 const RING: usize = 1 << 20;
-/// What a busy machine may take for anything.
+/// The longest time that any step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// p4src/include/constants.p4.
 const CPU_PORT: u16 = 255;

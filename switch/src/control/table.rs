@@ -178,7 +178,7 @@ impl Control {
         self.keep(place, Some(extra).filter(|extra| *extra != Extra::default()));
     }
 
-    /// Keeps what belongs to an entry, or nothing any more. What was kept before.
+    /// Replaces the extra state of an entry (`None` removes it). Returns the previous one.
     fn keep(&mut self, place: Place, extra: Option<Extra>) -> Option<Extra> {
         let timed = |extra: &Option<Extra>| {
             usize::from(extra.as_ref().is_some_and(|extra| extra.idle_timeout_ns > 0))

@@ -25,25 +25,25 @@ const VNET_HDR: usize = 10;
 const VNET_NEEDS_CSUM: u8 = 1;
 /// Bit of `virtio_net_hdr::gso_type` that says nothing about segmentation: the sender uses ECN.
 const VNET_GSO_ECN: u8 = 0x80;
-/// What the kernel puts in front of a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned,
-/// the `virtio_net_hdr`, and alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
+/// Bytes that the kernel may put in front of a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned, the
+/// `virtio_net_hdr`, and alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
 const SLOT_OVERHEAD: usize = 128;
 /// Ethernet header and two VLAN tags.
 const L2_HEADER: usize = 14 + 2 * VLAN_TAG;
 /// Bytes of a VLAN tag (IEEE 802.1Q).
 const VLAN_TAG: usize = 4;
-/// Where the tag goes: behind both MAC addresses.
+/// Offset of a VLAN tag in a frame: behind both MAC addresses.
 const VLAN_OFFSET: usize = 12;
 /// The smallest unit the kernel allocates a ring in. Larger slots make larger blocks.
 const BLOCK: usize = 64 << 10;
 /// The smallest slot: holds what an Ethernet of MTU 1500 brings.
 const MIN_SLOT: usize = 2048;
-/// Where the checksum's 16 bits may be zero in name only: UDP's absent checksum (RFC 768).
+/// The UDP checksum that means "none" (RFC 768): a checksum that is computed as 0 is sent as 0xffff.
 const NO_CHECKSUM: u16 = 0;
 /// Nanoseconds of a second.
 const NANOS: u32 = 1_000_000_000;
 
-/// What the kernel knows of a network interface.
+/// An interface's properties, as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its index: another one after it was removed and made again.
@@ -96,9 +96,9 @@ impl Interface {
 pub struct RxFrame<'a> {
     /// Its bytes, as far as the slot holds them.
     pub bytes: &'a [u8],
-    /// How long it was.
+    /// Length on the wire, in bytes; more than `data` has if the slot was too short.
     pub len: usize,
-    /// When it came, on the system's clock (since 1970).
+    /// Time of arrival, on the system's clock (since 1970).
     pub received: Duration,
     /// The VLAN tag the kernel took off: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
@@ -109,12 +109,12 @@ pub struct RxFrame<'a> {
 }
 
 impl RxFrame<'_> {
-    /// Whether the ring has all of it.
+    /// Returns whether the ring holds the whole frame.
     pub fn is_whole(&self) -> bool {
         self.bytes.len() == self.len
     }
 
-    /// Whether its bytes are those of the wire.
+    /// Returns whether the bytes are those of the wire: no VLAN tag was taken out and no checksum is missing.
     pub fn is_plain(&self) -> bool {
         self.vlan.is_none() && self.checksum.is_none()
     }

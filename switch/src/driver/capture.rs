@@ -4,7 +4,7 @@ use super::pcap::{PcapError, PcapWriter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where captures go.
+/// The directory of the capture files, and the bounds on their size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureConfig {
     /// The directory, which must be there.

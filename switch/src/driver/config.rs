@@ -1,4 +1,4 @@
-//! What a data plane is told when it starts.
+//! The configuration of a data plane.
 
 use super::capture::CaptureConfig;
 use super::wire::Wire;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Where frames come from and go to.
+/// The source and sink of a data plane's frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Frames {
     /// Network interfaces.
@@ -16,9 +16,9 @@ pub enum Frames {
     Interfaces,
     /// `<name>_in.pcap` and `<name>_out.pcap`.
     Files {
-        /// Where they are.
+        /// The directory of the pcap files.
         directory: PathBuf,
-        /// How long after the start the first frame is read: time for a controller to set up the switch.
+        /// Delay between the start and the first frame that is read, so that a controller can set up the switch.
         wait: Time,
     },
 }
@@ -26,13 +26,13 @@ pub enum Frames {
 /// A data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataplaneConfig {
-    /// Where frames come from and go to.
+    /// The source and sink of frames.
     pub frames: Frames,
     /// The unit of the program's timestamps.
     pub clock: Clock,
     /// Strict priorities of each port.
     pub priorities: u8,
-    /// What each queue may hold.
+    /// The capacity of each queue.
     pub limits: QueueLimits,
     /// The controller's port, if it has one.
     pub cpu_port: Option<u16>,
@@ -48,7 +48,7 @@ pub struct DataplaneConfig {
     pub ring_bytes: usize,
     /// Captures all frames in files.
     pub capture: Option<CaptureConfig>,
-    /// How many bytes of each frame go to the log, at level info; 0 for none.
+    /// Bytes of each frame that are logged, at level info; 0 for none.
     pub dump_bytes: usize,
     /// Every packet's way through the program goes to the log, at level trace.
     pub trace: bool,
@@ -61,7 +61,7 @@ impl DataplaneConfig {
     const LARGEST_RING: usize = 8 << 20;
     /// A quarter of BMv2's libpcap default (2 MiB): enough at the rates that many ports on one machine leave.
     const SMALLEST_RING: usize = 512 << 10;
-    /// What all rings of a switch may take: the kernel cannot swap it.
+    /// Memory for all rings of a switch, in bytes. The kernel cannot swap it.
     const ALL_RINGS: usize = 32 << 20;
 
     /// Memory for each ring of a switch with this many ports.
@@ -69,13 +69,13 @@ impl DataplaneConfig {
         (Self::ALL_RINGS / ports.max(1)).clamp(Self::SMALLEST_RING, Self::LARGEST_RING)
     }
 
-    /// Whether the log wants to know of every packet.
+    /// Returns whether every packet is logged.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
         self.dump_bytes > 0 || self.trace
     }
 
-    /// What the switch behind the ports is made with. As in BMv2 every port number has queues, whether an
+    /// Returns the configuration of the switch behind the ports. As in BMv2 every port number has queues, whether an
     /// interface is attached or not, so that one can be attached later.
     pub fn switch_config(&self) -> SwitchConfig {
         let ports = (0..=MAX_PORT).filter(|&port| port != self.drop_port);

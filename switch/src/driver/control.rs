@@ -1,4 +1,4 @@
-//! What commands do on the data-plane thread.
+//! The commands of the control plane, as the data-plane thread runs them.
 
 use super::capture::{self, Capture};
 use super::config::Frames;

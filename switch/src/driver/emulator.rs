@@ -1,6 +1,7 @@
 //! Links between pairs of interfaces: one thread that carries frames from one to the other when they are due.
 //!
-//! What a link does to a frame is [`crate::link`]'s; here are its sockets, its clock and its commands.
+//! [`crate::link`] decides when a frame arrives and whether it is lost; this module has the sockets, the clock and
+//! the commands.
 
 use super::clock::MonotonicClock;
 use super::handle::{DataplaneError, MAX_COMMANDS};
@@ -26,7 +27,7 @@ const SPIN: Time = Time::from_us(20);
 const EARLY_SHARE: u64 = 8;
 /// The most by which a sleep ends early.
 const EARLIEST: Time = Time::from_us(200);
-/// How often an interface that is gone is looked for, should news of its return get lost.
+/// Interval at which a missing interface is looked for, in case the notification of its return is lost.
 const RETRY: Time = Time::from_secs(1);
 /// Arrivals whose lateness is kept.
 const LATENESS: usize = 4096;
@@ -42,14 +43,14 @@ pub struct EmulatedLink {
     pub name: String,
     /// The interfaces that it joins.
     pub ends: [String; 2],
-    /// What it is like.
+    /// Its rate, delay, losses and so on.
     pub parameters: LinkParameters,
 }
 
 /// The state of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
-    /// What it is now.
+    /// The link with its present parameters.
     pub link: EmulatedLink,
     /// The directions from its first end and from its second end.
     pub directions: [DirectionStatus; 2],
@@ -151,7 +152,7 @@ impl LinkEmulatorHandle {
         self.ask(Emulator::stats)
     }
 
-    /// Changes the links with these names. What is in flight keeps its time of arrival. Returns `false` and changes
+    /// Changes the links with these names. Frames in flight keep their time of arrival. Returns `false` and changes
     /// nothing if there is no link of one of the names.
     pub fn change(&self, names: Vec<String>, change: LinkChange) -> Reply<bool> {
         self.ask(move |emulator| emulator.change(&names, change))
@@ -190,7 +191,7 @@ struct Emulator {
     /// The last arrivals' lateness, and how many there were.
     lateness: Vec<Time>,
     arrivals: usize,
-    /// How late the system wakes this thread, a mean of the last sleeps.
+    /// The mean delay between the deadline of a sleep and the return from it, over the last sleeps.
     wakes_late: Time,
     /// The deadline for which it woke early, and waits awake.
     awake_until: Time,
@@ -378,7 +379,7 @@ impl Emulator {
     }
 }
 
-/// What a direction lost at the interface that it comes from and at that to which it leads.
+/// Returns the frames that a direction lost at its two interfaces.
 fn at_interfaces(from: &Port, to: &Port) -> IoDrops {
     let mut lost = IoDrops::default();
     let add = |lost: &mut IoDrops, drops: &IoDrops, received: bool| {

@@ -1,14 +1,14 @@
-//! The data-plane thread: frames in, through the switches, frames out.
+//! The data-plane thread: it reads frames, runs the switches, and sends frames.
 //!
-//! A round asks each interface for a batch of frames and sends all that follows from it before it asks the next, so that
-//! a port that is flooded takes one batch of a round and no more, and no queue of a switch sees more than a batch at
-//! once. When all rings are empty the thread sleeps in epoll. Under load it does not come to that: batches grow by
-//! themselves, a frame costs no system call but its share of a `sendmmsg`, and what is too much is dropped by the
-//! kernel where it finds the ring full, on the time of its sender.
+//! In each round it takes one batch of frames from each interface and sends all that follows from it before it turns
+//! to the next. A flooded port therefore gets no more than one batch per round, and no queue of a switch grows by
+//! more than one batch at a time. The thread sleeps in epoll when all rings are empty. Under load it does not sleep:
+//! batches grow, and a frame costs its share of a `sendmmsg` and no other system call. Frames beyond the capacity are
+//! dropped by the kernel, which finds the ring full, at the sender's expense.
 //!
 //! One thread moves the frames of all its switches. A frame between two of them is a box that moves from one queue to
-//! another. What happens on such a link happens at the moment that its rate and length make it, in the order of these
-//! moments: a thread that was away for a while does not change what telemetry reports.
+//! another. Events on such a link are processed in order, each with the time that the link's rate and length give it:
+//! a thread that was descheduled for a while does not distort telemetry.
 
 use super::clock::MonotonicClock;
 use super::handle::Command;
@@ -30,7 +30,7 @@ const ROUNDS_BETWEEN_POLLS: u32 = 64;
 const TIMER_BATCH: u32 = 4096;
 /// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
 const SPIN: Time = Time::from_us(20);
-/// How often an interface that is gone is looked for, should news of its return get lost.
+/// Interval at which a missing interface is looked for, in case the notification of its return is lost.
 const RETRY: Time = Time::from_secs(1);
 
 pub(super) struct EventLoop {
@@ -39,12 +39,12 @@ pub(super) struct EventLoop {
     switches: Vec<Runtime>,
     commands: Vec<Receiver<Command>>,
     posted: Arc<AtomicU64>,
-    /// How many commands were posted when all were looked at.
+    /// The value of `posted` when the commands were last run.
     seen: u64,
     timers: Timers,
     /// The ports that frames come by from outside: index of the switch, and of the port in it.
     external: Vec<(u16, u16)>,
-    /// Where the next round begins.
+    /// Index into `external` of the port that the next round begins with.
     first: usize,
 }
 
@@ -212,7 +212,7 @@ impl EventLoop {
         }
     }
 
-    /// Nothing to do: sleeps until there is, or stays awake for a deadline that is near. Whether it slept.
+    /// Sleeps until an event, or spins for a deadline that is near. Returns whether it slept.
     fn rest(&mut self) -> bool {
         let due = self.timers.next().unwrap_or(Time::MAX);
         let now = self.clock.now();

@@ -89,7 +89,7 @@ impl FabricDataplane {
         &self.handles
     }
 
-    /// Whether its thread runs: it ends by [`Self::stop`] only, or by a bug.
+    /// Returns whether its thread runs. It ends after [`Self::stop`], or if it panics.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }

@@ -1,4 +1,4 @@
-//! How the rest of the program speaks with the data plane.
+//! Handles, by which other threads control the data plane.
 
 use super::fabric::InnerPort;
 use super::notice::{Delivery, Notice};
@@ -18,10 +18,10 @@ use weir_units::Time;
 /// Something to do on the data-plane thread, between two batches of frames.
 pub(super) type Command = Box<dyn FnOnce(&mut Runtime) + Send>;
 
-/// How many commands may wait. Beyond that, calls block and packet-outs are refused.
+/// Capacity of the command queue. While it is full, calls block and packet-outs are refused.
 pub(super) const MAX_COMMANDS: usize = 1024;
 
-/// Why the data plane did not do what it was asked.
+/// The reason why the data plane did not run a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DataplaneError {
     /// It is shut down.
@@ -44,7 +44,7 @@ pub enum DataplaneError {
     Port {
         /// Its number.
         port: u16,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
@@ -87,7 +87,7 @@ impl DataplaneHandle {
         })
     }
 
-    /// What a switch of this data plane is made with: clock, ports, CPU port, queue limits.
+    /// Returns the clock, ports, CPU port and queue limits of a switch of this data plane.
     pub fn switch_config(&self) -> Reply<SwitchConfig> {
         self.ask(|runtime| Ok(runtime.switch_config()))
     }
@@ -137,7 +137,7 @@ impl DataplaneHandle {
         self.ask(move |runtime| runtime.add_port(port, &interface))
     }
 
-    /// Detaches a port's interface. What waits for the port, and what still goes to it, is lost and counted.
+    /// Detaches a port's interface. Packets that wait for the port, and later ones for it, are dropped and counted.
     pub fn remove_port(&self, port: u16) -> Reply<()> {
         self.ask(move |runtime| runtime.remove_port(port))
     }

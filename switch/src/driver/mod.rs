@@ -2,8 +2,8 @@
 //!
 //! Only this module and the servers beside it have a clock, sockets, threads and a log: a thin driver of the sans-IO
 //! [`Switch`]. One thread owns the switch and moves all frames ([`Dataplane`]), or all switches of a fabric
-//! ([`FabricDataplane`]); everything else speaks to it through a [`DataplaneHandle`]: the P4Runtime and Thrift servers run
-//! closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
+//! ([`FabricDataplane`]); everything else speaks to it through a [`DataplaneHandle`]: the P4Runtime and Thrift
+//! servers run closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
 //!
 //! ```no_run
 //! # use weir_switch::{Program, Switch, driver::*};
@@ -19,7 +19,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What it costs, and why it is built so, is in `docs/switch.md`; [`af_packet`] has the one `unsafe` corner.
+//! Its cost and design decisions are described in `docs/switch.md`. All `unsafe` code is in [`af_packet`].
 
 pub mod af_packet;
 mod capture;
@@ -60,7 +60,7 @@ use crate::engine::Switch;
 use std::io;
 use thiserror::Error;
 
-/// Why a data plane did not start.
+/// The reason why a data plane did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The system refused a thread or an event queue.
@@ -92,7 +92,7 @@ impl Dataplane {
         self.0.handles()[0].clone()
     }
 
-    /// Whether its thread runs: it ends by [`Self::stop`] only, or by a bug.
+    /// Returns whether its thread runs. It ends after [`Self::stop`], or if it panics.
     pub fn is_running(&self) -> bool {
         self.0.is_running()
     }

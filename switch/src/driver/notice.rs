@@ -1,4 +1,4 @@
-//! What the data plane tells its listener: digests, packets for the controller, ports that come and go.
+//! Notifications from the data plane: digests, packets for the controller, and ports that come up or go down.
 
 use crate::pipeline::Digest;
 
@@ -16,12 +16,12 @@ pub enum Notice<'a> {
     Port {
         /// Its number.
         port: u16,
-        /// Whether it can send and receive now.
+        /// True if it can send and receive now.
         up: bool,
     },
 }
 
-/// What a subscriber did with a notice.
+/// A subscriber's answer to a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// It has what it needs of it.

@@ -22,7 +22,7 @@ const ETHERNET: u32 = 1;
 /// The longest frame: libpcap's MAXIMUM_SNAPLEN. A longer record is a broken file.
 const MAX_FRAME: u32 = 262_144;
 
-/// Why a pcap file was refused.
+/// The reason why a pcap file was refused.
 #[derive(Debug, Error)]
 pub enum PcapError {
     /// It cannot be opened, read or written.
@@ -30,7 +30,7 @@ pub enum PcapError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// It is something else.
@@ -43,7 +43,7 @@ pub enum PcapError {
         path: PathBuf,
         /// Counted from 1.
         record: u64,
-        /// What is wrong with it.
+        /// The violated rule of the format.
         what: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What the data plane sleeps on: its ports, its commands, changes of links, and a deadline.
+//! The events that end the data plane's sleep: frames, commands, changed links, and a deadline.
 
 use super::port::Port;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -20,7 +20,7 @@ const LINKS: u64 = u64::MAX - 1;
 const WRITABLE: u64 = 1 << 32;
 const NANOS: u64 = 1_000_000_000;
 
-/// What woke the data plane, beside frames.
+/// The events that woke the data plane, apart from frames.
 #[derive(Debug, Default)]
 pub(super) struct Woken {
     /// Interfaces changed, or one has an error.

@@ -13,11 +13,11 @@ use std::io;
 use std::time::Duration;
 use weir_units::Time;
 
-/// Where the frames of a port come from and go to.
+/// The source and sink of a port's frames.
 enum Medium {
     /// A network interface, and its sockets while it is there.
     Interface(Option<Sockets>),
-    /// A file that takes what is sent. What is received comes from [`super::replay::Replay`].
+    /// A file that records sent frames. Received ones come from [`super::replay::Replay`].
     File(PcapWriter),
     /// A link to a switch of the same data plane.
     Inner(Inner),
@@ -46,7 +46,7 @@ pub(super) struct Port {
     pub up: bool,
     pub counters: PortCounters,
     pub capture: Option<Capture>,
-    /// What is on its way to the interface, if the port behaves like a cable.
+    /// Frames that travel to the interface, if the port emulates a cable.
     pub under_way: Option<UnderWay>,
     medium: Medium,
     ring_bytes: usize,
@@ -112,7 +112,7 @@ impl Port {
         }
     }
 
-    /// Whether the interface is gone, so that its return must be looked for.
+    /// Returns whether the interface is gone, so that the driver must look for its return.
     pub fn is_absent(&self) -> bool {
         matches!(self.medium, Medium::Interface(None))
     }
@@ -203,12 +203,12 @@ impl Port {
         }
     }
 
-    /// Whether [`Port::push`] may be given a frame before the next flush.
+    /// Returns whether [`Port::push`] may be called before the next flush.
     pub fn has_room(&self) -> bool {
         self.outgoing.len() < TxSocket::BATCH
     }
 
-    /// How many frames have left the switch and have not been sent.
+    /// Returns the number of frames that have left the switch but have not been sent.
     pub fn unsent(&self) -> usize {
         self.outgoing.len() + self.under_way.as_ref().map_or(0, UnderWay::len)
     }
@@ -232,8 +232,8 @@ impl Port {
         !self.outgoing.is_empty() && !self.is_stalled
     }
 
-    /// The next frame that has reached the far end of an inner link, and when it did. What meets a link that is down is
-    /// lost.
+    /// Returns the next frame that has reached the far end of an inner link, and its time of arrival. Frames that
+    /// arrive while the link is down are dropped.
     pub fn arrive(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
             let (at, packet) = self.under_way.as_mut()?.pop(now)?;
@@ -307,7 +307,7 @@ impl Port {
     }
 }
 
-/// Why a frame from the ring cannot be taken.
+/// Returns the reason for which a frame from the ring must be dropped, if there is one.
 fn unfit(frame: &RxFrame<'_>) -> Option<IoDrop> {
     if frame.segmented {
         Some(IoDrop::Segmented)
@@ -318,7 +318,7 @@ fn unfit(frame: &RxFrame<'_>) -> Option<IoDrop> {
     }
 }
 
-/// Why the first frame was not sent.
+/// The reason why the first frame of a batch was not sent.
 enum Failure {
     /// Interrupted: try again.
     Again,

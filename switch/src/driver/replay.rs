@@ -26,7 +26,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether all files are at their end.
+    /// Returns whether all files have been read to their end.
     pub fn is_done(&self) -> bool {
         self.0.iter().all(|source| source.time.is_none())
     }

@@ -23,7 +23,7 @@ pub(super) const RX_BATCH: usize = 32;
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
 
-/// What the switch says while it works.
+/// Receives the switch's output: packets, digests and notifications.
 pub(super) struct Output {
     /// Ports with something to send now, each once.
     active: Vec<u16>,
@@ -54,7 +54,7 @@ impl SwitchOutput for Output {
     }
 }
 
-/// Why a port sends no more.
+/// The reason why a port has stopped sending.
 enum Pause {
     /// Nothing waits.
     Idle,
@@ -62,7 +62,7 @@ enum Pause {
     Until(Time),
 }
 
-/// A switch with its ports. What commands do with it is in [`super::control`].
+/// A switch with its ports. [`super::control`] has its commands.
 pub(super) struct Runtime {
     pub clock: MonotonicClock,
     pub config: DataplaneConfig,
@@ -76,7 +76,7 @@ pub(super) struct Runtime {
     pub plugged: Vec<(u16, bool)>,
     /// Index into `ports`, by port number.
     pub index: Box<[u16; PORTS]>,
-    /// When a port that is active but not in the list may go on.
+    /// By port number, the time at which a port that is active but not in the list may send again.
     due: Box<[Time; PORTS]>,
     /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most
     /// [`CATCH_UP`] behind the clock, as much as a shaper makes good.
@@ -184,7 +184,7 @@ impl Runtime {
         self.moment = self.moment.max(at).max(now.saturating_sub(CATCH_UP));
     }
 
-    /// When the next frame of the files may be read.
+    /// Returns the time at which the next frame of the files may be read.
     pub fn next_replay(&self) -> Time {
         match self.config.frames {
             Frames::Files { wait, .. } if !self.replay.is_done() => wait,
@@ -256,7 +256,7 @@ impl Runtime {
         }
     }
 
-    /// What the port waited for, if it waits, matters no longer.
+    /// Lets a port send again, whatever it waits for.
     pub fn wake_port(&mut self, port: u16) {
         let slot = usize::from(port);
         if self.out.is_active[slot] && std::mem::take(&mut self.due[slot]) > Time::ZERO {
@@ -352,7 +352,7 @@ impl Runtime {
         }
     }
 
-    /// What a port's socket or its interface kept back may go.
+    /// Releases the packets that a port's socket or its interface held back.
     fn release(&mut self, number: u16, timers: &mut Timers) {
         self.tick();
         self.wake_port(number);

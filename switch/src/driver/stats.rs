@@ -1,6 +1,6 @@
-//! What the driver counts: frames per port, and those that went nowhere between the wire and the switch.
+//! The driver's counters: frames per port, and frames lost between the wire and the switch.
 //!
-//! What the switch itself drops is in [`crate::engine::SwitchCounters`], by its own reasons.
+//! [`crate::engine::SwitchCounters`] has the packets that the switch itself drops, by reason.
 
 use crate::drops::Tally;
 use crate::engine::SwitchCounters;
@@ -10,7 +10,7 @@ use weir_units::Time;
 /// Declares the reasons once: variant, name in reports, meaning.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Why a frame got lost between a wire and the switch.
+        /// The reason for which a frame was lost between a wire and the switch.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum IoDrop {
             $($(#[doc = $doc])+ $variant,)+
@@ -71,7 +71,7 @@ impl IoDrops {
     }
 }
 
-/// What went through a port.
+/// The counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames the switch took.
@@ -80,7 +80,7 @@ pub struct PortCounters {
     pub sent: Tally,
     /// Frames lost on the way in or out.
     pub dropped: IoDrops,
-    /// How often the interface went away or down.
+    /// Number of times that the interface disappeared or went down.
     pub went_down: u64,
     /// Frames that no longer fitted the capture files.
     pub not_captured: u64,
@@ -95,7 +95,7 @@ pub struct PortStatus {
     pub interface: String,
     /// It can send and receive.
     pub up: bool,
-    /// What went through it.
+    /// Its counters.
     pub counters: PortCounters,
     /// Packets that wait for it in the switch.
     pub queued: u32,

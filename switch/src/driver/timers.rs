@@ -1,10 +1,10 @@
-//! What the ports of a data plane wait for, earliest first.
+//! The timers of a data plane's ports, earliest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_units::Time;
 
-/// What is to be done.
+/// The action of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Act {
     /// A frame has travelled its link.

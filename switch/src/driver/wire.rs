@@ -25,7 +25,7 @@ impl Wire {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     wire: Wire,
-    /// When the last bit of the last frame is on the wire.
+    /// The time at which the last bit of the last frame has been sent.
     free_at: Time,
     frames: VecDeque<(Time, Box<Packet>)>,
     /// Somebody waits for the next arrival.
@@ -50,8 +50,8 @@ impl UnderWay {
         self.frames.pop_front()
     }
 
-    /// When the next frame arrives, if nobody waits for it yet: the caller does from now on, until
-    /// [`Self::arrived`].
+    /// Returns the arrival time of the next frame and marks it as awaited. `None` if there is no frame, or if it is
+    /// awaited already (until [`Self::arrived`]).
     pub fn await_arrival(&mut self) -> Option<Time> {
         let at = if self.awaited { None } else { self.next_arrival() };
         self.awaited |= at.is_some();
@@ -63,12 +63,12 @@ impl UnderWay {
         self.awaited = false;
     }
 
-    /// When the next frame arrives.
+    /// Returns the arrival time of the next frame.
     pub fn next_arrival(&self) -> Option<Time> {
         self.frames.front().map(|&(at, _)| at)
     }
 
-    /// How many there are.
+    /// Returns the number of frames in flight.
     pub fn len(&self) -> usize {
         self.frames.len()
     }

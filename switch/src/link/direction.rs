@@ -33,7 +33,7 @@ impl LinkDrop {
     }
 }
 
-/// What one direction has counted: `offered + duplicated = delivered + dropped + in flight`.
+/// The counters of one direction: `offered + duplicated = delivered + dropped + in flight`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that were sent on the link.
@@ -64,7 +64,8 @@ impl LinkCounters {
 /// One direction of a link: a queue, a transmitter and a wire.
 ///
 /// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last bit does.
-/// What was sent keeps its time of arrival when parameters change, except that a link that goes down loses it.
+/// A frame that was sent keeps its time of arrival when parameters change, except that it is lost if the link goes
+/// down.
 pub struct LinkDirection {
     /// The transmitter is idle from then on.
     free_at: Time,

@@ -11,7 +11,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// Packets over which the mix of lengths is averaged, and over which a difference is made up for.
 const WINDOW: i64 = 16;
 
-/// What a queue of BMv2 does, beside what a link does.
+/// A model of BMv2's queue and of the link that it stands for, packet by packet.
 #[derive(Clone, Debug)]
 pub struct PacketLimiter {
     rate: Bandwidth,
@@ -19,9 +19,9 @@ pub struct PacketLimiter {
     tolerance: i64,
     /// The mean time that a packet takes on the link, in ps.
     mean: i64,
-    /// When the link is free, in ps.
+    /// The time from which the link is idle, in ps.
     free: i64,
-    /// When the limiter lets the last packet go, in ps.
+    /// The time at which the limiter releases the last packet, in ps.
     last: i64,
     packets_per_second: u64,
 }

@@ -1,4 +1,4 @@
-//! What a link is like, and changes to it, as people write them: `rate=10Mbps,delay=5ms,loss=1%`.
+//! The parameters of a link, and changes to them, in the syntax `rate=10Mbps,delay=5ms,loss=1%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ pub struct LinkParameters {
 impl LinkParameters {
     /// The longest delay, and the longest jitter: what is in flight waits in memory.
     pub const LONGEST: Time = Time::from_secs(60);
-    /// What waits for the transmitter unless something else is said: a thousand full frames, as in Linux' `pfifo`.
+    /// The default capacity of a link's queue: a thousand full frames, as in Linux' `pfifo`.
     pub const QUEUE: Bytes = Bytes::new(1_518_000);
 }
 
@@ -54,7 +54,7 @@ impl Default for LinkParameters {
 /// Declares the keys once: field, name, type, and what a value is.
 macro_rules! keys {
     ($($field:ident: $kind:ty,)+) => {
-        /// What is to become different of a link; `None`: nothing.
+        /// A change to a link's parameters; `None` leaves one as it is.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct LinkChange {
             $(

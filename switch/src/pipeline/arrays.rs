@@ -24,7 +24,7 @@ impl Pipeline {
         Ok(&registers[index.ok_or_else(unknown)?])
     }
 
-    /// How many cells a register array has, and how many bits a cell.
+    /// Returns the number of cells of a register array, and the bits of a cell.
     pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
         self.register(register).map(|array| (array.size, array.bits))
     }
@@ -56,7 +56,7 @@ impl Pipeline {
         cells.get_mut(index).ok_or_else(|| out_of_bounds("counter array", counter, index, size))
     }
 
-    /// How many cells a counter array has.
+    /// Returns the number of cells of a counter array.
     pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
         Ok(self.state.counters[find(&self.program.counters, "counter array", counter)?].len())
     }
@@ -131,7 +131,7 @@ impl Pipeline {
         Ok((number, cells.get(index).ok_or_else(outside)?))
     }
 
-    /// How many cells a meter array has.
+    /// Returns the number of cells of a meter array.
     pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
         Ok(self.state.meters[find(&self.program.meters, "meter array", meter)?].len())
     }

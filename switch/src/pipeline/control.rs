@@ -192,7 +192,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// What the table does on a miss.
+    /// Returns the table's default action, which runs on a miss; `None`: there is none.
     pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
         self.table(table).ok()?;
         self.action_of(table, 0)
@@ -219,12 +219,12 @@ impl Pipeline {
         self.table_entries_in(table, 0..self.table_rows(table))
     }
 
-    /// How many rows a table has: entries, and places that are free again.
+    /// Returns the number of rows of a table: its entries and the free rows between them.
     pub fn table_rows(&self, table: TableId) -> usize {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].rest.cold.len())
     }
 
-    /// How many entries a table has.
+    /// Returns the number of entries of a table.
     pub fn table_len(&self, table: TableId) -> usize {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
     }

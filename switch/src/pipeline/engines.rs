@@ -157,7 +157,7 @@ struct Watch;
 
 impl Tracer for Watch {}
 
-/// What becomes of a packet: the verdicts, and the bytes it has then.
+/// Processes a packet and its copies, and returns their verdicts and bytes.
 fn run<I: Tracer, E: Tracer>(
     pipeline: &mut Pipeline,
     frame: &(Vec<u8>, u32),
@@ -197,7 +197,7 @@ fn run<I: Tracer, E: Tracer>(
     seen
 }
 
-/// Where there is machine code at all, the project's programs have it: the test below does not compare the interpreter
+/// On hosts with machine code, it exists for the project's programs: the next test does not compare the interpreter
 /// with itself.
 #[test]
 #[cfg(all(target_arch = "x86_64", unix))]

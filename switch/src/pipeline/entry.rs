@@ -16,7 +16,7 @@ pub struct MemberHandle(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupHandle(pub u32);
 
-/// What one key element of an entry matches.
+/// The match of one key element of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
     /// This value.
@@ -25,7 +25,7 @@ pub enum KeyMatch {
     Lpm {
         /// The prefix; bits behind it must be 0.
         value: Vec<u8>,
-        /// How many leading bits count.
+        /// Number of leading bits that are compared.
         prefix_len: u16,
     },
     /// Values equal to this one where the mask has ones. An `optional` element that must be equal is a ternary one
@@ -47,7 +47,7 @@ pub enum KeyMatch {
     Any,
 }
 
-/// What an entry does.
+/// The action of an entry, or its member or group of an action profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionCall {
     /// An action with its arguments.
@@ -79,7 +79,7 @@ pub struct TableEntry {
     pub key: Vec<KeyMatch>,
     /// Larger wins; 0 in tables without priorities.
     pub priority: i32,
-    /// What it does.
+    /// Its action.
     pub action: ActionCall,
     /// It came with the program and cannot be changed.
     pub is_const: bool,
@@ -109,13 +109,13 @@ pub struct MeterRates {
     pub pburst: u64,
 }
 
-/// Why the control surface refused something. Nothing was changed.
+/// The reason why the control plane's request was refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// There is no object of that kind and name.
     #[error("there is no {kind} named {name:?}")]
     Unknown {
-        /// What was looked for.
+        /// The kind of object: "table", "register" and so on.
         kind: &'static str,
         /// By which name.
         name: String,
@@ -125,7 +125,7 @@ pub enum TableError {
     NoSuchHandle {
         /// The table or profile.
         object: String,
-        /// What was looked for.
+        /// "entry", "member" or "group".
         kind: &'static str,
         /// By which number.
         handle: u32,
@@ -149,7 +149,7 @@ pub enum TableError {
     Immutable {
         /// The table.
         table: String,
-        /// What cannot be changed.
+        /// "the default action" or "the entries".
         what: &'static str,
     },
     /// A value has more bits than its field.

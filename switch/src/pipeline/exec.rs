@@ -5,7 +5,7 @@ use super::state::State;
 use super::trace::Tracer;
 use crate::program::{Code, JUMP_BUDGET, Pc, Program, TableId};
 
-/// What code runs on beside the slots.
+/// The context of code, beside the slots.
 pub(super) struct Run<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,

@@ -3,7 +3,7 @@
 use crate::program::{Algorithm, Calculation, Input, MAX_BYTES, low_bits};
 use crc::{CRC_16_ARC, CRC_16_IBM_3740, Crc};
 
-/// What calculations are computed over beside the slots.
+/// The part of the packet that calculations cover beside the slots.
 #[derive(Clone, Copy)]
 pub(super) struct Payload<'a> {
     /// The frame behind the parsed headers.

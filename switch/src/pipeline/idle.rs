@@ -38,7 +38,8 @@ impl Pipeline {
         expired
     }
 
-    /// How many ticks ago an entry was matched last, or made if it never was; `None` where the table does not know.
+    /// Returns the ticks since an entry was last matched, or made if it never was; `None` if the table does not track
+    /// this.
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
         let number = self.entry(table, entry)?;
         let state = &self.state.tables[usize::from(table.0)];

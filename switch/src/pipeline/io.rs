@@ -1,8 +1,8 @@
-//! What goes into a run of the pipeline beside the packet, and what comes out of it.
+//! The input of a run of the pipeline beside the packet, and its output.
 
 use crate::packet::{Packet, PacketPool};
 
-/// What simple_switch knows of a packet when it begins ingress.
+/// A packet's intrinsic metadata at the start of ingress, as simple_switch sets it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IngressMeta {
     /// The port it came in by. Not used for a packet that was resubmitted or recirculated: as in BMv2, those keep
@@ -12,14 +12,14 @@ pub struct IngressMeta {
     pub now: u64,
 }
 
-/// What simple_switch knows of a packet when it begins egress.
+/// A packet's intrinsic metadata at the start of egress, as simple_switch sets it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EgressMeta {
     /// The port it goes out by.
     pub port: u16,
     /// The switch's clock, in ticks.
     pub now: u64,
-    /// When it was enqueued, in ticks.
+    /// Time at which it was enqueued, in ticks.
     pub enq_timestamp: u64,
     /// Packets in its queue when it was enqueued.
     pub enq_qdepth: u32,
@@ -29,11 +29,11 @@ pub struct EgressMeta {
     pub deq_qdepth: u32,
     /// The queue it waited in, which is its priority.
     pub qid: u8,
-    /// Which copy of a multicast packet it is; 0 for unicast.
+    /// Number of the copy of a multicast packet; 0 for unicast.
     pub rid: u16,
 }
 
-/// What is to happen to a packet after ingress.
+/// Ingress's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is dropped.
@@ -56,7 +56,7 @@ pub enum Verdict {
     Resubmit,
 }
 
-/// What is to happen to a packet after egress.
+/// Egress's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressVerdict {
     /// It is sent: [`Packet::bytes`] is the frame.
@@ -87,10 +87,10 @@ pub struct Digest {
     pub values: Vec<Vec<u8>>,
 }
 
-/// What a run of the pipeline does beside deciding over its packet.
+/// The outputs of a run of the pipeline beside its verdict.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Where copies take their boxes from.
+    /// The pool from which copies are taken.
     pub pool: PacketPool,
     /// Clones, in the order they were made. The driver of the pipeline takes them out.
     pub clones: Vec<ClonedPacket>,

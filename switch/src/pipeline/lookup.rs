@@ -1,7 +1,7 @@
 //! Finding the entry that matches a key.
 //!
-//! Entries are numbered from 1; 0 is no entry. What is the same in every switch that runs the program (where the key is,
-//! masks) stays with the program: tens of switches share a cache, so each keeps as little as it can.
+//! Entries are numbered from 1; 0 is no entry. Data that is equal in all switches that run the program (the layout of
+//! the key, masks) is kept with the program: tens of switches share a cache, so each should have little state.
 
 use crate::program::{KeyPlan, MatchKind, Table};
 

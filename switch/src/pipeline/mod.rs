@@ -71,7 +71,7 @@ impl Pipeline {
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
-    /// Which port means "drop"; BMv2's default is 511.
+    /// Sets the port number that means "drop"; BMv2's default is 511.
     pub fn set_drop_port(&mut self, port: u16) {
         self.state.drop_port = port;
     }
@@ -82,7 +82,7 @@ impl Pipeline {
         }
         self.state.engine = engine;
     }
-    /// How many ticks `now` makes in a second, for meters; BMv2's clock, and the default, is microseconds.
+    /// Sets the number of ticks of `now` in a second, for meters; BMv2's clock, and the default, is microseconds.
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
         self.state.ticks_per_second = ticks.max(1);
     }
@@ -90,11 +90,11 @@ impl Pipeline {
     pub fn set_now(&mut self, now: u64) {
         self.state.now = now;
     }
-    /// How many `assert` and `assume` statements did not hold. (BMv2 aborts at the first.)
+    /// Returns the number of failed `assert` and `assume` statements. (BMv2 aborts at the first.)
     pub fn failed_assertions(&self) -> u64 {
         self.state.failed_assertions
     }
-    /// How many times an action was left because it would not end.
+    /// Returns the number of actions that were aborted because they exceeded the budget of jumps.
     pub fn runaway_actions(&self) -> u64 {
         self.state.runaways
     }

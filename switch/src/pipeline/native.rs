@@ -21,7 +21,7 @@ use crate::program::{
     Program, ROOM, Row, SEND, Slot, UNICAST, VALID,
 };
 
-/// What became of a packet.
+/// The result of running machine code on a packet.
 pub(super) enum Outcome<V> {
     /// All is done.
     Done(V),

@@ -295,7 +295,8 @@ impl<T: Tracer> Frame<'_, T> {
         Ok(())
     }
 
-    /// Where a header with a variable field of this many bits ends, checked in BMv2's order.
+    /// Returns the end of a header whose variable field has this many bits, or the parser error, checked in BMv2's
+    /// order.
     #[cold]
     fn varbit_end(&self, shape: &Shape, bits: u64, fixed: usize) -> Result<usize, u32> {
         let errors = &self.program.parser.errors;
@@ -402,7 +403,7 @@ impl<T: Tracer> Frame<'_, T> {
         all
     }
 
-    /// Whether a checksum is right, or does not count.
+    /// Returns whether a checksum is right, or its header or condition does not hold.
     fn verify(&mut self, checksum: &Checksum) -> bool {
         if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
             return true;

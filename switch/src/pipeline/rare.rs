@@ -10,7 +10,7 @@ use crate::program::{Code, ORIGIN, Op, TableId, VALID, WideKind, WideRef, low_bi
 use rand::Rng;
 
 impl<T: Tracer> Run<'_, T> {
-    /// What is rare enough to stay out of the way of the rest.
+    /// Executes a rare operation, apart from the interpreter's loop to keep that small.
     #[inline(never)]
     pub(super) fn rare(&mut self, slots: &mut [u64], op: Op) {
         let program = self.program;

@@ -1,4 +1,4 @@
-//! What a pipeline remembers from packet to packet.
+//! The state of a pipeline that outlives a packet.
 
 use super::entry::CounterValue;
 use super::meter::Meter;
@@ -35,7 +35,8 @@ pub(super) struct State {
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
-    /// Where machine code puts keys and the input of hashes: of [`KEY_WORDS`] words and [`HASH_BYTES`] bytes.
+    /// Memory in which machine code builds keys and the input of hashes: [`KEY_WORDS`] words and [`HASH_BYTES`]
+    /// bytes.
     pub code_key: Vec<u64>,
     pub code_bytes: Vec<u8>,
     pub buffer: Vec<u8>,

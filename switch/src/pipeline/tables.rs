@@ -6,12 +6,12 @@ use super::lookup::{Lookup, Match};
 use super::meter::Meter;
 use crate::program::{ActionId, CHOICE, NEXT, Pc, Profile, Program, Table, choices};
 
-/// What runs when an entry matches.
+/// The code that runs on a match.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hot {
     /// The action's code; 0: no action.
     pub code: Pc,
-    /// Where to go behind it.
+    /// Address at which the control flow continues.
     pub next: Pc,
     pub action: ActionId,
 }
@@ -35,7 +35,7 @@ impl Hot {
     }
 }
 
-/// What an entry of a table with an action profile refers to.
+/// The member or group of an action profile to which an entry refers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Link {
     #[default]
@@ -44,13 +44,13 @@ pub(super) enum Link {
     Group(u32),
 }
 
-/// What is known of an entry beside what a packet needs.
+/// The part of an entry that packets do not need.
 #[derive(Clone, Debug)]
 pub(super) struct Cold {
     pub found: Match,
     pub is_const: bool,
     pub idle_timeout: u64,
-    /// When the idle timeout last began to run for another reason than a hit, in ticks.
+    /// Time at which the idle timeout was last restarted other than by a hit, in ticks.
     pub timer: u64,
 }
 
@@ -58,9 +58,9 @@ pub(super) struct Cold {
 #[derive(Clone, Debug)]
 pub(super) struct TableState {
     pub lookup: Lookup,
-    /// What an entry runs, and its arguments: a row of words for each entry.
+    /// By entry, a row of words: [`Hot`], packed, and the action's arguments.
     rows: Vec<u64>,
-    /// What few packets or none touch.
+    /// State that few packets use, or none.
     pub rest: Box<Rest>,
 }
 
@@ -117,7 +117,7 @@ impl TableState {
         row[1..][..args.len()].copy_from_slice(args);
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn used(&self) -> usize {
         self.rest.cold.len() - 1 - self.rest.free.len()
     }

@@ -7,7 +7,7 @@ use crate::program::{ActionId, HeaderId, Program, TableId};
 /// [`NoTrace`] the calls compile to nothing.
 #[allow(unused_variables)]
 pub trait Tracer {
-    /// Whether anything is traced: work done only for the tracer hides behind this.
+    /// False if the tracer ignores everything, so that work done for it only is skipped.
     const ENABLED: bool = true;
     /// The parser enters a state.
     fn state(&mut self, program: &Program, state: &str) {}

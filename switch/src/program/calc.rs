@@ -47,7 +47,7 @@ pub(crate) enum Input {
     Varbit { slot: Slot, valid: Option<Slot> },
     /// A constant, least significant limb first.
     Const { limbs: Vec<u64>, bits: u32 },
-    /// What follows the parsed headers.
+    /// The frame behind the parsed headers.
     Payload,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Summands {
     pub fields: Vec<(Slot, u8)>,
 }
 
-/// What the fast way through [`Calculation::bytes`] can take.
+/// The most bytes of input that [`Calculation::bytes`] describes.
 pub(crate) const MAX_BYTES: usize = 64;
 
 impl Calculation {

@@ -24,7 +24,7 @@ pub(crate) enum Num {
     SatS(Box<Num>, u32),
     Choose(Box<Bool>, Box<Num>, Box<Num>),
     FromBool(Box<Bool>),
-    /// How many elements a stack has, plus this.
+    /// The number of elements of a stack, plus this.
     StackCount(usize, i8),
 }
 
@@ -104,7 +104,7 @@ impl HeaderExpr {
 }
 
 impl UnionExpr {
-    /// Where its members are, relative to it, and their types.
+    /// Returns the offsets of its members from its own block, and their types.
     pub fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
         match self {
             UnionExpr::At(stack, _) => layout.stacks[*stack].blocks.clone(),
@@ -128,12 +128,12 @@ pub(crate) enum Expr {
     Stack(usize),
 }
 
-/// What names in an expression refer to.
+/// The meaning of the names in an expression.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'p> {
     pub layout: &'p Layout,
     pub registers: &'p [RegisterArray],
-    /// What `local` and `runtime_data` stand for.
+    /// The values of `local` and `runtime_data`.
     pub params: &'p [Num],
 }
 

@@ -80,7 +80,7 @@ impl<'a> At<'a> {
     pub fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
     }
-    /// What this string names.
+    /// Returns the object that this string names.
     pub fn find<T>(&self, what: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
         let name = self.str()?;
         find(name).ok_or_else(|| self.error(format_args!("there is no {what} {name:?}")))
@@ -163,7 +163,7 @@ impl Big {
         }
         self.negative &= !self.limbs.is_empty();
     }
-    /// How many bits the magnitude takes.
+    /// Returns the number of bits of the magnitude.
     pub fn bits(&self) -> u32 {
         match self.limbs.last() {
             Some(top) => self.limbs.len() as u32 * 64 - top.leading_zeros(),

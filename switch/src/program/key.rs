@@ -1,12 +1,12 @@
-//! How a table reads its key: a row of 64-bit words into which the elements are packed, none reaching over the end of a
-//! word but those wider than one.
+//! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element crosses a word's
+//! end only if it is wider than a word.
 
 use super::MatchKind;
 use super::asm::low_bits;
 use super::op::Slot;
 use super::table::{Key, limbs, prefix_mask};
 
-/// Where the elements of a key are, in the slots and in the row.
+/// The positions of a key's elements in the slots and in the row.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPlan {
     pub words: usize,
@@ -15,7 +15,7 @@ pub(crate) struct KeyPlan {
     /// The mask of the whole key for every length of its LPM element, from 0 on; empty if it has none.
     pub prefixes: Vec<Vec<u64>>,
     pub parts: Vec<Part>,
-    /// Where each element is: first word, shift, limbs.
+    /// Position of each element in the row: first word, shift, limbs.
     pub elements: Vec<(usize, u8, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where every field, validity bit and stack counter lives in the header vector.
+//! The header vector: the positions of fields, validity bits and stack counters.
 
 use super::json::At;
 use super::op::Slot;
@@ -13,7 +13,7 @@ pub(crate) const ORIGIN: u16 = 1;
 
 const MAX_STACK: usize = 1024;
 
-/// Where a number lives: a field, an action parameter, a validity bit.
+/// The location of a number: a field, an action parameter or a validity bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub slot: Slot,
@@ -70,7 +70,7 @@ pub(crate) struct Union {
 /// Hands out the slots that begin as 0 with each packet.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    /// How many are taken.
+    /// Number of slots taken.
     pub taken: usize,
 }
 

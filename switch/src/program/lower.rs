@@ -19,7 +19,7 @@ pub(crate) struct Lowered {
     pub parser: Parser,
     pub checksums: Vec<Checksum>,
     pub deparser: Deparser,
-    /// Where the code of each action begins.
+    /// By action, the address of its code.
     pub action_code: Vec<Pc>,
     pub pipelines: Pipelines,
 }
@@ -116,7 +116,7 @@ fn meter_targets(root: &At, declared: &Declared) -> Result<Vec<Option<Place>>, L
     Ok(targets)
 }
 
-/// How packets are put together.
+/// The deparser of a program.
 #[derive(Debug)]
 pub(crate) struct Deparser {
     /// The headers in order with their blocks.

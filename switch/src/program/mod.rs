@@ -1,7 +1,7 @@
 //! BMv2 JSON -> checked, flat [`Program`].
 //!
-//! Everything is resolved and checked here, once: after loading there are no names to look up, no trees to walk and
-//! nothing that could turn out to be missing. What is not supported is refused with its place in the JSON.
+//! Loading resolves and checks everything once: a loaded program has no names to look up, no trees to walk and no
+//! missing objects. An unsupported feature is refused with its place in the JSON.
 //!
 //! Loading has five phases; each one turns the complete result of the phase before into another:
 //!
@@ -75,17 +75,18 @@ pub struct ActionId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderId(pub u16);
 
-/// Why a program was refused. Displays as `path: what`, the path leading to the place in the JSON.
+/// The reason why a program was refused. Displays as `path: what`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct LoadError {
-    /// Where in the JSON, like `pipelines[0].tables[3].key[1]`; `3:7`, line and column, where it is not JSON.
+    /// Place in the JSON, such as `pipelines[0].tables[3].key[1]`, or `3:7` (line and column) if the text is not
+    /// JSON.
     pub path: String,
-    /// What is wrong there, and what to do.
+    /// The fault and its remedy.
     pub what: String,
 }
 
-/// How a key element is matched.
+/// The match kind of a key element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
     /// Equal.
@@ -98,7 +99,7 @@ pub enum MatchKind {
     Range,
 }
 
-/// What an action is, for those who call it from an entry.
+/// An action's signature, for controllers.
 #[derive(Clone, Debug)]
 pub struct ActionInfo {
     /// Its name, as P4Info has it.
@@ -158,7 +159,7 @@ pub(crate) const JUMP_BUDGET: u32 = 1 << 20;
 /// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
 pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
-/// What runs a program. Both engines do the same to every packet.
+/// The engine that runs a program. Both have the same effect on every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
     /// Runs machine code that is made for the program; the interpreter runs what that does not cover, packets that are
@@ -176,17 +177,17 @@ pub struct Program {
     pub(crate) stamp: u64,
     /// The engine of pipelines that are made for it.
     pub(crate) engine: Engine,
-    /// What it was loaded from.
+    /// The JSON that it was loaded from.
     pub(crate) json: String,
     /// Places in the P4 source, once a trace has asked for them.
     pub(crate) places: OnceLock<source::Places>,
-    /// What the interpreter runs.
+    /// The interpreter's form of the program.
     linked: Linked,
-    /// How the interpreter moves headers, by instance.
+    /// The interpreter's moves between frame and slots, by header instance.
     pub(crate) shapes: Vec<Shape>,
-    /// How the fast engine moves headers.
+    /// The compiled engine's moves between frame and slots.
     pub(crate) wire: Wire,
-    /// What the fast engine runs, once a pipeline has asked for it; None if the interpreter has to.
+    /// The machine code, once a pipeline has asked for it; `None` if the interpreter has to run everything.
     native: OnceLock<Option<Native>>,
 }
 
@@ -273,7 +274,7 @@ impl Program {
         }
         None
     }
-    /// What stands out about a place in the code.
+    /// Returns the marks at an address of the code.
     pub(crate) fn marks_at(&self, pc: Pc) -> impl Iterator<Item = &Mark> {
         let first = self.marks.partition_point(|(at, _)| *at < pc);
         self.marks[first..].iter().take_while(move |(at, _)| *at == pc).map(|(_, mark)| mark)

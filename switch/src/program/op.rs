@@ -5,8 +5,8 @@ pub(crate) type Slot = u16;
 /// Index into the code.
 pub(crate) type Pc = u16;
 
-/// One operation. What `d`, `a` and `b` mean (a slot, an index, a jump target) is the operation's business.
-/// The upper `w` bits of the result are cut off: that is what shifting needs.
+/// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `code`, see
+/// [`Code::roles`]. The upper `w` bits of the result are cut off, so `w` is a shift count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub code: Code,
@@ -16,7 +16,7 @@ pub(crate) struct Op {
     pub b: u16,
 }
 
-/// What an operand is: decides how [`Op`]s are relocated and what they read and write.
+/// The use of an operand: by it [`Op`]s are relocated, and their reads and writes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Not used.
@@ -40,7 +40,7 @@ macro_rules! codes {
             $($(#[doc = $doc])* $name,)*
         }
         impl Code {
-            /// What `d`, `a` and `b` are.
+            /// Returns the roles of `d`, `a` and `b`.
             pub fn roles(self) -> [Role; 3] {
                 match self {
                     $(Code::$name => [Role::$d, Role::$a, Role::$b],)*
@@ -170,7 +170,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether the operation may write slots that its operands do not name.
+    /// Returns whether the operation may write slots that its operands do not name.
     pub fn is_indirect(self) -> bool {
         use Code::*;
         matches!(self, Wide | Table | SetValid | SetInvalid | CopyHeader | Push | Pop | CopyStack | StoreAt)
@@ -198,7 +198,7 @@ impl Op {
 pub(crate) struct WideRef {
     pub slot: Slot,
     pub limbs: u16,
-    /// Whether limbs beyond these repeat the sign.
+    /// If true, limbs beyond these repeat the sign.
     pub signed: bool,
 }
 
@@ -212,7 +212,7 @@ pub(crate) struct WideOp {
     pub b: WideRef,
 }
 
-/// What a [`WideOp`] computes.
+/// The operator of a [`WideOp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WideKind {
     Mov,
@@ -253,7 +253,7 @@ pub(crate) enum WideKind {
     EqHeader(u16),
 }
 
-/// What the operations on headers must know of a header's type and of its place.
+/// The type and place of a header, as operations on headers need them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeaderOp {
     /// Slots of its block.
@@ -262,6 +262,6 @@ pub(crate) struct HeaderOp {
     pub bytes: u16,
     /// Relative slot of the length of its variable part.
     pub varbit: Option<u16>,
-    /// Where the other members of its union are, relative to it.
+    /// Offsets of the other members of its union.
     pub siblings: Vec<i32>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct Parser {
     /// None: the parser accepts at once.
     pub start: Option<u16>,
     pub value_sets: Vec<ValueSet>,
-    /// How many lists of values the selects need.
+    /// Number of lists of values that the selects use.
     pub value_lists: usize,
     pub errors: Errors,
 }
@@ -30,11 +30,11 @@ pub(crate) struct State {
     pub cases: Vec<Case>,
     /// The same, where key and cases fit one word.
     pub word: Option<WordSelect>,
-    /// Where to go if no case matches; None ends the parser.
+    /// The next state if no case matches; `None` ends the parser.
     pub default: Option<u16>,
 }
 
-/// What a state does. An extraction's `length` computes the bits of the header's variable field, if it has one.
+/// An operation of a state. An extraction's `length` computes the bits of the header's variable field, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
     Extract {
@@ -110,7 +110,7 @@ impl KeyPart {
             KeyPart::Slot { bits, .. } | KeyPart::Last { bits, .. } | KeyPart::Lookahead { bits, .. } => bits,
         }
     }
-    /// How many 64-bit words it takes in a key.
+    /// Returns the number of 64-bit words that it takes in a key.
     pub fn words(self) -> usize {
         self.bits().div_ceil(64).max(1) as usize
     }
@@ -160,7 +160,7 @@ pub(crate) struct Case {
     pub next: Option<u16>,
 }
 
-/// What a case matches: words as the key parts have them, least significant first within a part.
+/// The values that a case matches: words as the key parts have them, least significant first within a part.
 #[derive(Debug)]
 pub(crate) enum Pattern {
     Masked {
@@ -283,7 +283,7 @@ impl Parser {
     }
 }
 
-/// What selects refer to by name.
+/// The objects that selects refer to by name.
 struct Selects {
     states: HashMap<String, u16>,
     /// Value sets: name and width.

@@ -1,7 +1,8 @@
-//! How headers are taken from the frame and put back.
+//! Moves of headers between the frame and the slots.
 //!
-//! Most fields of a header are neither read nor written by the program. They stay in the frame: the parser takes
-//! what is read, the deparser copies the header's old bytes and overlays what may have been written.
+//! Most fields of a header are neither read nor written by the program, and stay in the frame: the parser takes only
+//! the fields that are read, and the deparser copies the header's old bytes and overwrites the fields that may have
+//! changed.
 
 use super::asm::low_bits;
 use super::types::{Field, HeaderType};
@@ -81,20 +82,20 @@ fn piece(moves: &mut Moves, begin: u32, bits: u32, slot: u16) -> (&mut Window, M
     (window, step)
 }
 
-/// How one header is taken from the frame and put back.
+/// The moves of one header between the frame and the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// Bytes without the variable field.
     pub bytes: u16,
     /// Most bytes with it; 0 for no limit.
     pub max_bytes: u16,
-    /// What the parser takes, and what the deparser writes of a header that the program made.
+    /// Fields that the parser takes, and that the deparser writes if the program made the header.
     pub reads: Moves,
-    /// What the deparser overlays if the header came from this frame, and `lazy`.
+    /// Fields that the deparser overwrites if the header came from this frame, and `lazy`.
     pub writes: Moves,
     /// The variable field, if there is one.
     pub varbit: Option<Varbit>,
-    /// Whether the old bytes may be used at all.
+    /// True if the deparser may copy the header's old bytes.
     pub lazy: bool,
 }
 
@@ -106,7 +107,7 @@ pub(crate) struct Varbit {
     pub limbs: u16,
     /// The fields behind it, as if they began the header.
     pub tail: Moves,
-    /// How many bytes they take.
+    /// Bytes of these fields.
     pub tail_bytes: u16,
 }
 

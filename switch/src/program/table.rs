@@ -26,7 +26,7 @@ impl Deref for Table {
 }
 
 impl Table {
-    /// Where to go after an action.
+    /// Returns the address at which the control flow continues after an action.
     pub fn next_of(&self, action: ActionId, hit: bool) -> Pc {
         let jumps = &self.jumps;
         let by_action = || {
@@ -38,7 +38,7 @@ impl Table {
     }
 }
 
-/// Where the control flow continues behind a table: in the code or, before there is any, at which node.
+/// The continuations of the control flow after a table: addresses or, before there is code, nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jumps<T> {
     /// By action; empty if that does not depend on the action.
@@ -62,7 +62,7 @@ impl<T> Jumps<T> {
     }
 }
 
-/// What a table is.
+/// A table of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct TableDefinition {
     pub info: TableInfo,
@@ -79,7 +79,7 @@ pub(crate) struct TableDefinition {
     pub profile: Option<u16>,
 }
 
-/// What a table is, for those who fill it.
+/// A table's signature, for controllers.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
     /// Its name, as P4Info has it.
@@ -88,7 +88,7 @@ pub struct TableInfo {
     pub key: Vec<KeyInfo>,
     /// The actions it may run.
     pub actions: Vec<ActionId>,
-    /// How many entries it holds.
+    /// Capacity, in entries.
     pub size: usize,
     /// The action profile or selector it uses.
     pub profile: Option<String>,
@@ -111,20 +111,20 @@ pub struct TableInfo {
 pub struct KeyInfo {
     /// Its name, as P4Info has it.
     pub name: String,
-    /// How it is matched.
+    /// Its match kind.
     pub kind: MatchKind,
     /// Its width.
     pub bits: u32,
 }
 
 impl TableInfo {
-    /// Whether a priority must be given with an entry.
+    /// Returns whether an entry must have a priority.
     pub fn has_priorities(&self) -> bool {
         self.key.iter().any(|key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range))
     }
 }
 
-/// Where a key element is read, and which bits of it count.
+/// A key element: its slot and the bits that are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub slot: Slot,
@@ -139,7 +139,7 @@ pub(crate) struct Key {
 pub(crate) struct ConstEntry {
     /// Per key element, least significant limb first: value and mask, or both ends of a range.
     pub key: Vec<(Vec<u64>, Vec<u64>)>,
-    /// Which elements are ranges.
+    /// Per key element, true for a range.
     pub ranges: Vec<bool>,
     /// Bits of the prefix, where there is one.
     pub prefix: u16,
@@ -156,10 +156,10 @@ pub(crate) struct Profile {
     pub selector: Option<Calculation>,
 }
 
-/// What tables refer to by name or number.
+/// The objects that tables refer to by name or number.
 pub(super) struct Context<'a> {
     pub declared: &'a Declared<'a>,
-    /// Where the colours of direct meters go.
+    /// By meter, the place of the colour if it is direct.
     pub meters: &'a [Option<Place>],
     pub profiles: &'a [Profile],
 }
@@ -410,7 +410,7 @@ fn fit(at: &At, bits: u32) -> Result<Vec<u64>, LoadError> {
     Ok(and(&limbs, &ones(bits, limbs.len())))
 }
 
-/// How many limbs a value of this width takes.
+/// Returns the number of limbs of a value of this width.
 pub(crate) fn limbs(bits: u32) -> usize {
     bits.div_ceil(64).max(1) as usize
 }

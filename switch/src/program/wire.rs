@@ -40,7 +40,7 @@ pub(crate) struct Group {
     pub fields: Vec<Put>,
 }
 
-/// How a header is taken from the frame.
+/// The moves that take a header from the frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Extraction {
     pub bytes: u16,
@@ -59,12 +59,12 @@ pub(crate) struct WireChecksum {
     pub offset: u16,
 }
 
-/// How a header is written.
+/// The moves that write a header.
 #[derive(Clone, Debug)]
 pub(crate) struct Emission {
     pub base: Slot,
     pub bytes: u16,
-    /// What may have changed in a header that came from the frame.
+    /// Fields that may have changed in a header that came from the frame.
     pub changed: Vec<Group>,
     /// All of a header that the program made.
     pub whole: Vec<Get>,
@@ -72,7 +72,7 @@ pub(crate) struct Emission {
     pub checksum: Option<WireChecksum>,
 }
 
-/// How packets are taken apart, checked and put together.
+/// The compiled engine's parser, checksums and deparser.
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// By header instance; None if the interpreter has to take it.
@@ -139,7 +139,7 @@ impl Wire {
     }
 }
 
-/// How a header of this shape is taken, if its fields are.
+/// Returns the moves that take a header of this shape; `None` if the interpreter has to take it.
 pub(crate) fn extraction(shape: &Shape, base: Slot) -> Option<Extraction> {
     let gets = gets(&shape.reads, base).filter(|_| shape.varbit.is_none())?;
     Some(Extraction { bytes: shape.bytes, lazy: shape.lazy, gets })
@@ -192,7 +192,7 @@ fn groups(moves: &Moves, base: Slot) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// Whether the parser's own code may write one of these slots.
+/// Returns whether the parser's own code may write one of these slots.
 fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
     let simple = |op: &Op| {
         let writes = |(role, operand): (Role, &mut u16)| {

@@ -14,8 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-/// A value as it is usually written: addresses as addresses, all else in hexadecimal. What is an address follows from
-/// the name.
+/// Formats a value: addresses as addresses (by the field's name), others in hexadecimal.
 fn value(name: &str, bytes: &[u8]) -> String {
     let name = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_address = name.contains("addr") || name.contains("mac") || name.ends_with("ip");

@@ -58,7 +58,7 @@ fn pipeline(program: &Value) -> Pipeline {
 
 const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
 
-/// What ingress decides about a frame `01 02` that arrives at port 3.
+/// Returns ingress's verdict on a frame `01 02` that arrives at port 3.
 fn verdict(program: &Value) -> Verdict {
     pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut Effects::default())
 }

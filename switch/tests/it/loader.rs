@@ -1,4 +1,4 @@
-//! What is not a program of v1model is refused, with its place.
+//! JSON that is no program of v1model is refused, with the place of the fault.
 
 use serde_json::{Value, json};
 use std::path::Path;

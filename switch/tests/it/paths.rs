@@ -29,7 +29,7 @@ const WEIR_AT: usize = 14 + 20 + 8;
 const HEADERS: usize = WEIR_AT + 24;
 const RECORD: usize = 8;
 
-/// Which port became ready.
+/// Records the ports that became ready.
 #[derive(Default)]
 struct Output(Vec<u16>);
 

@@ -5,7 +5,7 @@ use weir_switch::pipeline::{ActionCall, KeyMatch};
 
 /// The program the tests forward with.
 pub const HPCC: &str = include_str!("../../../p4src/build/hpcc.json");
-/// Where the host behind each port is: 10.0.0.<port>.
+/// The address of the host behind a port: 10.0.0.<port>.
 pub fn host(port: u8) -> [u8; 4] {
     [10, 0, 0, port]
 }
@@ -41,7 +41,7 @@ pub fn udp(from: u8, to: u8, len: usize) -> Vec<u8> {
     frame
 }
 
-/// What becomes of such a frame when `to`'s switch delivers it: address rewritten, TTL one less.
+/// The frame as `to`'s switch delivers it: address rewritten, TTL one less.
 pub fn delivered(mut frame: Vec<u8>, to: u8) -> Vec<u8> {
     frame[..6].copy_from_slice(&mac(to));
     frame[22] -= 1;

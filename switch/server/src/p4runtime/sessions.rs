@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-/// Messages that wait for a client that reads slowly. What comes then is lost and counted.
+/// Capacity, in messages, of the queue to a client. Further messages are dropped and counted until the client reads.
 pub const QUEUE: usize = 1024;
 
 /// Errors of the stream are sent while this much room is left: other messages matter more.

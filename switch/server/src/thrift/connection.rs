@@ -208,8 +208,8 @@ fn send_answer(peer: &mut Bounded, slot: &Slot, answer: &[u8]) -> io::Result<()>
     peer.send(last)
 }
 
-/// Reads a call and returns its encoded answer. What cannot be read ends the connection: there is no telling where the
-/// next call begins.
+/// Reads a call and returns its encoded answer. A malformed call ends the connection, as the beginning of the next
+/// one is unknown.
 fn answer(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
     let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
     let message = protocol.read_message_begin()?;

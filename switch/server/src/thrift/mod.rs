@@ -1,13 +1,13 @@
-//! The Thrift server of `weir switch`: what simple_switch_CLI and p4-utils ask of simple_switch.
+//! The Thrift server of `weir switch`: the part of simple_switch's interface that simple_switch_CLI and p4-utils use.
 //!
-//! BMv2 serves three services over one TCP port, told apart by Thrift's multiplexed protocol: `standard` (tables, cells,
-//! ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone sessions). The calls are in
-//! one file each; they become commands of a [`DataplaneHandle`]. What is refused is answered with BMv2's exception and
-//! code. Which verbs of the command line work is in `docs/switch.md`.
+//! BMv2 serves three services over one TCP port, told apart by Thrift's multiplexed protocol: `standard` (tables,
+//! cells, ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone sessions). The calls
+//! are in one file each; they become commands of a [`DataplaneHandle`]. A refusal is answered with BMv2's exception
+//! and code. `docs/switch.md` lists the verbs of the command line that work.
 //!
 //! Peers may be hostile: a call is bounded in bytes, elements, depth and time, the number of connections is bounded
-//! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls the
-//! switch, as in BMv2.
+//! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls
+//! the switch, as in BMv2.
 
 mod cells;
 mod config;

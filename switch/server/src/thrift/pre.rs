@@ -60,7 +60,8 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(context(args).and_then(|()| run(service, args, operation)))
 }
 
-/// Runs an operation on the nodes and brings the switch's groups in step. What the switch refuses is not done.
+/// Runs an operation on the nodes and updates the switch's groups. If the switch refuses, the nodes stay as they
+/// were.
 fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) -> Answer) -> Answer {
     let groups = service.on_switch(ERROR, |switch, _| switch.multicast_groups().clone())?;
     service.pre.adopt(&groups);

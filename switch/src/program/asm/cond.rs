@@ -122,8 +122,8 @@ impl Asm<'_> {
         self.wide_compare(at, WideKind::EqHeader(slots), narrow_value(left), narrow_value(right))
     }
 
-    /// Falls through if a condition holds; otherwise jumps, by jumps that [`Asm::patch`] lets end somewhere. What
-    /// decides first is computed first, the rest only if it must be.
+    /// Falls through if a condition holds; otherwise jumps, by jumps whose target [`Asm::patch`] sets. Operands are
+    /// evaluated from left to right, and the right one only if the left one does not decide.
     pub fn jump_unless(&mut self, at: &At, value: &Bool, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
         match value {
             Bool::Const(true) => {}
@@ -215,7 +215,7 @@ impl Asm<'_> {
     }
 }
 
-/// Whether two numbers can be compared as unsigned words.
+/// Returns whether two numbers can be compared as unsigned words.
 fn unsigned(left: Value, right: Value) -> bool {
     left.limbs == 1 && right.limbs == 1 && !left.range.negative && !right.range.negative
 }

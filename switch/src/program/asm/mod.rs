@@ -50,7 +50,7 @@ impl<'p> Asm<'p> {
         Asm { layout, registers, object, const_index: HashMap::new(), next_temp: 0, barrier: 0 }
     }
 
-    /// Where the next operation goes. Code may jump here.
+    /// Returns the address of the next operation, and makes it a jump target.
     pub fn here(&mut self) -> Pc {
         self.barrier = self.object.code.len();
         self.object.code.len().min(usize::from(Pc::MAX)) as Pc

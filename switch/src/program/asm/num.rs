@@ -15,7 +15,7 @@ use crate::program::op::{Code, Op, Slot, WideKind, WideOp, WideRef};
 /// Numbers wider than this do not occur but by accident.
 const MAX_WIDE_BITS: u32 = 8192;
 
-/// What is known of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
+/// The range of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub negative: bool,
@@ -493,13 +493,13 @@ impl Asm<'_> {
     }
 }
 
-/// Whether an operation cuts its result to `w` bits.
+/// Returns whether an operation cuts its result to `w` bits.
 fn cuts(code: Code) -> bool {
     use Code::*;
     matches!(code, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
 }
 
-/// Whether an operation writes its result whatever was there.
+/// Returns whether an operation overwrites its target without reading it.
 fn writes_only(code: Code) -> bool {
     use Code::*;
     matches!(code, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)

@@ -1,4 +1,4 @@
-//! What machine code and the pipeline agree on.
+//! The binary interface between machine code and the pipeline.
 
 /// Bytes of a frame, counted from its first one, that code may touch whatever the frame's length is. The pipeline runs
 /// code on buffers that have as many.
@@ -26,10 +26,10 @@ pub(crate) enum Input {
     EgressSpec,
 }
 
-/// How many [`Input`]s there are.
+/// The number of [`Input`]s.
 pub(crate) const INPUTS: usize = 11;
 
-/// What code works on. The pointers are valid for as long as the code runs.
+/// The state that code works on. The pointers are valid while the code runs.
 #[repr(C)]
 pub(crate) struct CallHead {
     /// The header vector: as many slots as the program has.
@@ -44,7 +44,7 @@ pub(crate) struct CallHead {
     pub parsed: u64,
     /// BMv2's packet register 0.
     pub length: u32,
-    /// Where a write to a register that does not exist goes.
+    /// Target of writes to registers that do not exist.
     pub sink: u64,
     /// [`KEY_WORDS`] words for a key.
     pub key: *mut u64,
@@ -53,7 +53,7 @@ pub(crate) struct CallHead {
     pub inputs: [u64; INPUTS],
 }
 
-/// What a table leads to: a row of words (see [`crate::program::native::CHOICE`]), and the entry that matched.
+/// The result of a lookup: the matched entry and its row of words (see [`crate::program::native::CHOICE`]).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
@@ -83,9 +83,7 @@ pub(crate) struct Helpers {
     pub grow: usize,
 }
 
-/// What code returns, in the lowest byte.
-///
-/// Ingress did nothing: the interpreter has to.
+/// Return value of code, in the lowest byte: ingress changed nothing, so the interpreter has to run.
 pub(crate) const BAIL: u64 = 0;
 /// All slots are written, and the rest is the pipeline's.
 pub(crate) const SLOW: u64 = 1;

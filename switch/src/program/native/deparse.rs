@@ -19,7 +19,7 @@ use std::mem::offset_of;
 /// A header of the deparser's order, and a byte.
 type At = (usize, u32);
 
-/// What is to be written, and where.
+/// The blocks of the deparser, and those that are still to be written.
 #[derive(Default)]
 struct Chain {
     blocks: HashMap<At, Block>,
@@ -27,8 +27,8 @@ struct Chain {
 }
 
 impl Gen<'_, '_> {
-    /// Writes code that puts the packet together and returns. What it does not cover goes to `slow`, with the frame as it was
-    /// but for fields of headers that keep their place.
+    /// Writes code that puts the packet together and returns. Cases that it does not cover jump to `slow`; the frame
+    /// is then unchanged, except for fields of headers that keep their place.
     ///
     /// `made`: bases of headers that the program may make.
     pub fn deparser(

@@ -49,7 +49,7 @@ pub(super) struct Gen<'a, 'f> {
     pub targets: &'a BTreeSet<Pc>,
     /// Slots that stay in memory.
     pub memory: &'a SlotSet,
-    /// What frame bytes may be read as.
+    /// Flags of loads from the frame.
     pub frame_flags: MemFlags,
     pub call: Value,
     pub slots: Value,
@@ -234,7 +234,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Whether something reads a slot.
+    /// Returns whether something reads a slot.
     pub fn wants(&self, slot: Slot) -> bool {
         self.memory.contains(slot) || self.vars.contains_key(&slot)
     }

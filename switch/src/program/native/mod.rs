@@ -1,20 +1,21 @@
 //! Machine code for a program: ingress (parser, checksums, control) is one function, and egress (control, checksums,
 //! deparser) another.
 //!
-//! The operations of the program are the same that the interpreter runs. What a packet needs is decided where the code is
-//! written: fields are read from the frame where they are used, slots that nothing reads are not written, actions stand
-//! where their table is applied, and every offset into the frame is a constant. What the code does not cover (see
-//! `scope::is_left`) it calls the interpreter's functions for, or it gives up before it has changed anything
-//! ([`BAIL`]), and the interpreter runs the packet.
+//! The operations of the program are the same that the interpreter runs. The compiler specialises them: fields are
+//! read from the frame where they are used, slots that nothing reads are not written, actions are inlined where their
+//! table is applied, and every offset into the frame is a constant. For operations without code of their own (see
+//! `scope::is_left`) it calls the interpreter's functions, or the code returns before it has changed anything
+//! ([`BAIL`]) and the interpreter runs the packet.
 //!
 //! # What the code may touch
 //!
 //! The code comes from here and from nowhere else, and reads and writes these pieces of memory:
 //!
 //! - Slots of the header vector, at constant offsets below the program's number of slots.
-//! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the
-//!   packet says. The pipeline runs code only on buffers of at least as many bytes.
-//! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of all.
+//! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the packet says.
+//!   The pipeline runs code only on buffers of at least as many bytes.
+//! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of
+//!   all.
 //! - Rows of a table: as many words as the table's definition says, which is what the helpers return.
 //! - The call, the words of a key and the input of a hash, at constant offsets.
 //!
@@ -61,7 +62,7 @@ struct Unsupported;
 #[derive(Debug)]
 pub(crate) struct Native {
     code: Mmap,
-    /// Where egress begins; ingress is at the front.
+    /// Offset of egress; ingress is at offset 0.
     egress: usize,
     /// Slots that may hold anything after ingress, after ingress that returned [`abi::SLOW`], and after egress that did.
     pub undefined: [Vec<Slot>; 3],

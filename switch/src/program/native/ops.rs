@@ -32,13 +32,13 @@ impl Runs {
 /// One use of a piece of code.
 #[derive(Clone, Copy)]
 struct Run {
-    /// Where its end leads.
+    /// The block that follows the end.
     end: Block,
     /// In an action: where it returns to.
     back: Option<Back>,
 }
 
-/// Where an action returns to.
+/// The return address of an action.
 #[derive(Clone, Copy)]
 struct Back {
     /// The run of the table.
@@ -191,7 +191,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// What an operation without other effects computes.
+    /// Writes code that computes the value of an operation without other effects.
     fn value(&mut self, op: &Op) -> Result<Value, Unsupported> {
         let zero = self.imm(0);
         let value = match op.code {

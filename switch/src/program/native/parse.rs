@@ -17,16 +17,16 @@ use cranelift_frontend::Variable;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// Where the parser is: state, byte of the frame, and elements of each stack.
+/// A point of the parser's run: state, byte of the frame, and elements of each stack.
 type At = (Option<u16>, u32, Vec<u16>);
 
 /// The parser while it is written.
 pub(super) struct Parsing {
     blocks: HashMap<At, Block>,
     waiting: Vec<At>,
-    /// Where it ends well.
+    /// The block of an accepted packet.
     accept: Block,
-    /// Where the interpreter has to begin anew.
+    /// The block that leaves the packet to the interpreter.
     bail: Block,
     /// For each checksum that is verified over the frame: not 0 if it is wrong.
     wrong: Vec<Option<Variable>>,
@@ -35,7 +35,8 @@ pub(super) struct Parsing {
 /// Bits that are in one word wherever they begin.
 const MOST_BITS: u32 = 57;
 
-/// Whether what ends at this byte, and the word that begins with its last one, are within reach.
+/// Returns whether a field that ends at this byte is within reach, together with the word that begins with its last
+/// byte.
 fn is_near(end: u32) -> bool {
     end as usize + 8 <= ROOM
 }

@@ -1,4 +1,4 @@
-//! What the functions of a program consist of, and which slots each defines for what follows.
+//! The pieces of code of a program's functions, and the slots that each defines for later ones.
 
 use super::abi::{BAIL, DROP, Helpers, Input, MULTICAST, ROOM, SLOW, UNICAST};
 use super::emit::{FRAME, Gen, unchanging};
@@ -462,7 +462,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether an operation changes what the pipeline remembers, so that it must not be done twice.
+/// Returns whether an operation changes the pipeline's state, so that it must not be repeated.
 fn stays(code: Code) -> bool {
     use Code::{Assert, Count, Hash, Meter, Random, RegWrite, Table, Truncate, Wide};
     matches!(code, Assert | Count | Hash | Meter | Random | RegWrite | Table | Truncate | Wide)

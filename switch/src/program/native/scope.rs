@@ -1,7 +1,7 @@
-//! Which slots code keeps in registers, and which stay in the header vector.
+//! The choice between registers and the header vector, for each slot.
 //!
-//! A slot that only operations with code of their own touch is a variable. A slot that the interpreter's operations read
-//! or write, for what has no code of its own, stays in memory.
+//! A slot that only operations with machine code of their own use is a variable. A slot that the interpreter's
+//! functions read or write stays in memory.
 
 use super::super::Checksum;
 use super::super::calc::{Calculation, Input};
@@ -108,12 +108,12 @@ pub(super) fn parser_code(program: &Linked) -> Vec<Pc> {
     starts
 }
 
-/// Whether code of a checksum's own decides about it.
+/// Returns the code of a checksum's condition, if it has one.
 pub(super) fn checksum_code(checksum: &Checksum) -> Option<Pc> {
     checksum.condition.and_then(|condition| condition.code)
 }
 
-/// Whether an operation is done by the interpreter's code.
+/// Returns whether an operation is left to the interpreter's functions.
 pub(super) fn is_left(program: &Linked, op: &Op) -> bool {
     match op.code {
         Code::SetValid => base_of(program, op.a).is_none(),
