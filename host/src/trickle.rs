@@ -1,12 +1,12 @@
-//! The Trickle algorithm (RFC 6206): when to say what everybody may know already.
+//! The Trickle algorithm (RFC 6206): schedules the transmissions of a state that all nodes should share.
 //!
-//! A node says it at a random moment of the second half of an interval, unless it has heard `k` others say the same in
-//! that interval. Intervals double while all agree, and are short again as soon as somebody does not. What is said, and
-//! what it means to agree, is the business of the protocol that owns the timer: it calls
+//! A node transmits at a random moment of the second half of an interval, unless it has received `k` consistent
+//! messages in that interval. Intervals double while all nodes agree, and shrink to the shortest as soon as a node
+//! hears of a difference. The protocol that owns the timer defines the messages and what "consistent" means: it calls
 //! [`consistent`](Trickle::consistent) and [`reset`](Trickle::reset).
 //!
-//! The six rules of §4.2, each named where it is kept. Nothing is ever sent at a reset: a node that has noticed a
-//! difference waits for its moment like all others, or they would answer at once and together.
+//! The six rules of §4.2 are marked in the code. A reset never transmits at once: a node that has noticed a
+//! difference waits for its moment like all others, else all would answer at the same time.
 
 use rand::{Rng, RngExt};
 use std::num::NonZeroU32;

@@ -1,5 +1,5 @@
-//! What the kernel knows of links, routes and neighbours, by rtnetlink. Unlike /sys and /proc it
-//! answers for the network namespace of the thread that asks.
+//! Queries of the kernel's links, routes and neighbours by rtnetlink. Unlike /sys and /proc it answers for the
+//! network namespace of the calling thread.
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};

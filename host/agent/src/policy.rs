@@ -111,7 +111,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Gives the host back what was kept. What cannot be used is said, and not used.
+    /// Restores the host's policies from the state file. A state that cannot be used is logged and ignored.
     pub fn open(
         mut orders: PolicyOrders,
         now: Time,

@@ -183,7 +183,7 @@ pub struct SeriesResult {
 /// A message that came in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReceivedResult {
-    /// Who sent it.
+    /// Address of the sender.
     pub peer: Ipv4Addr,
     /// Its message id.
     pub message: u32,

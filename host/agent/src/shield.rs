@@ -51,8 +51,8 @@ fn hold(addr: Ipv4Addr, port: u16) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Raises the limit of open files if it is below `needed`. Where it may not be raised, the socket
-/// that is one too many says so.
+/// Raises the limit of open files if it is below `needed`. If the process may not raise it, opening the first socket
+/// beyond the limit fails.
 fn allow_descriptors(needed: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {

@@ -1,4 +1,4 @@
-//! What a running agent shows of itself, for those who watch it.
+//! The status of a running agent, for other threads to read.
 
 use super::counters::transport;
 use super::nic::NicCounters;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_host::Host;
 use weir_units::Time;
 
-/// How often it is brought up to date.
+/// Interval at which it is updated.
 const REFRESH: Time = Time::from_ms(100);
 
 /// The counters of a running agent, at most about 100 ms old.

@@ -22,7 +22,7 @@ pub(super) struct Arriving {
     pub resumes: bool,
 }
 
-/// What has arrived by one subflow.
+/// The bytes of a message that have arrived by one subflow.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
     /// Its bytes in its own sequence space; unused with go-back-N, whose only subflow has the message's.

@@ -43,7 +43,7 @@ pub(crate) struct Inbound {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub size: u64,
-    /// How far each subflow had delivered its own bytes; `None` with go-back-N.
+    /// By subflow, the offset up to which its own bytes have been delivered; `None` with go-back-N.
     reached: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
 }
 

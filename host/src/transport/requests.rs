@@ -4,8 +4,8 @@ use crate::wire::{Flags, LIST_HEAD, LISTED_LEN, MAX_LISTED, list_room};
 use std::collections::VecDeque;
 use weir_units::Time;
 
-/// What a message asks for beside the delivery of its bytes: telemetry, by DATA or by probes, and credits; and the
-/// senders that it announces. Only messages with go-back-N ask for anything.
+/// The services that a message requests beside the delivery of its bytes: telemetry, in DATA or by probes; credits;
+/// and the announcement of its senders. Only messages with go-back-N request any.
 #[derive(Debug)]
 pub(super) struct Requests {
     telemetry: TelemetryOn,

@@ -22,7 +22,7 @@ fn data(from: usize, message: u32, seq: u32, flags: Flags) -> FrameRepr {
     repr
 }
 
-/// What the receiver answers: n, whether it echoes the mark, and CNPs.
+/// Returns the content of the receiver's answer: n, whether it echoes the mark, and the number of CNPs.
 fn answer(host: &mut Host, now: Time, repr: &FrameRepr) -> (u16, bool, usize) {
     give(host, now, repr, &[]);
     let (mut n, mut echo, mut cnps) = (0, false, 0);
@@ -331,8 +331,8 @@ fn a_list_is_private_to_its_tenant() {
     }
 }
 
-/// A list that comes when one of its senders is done already, or that names one that never comes: after a while nobody
-/// waits for them. Who comes later counts like any other.
+/// A list that names a sender that has finished, or one that never starts: both are forgotten after `announced_for`.
+/// A sender that starts later counts like any other.
 #[test]
 fn who_is_announced_and_does_not_come_is_forgotten() {
     let (mut host, t) = (receiver(), Time::from_ms(1));

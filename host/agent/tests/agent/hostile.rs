@@ -181,7 +181,7 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
 }
 
 fn replayed_data_is_delivered_once() {
-    /// What the attacker has heard of the sender's frames, at most.
+    /// Maximum number of the sender's frames that the attacker records.
     const HEARD: usize = 300;
     let net = Net::new();
     let receiver = start(&net, 1, vec![], |_| ());

@@ -1,4 +1,4 @@
-//! What the tests send and see beside the agents.
+//! Raw sockets by which the tests send and observe frames beside the agents.
 
 use super::netns::{ADDRS, IFACE, Net};
 use pnet::datalink::{self, Channel, Config, DataLinkReceiver, DataLinkSender};

@@ -88,7 +88,7 @@ fn many_flows_both_ways_and_the_kernel_beside() {
     }
 }
 
-/// What the shield is for: the counters of the other tests can fail.
+/// Without the shield the kernel answers with ICMP errors: the counters of the other tests can fail.
 fn without_an_agent_the_kernel_refuses() {
     let net = Net::new();
     let watch = Watch::start(&net, 0);

@@ -17,7 +17,7 @@ pub(super) struct Incasts {
     /// Time for which they are remembered.
     lifetime: Time,
     named: BTreeSet<Named>,
-    /// When each was named first, oldest first.
+    /// The same, each with the time at which it was first named, oldest first.
     order: VecDeque<(Time, Named)>,
 }
 

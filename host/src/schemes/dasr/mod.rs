@@ -1,8 +1,8 @@
-//! DASR, Dart's answer to receiver congestion (arXiv 1805.11158 §III): the receiver counts its senders and
-//! tells each to send at line rate over that number. DCQCN does what is left.
-//! With IOFD, deflection of short messages in the switches (§IV), it is all of Dart.
+//! DASR, Dart's answer to receiver congestion (arXiv 1805.11158 §III): the receiver counts its senders and tells each
+//! to send at line rate over that number. DCQCN handles the congestion that remains. With IOFD, deflection of short
+//! messages in the switches (§IV), it is all of Dart.
 //!
-//! What the receiver sends, by what it sees in a window of about a round trip (§III-C, Figure 5):
+//! The contents of ACKs, by the receiver's measurements over a window of about a round trip (§III-C, Figure 5):
 //!
 //! ```text
 //!                    no mark                 mark, line rate          mark, below line rate
@@ -11,7 +11,8 @@
 //!  marks             -                       hidden                   passed on: CNPs, DCQCN
 //! ```
 //!
-//! Each ACK carries n in its concurrency field and the sender's share, the receiver's line rate over n, in its grant field.
+//! Each ACK carries n in its concurrency field and the sender's share, the receiver's line rate over n, in its grant
+//! field.
 
 mod incasts;
 mod senders;

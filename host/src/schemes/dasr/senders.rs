@@ -1,4 +1,5 @@
-//! Dart's active unique senders' set, AUSS (section III-B), with the senders that look-ahead announces (section III-D).
+//! Dart's active unique senders' set, AUSS (section III-B), with the senders that look-ahead announces (section
+//! III-D).
 //!
 //! ```text
 //!             announced                 packet of an unfinished message
@@ -10,8 +11,8 @@
 //!        last packet of the last message, or silent for `soft_state`
 //! ```
 //!
-//! A packet of an unfinished message makes an absent sender active too. How many senders count follows from their states
-//! alone: [`Census::set`] is the only place that changes a state, and it keeps the totals.
+//! A packet of an unfinished message makes an absent sender active too. The number of senders that count follows from
+//! their states alone: [`Census::set`] is the only function that changes a state, and it updates the totals.
 
 #[cfg(test)]
 mod tests;

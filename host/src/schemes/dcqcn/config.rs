@@ -5,7 +5,8 @@ use crate::scheme::Marking;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 parameters! {
-    /// DCQCN's parameters. What is `variant` here is filled in when it is used, so that parameters may come in any order.
+    /// DCQCN's parameters. A parameter with the value `variant` takes the variant's default when it is used, so that
+    /// parameters may come in any order.
     pub(in crate::schemes) struct Dcqcn {
         /// CNPs, timer and byte counter; or marks on ACKs, sampled by a timer.
         pub(super) variant: Variant = Variant::Paper => {

@@ -1,7 +1,7 @@
 //! Schemes that regulate the windows of a message's subflows together, as TCP counts them: in packets.
 //!
-//! What they share is here: slow start, the end of a window of data, what a loss does. A [`Law`] says how a
-//! window grows and how far it is cut.
+//! This module has the common parts: slow start, the end of a window of data, the reaction to a loss. A [`Law`]
+//! determines how a window grows and by how much it is cut.
 
 mod amp;
 mod dcm;

@@ -59,7 +59,7 @@ struct Modelled {
 #[derive(Debug, Default)]
 struct Model {
     senders: Vec<Modelled>,
-    /// When a list of an incast first named a host.
+    /// Lists of an incast, each with the time at which it first named a host.
     named: Vec<(Time, u32, Ipv4Addr)>,
     swept: Time,
 }
