@@ -8,8 +8,8 @@ use crate::routes::{Hop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 
-/// The ports that a switch may take in place of `port`, in port order. What is deflected from a port to a host has to
-/// come back to this switch.
+/// Returns the ports to which a switch may deflect packets for `port`, in port order. A packet deflected from a port
+/// to a host must be able to come back to this switch.
 pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
     if topology.leads_to_host(at, port) {
         return topology.neighbours(at).map(|next| next.port).collect();

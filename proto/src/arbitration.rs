@@ -1,7 +1,7 @@
-//! Arbitration: which of the clients of a device is the primary, and may write (P4Runtime §5).
+//! Arbitration: selects the primary client of a device, the only one that may write (P4Runtime §5).
 //!
-//! [`bid`] is a client's request. [`Arbitration`] is a server's record of its clients; it opens no socket and reads no
-//! clock.
+//! [`bid`] is a client's request. [`Arbitration`] is a server's record of its clients; it opens no socket and reads
+//! no clock.
 //!
 //! ```
 //! use p4runtime::arbitration::{Arbitration, bid};
@@ -14,9 +14,9 @@
 //! # Ok::<(), p4runtime::arbitration::Refusal>(())
 //! ```
 //!
-//! If BMv2 and the specification differ, the server follows BMv2: the primary is the client with the highest id among those
-//! that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than any
-//! that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
+//! If BMv2 and the specification differ, the server follows BMv2: the primary is the client with the highest id among
+//! those that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than
+//! any that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
 //! least the highest id ever seen; a controller that restarts with a fixed id would be locked out.
 
 use crate::google::rpc::{Code, Status};

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tonic::{Code, Status};
 use weir_controller::words;
 
-/// A reason why a switch could not be controlled. Who reports it puts the switch's name in front.
+/// A reason why a switch could not be controlled. The caller adds the switch's name.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers.

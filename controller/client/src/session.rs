@@ -187,8 +187,8 @@ impl Session {
         }
     }
 
-    /// Returns when the switch has answered a small request that changes nothing. What it answers does not matter.
-    /// `weir switch` executes packet-outs and reads in their order of arrival on its data plane.
+    /// Returns when the switch has answered a small request that changes nothing. The content of the answer is
+    /// ignored. `weir switch` executes packet-outs and reads in their order of arrival on its data plane.
     ///
     /// # Errors
     ///

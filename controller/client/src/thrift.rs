@@ -30,7 +30,7 @@ enum Argument<'a> {
     Text(&'a str),
 }
 
-/// A reason why a call failed. Who reports it puts the switch's name in front.
+/// A reason why a call failed. The caller adds the switch's name.
 #[derive(Debug, Error)]
 pub enum ThriftError {
     /// Nobody answers.

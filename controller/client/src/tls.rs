@@ -6,7 +6,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 /// Certificates, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientTls {
-    /// What vouches for the switches.
+    /// Certificates of the authorities that are trusted, in PEM.
     pub roots: Vec<u8>,
     /// The controller's certificate and its private key, for switches that ask for one.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,

@@ -6,8 +6,8 @@
 //! | p4-utils | `p4app.json` with a `topology`, and the `topology.json` that it writes for controllers (node-link) |
 //! | the HPCC simulator and its descendants | a text file that begins with three or four numbers |
 //!
-//! [`import`] tells them apart by what is in them, not by their names, which they share. What we cannot honour is a
-//! warning; what would come out wrong is an error.
+//! [`import`] recognises a format by a file's content, not by its name, as formats share names. A feature that Weir
+//! lacks is reported as a warning if the topology is right without it, else as an error.
 
 mod hpcc;
 mod p4utils;

@@ -77,8 +77,8 @@ const DATA: u8 = 0;
 pub struct PlanOptions {
     /// Thresholds at which ports mark; `None`: never.
     pub ecn: Option<EcnConfig>,
-    /// Kind of Weir packet, with or without the flag EXPRESS -> priority queue (7 is served first). What is not here
-    /// waits in queue 0.
+    /// Kind of Weir packet, with or without the flag EXPRESS -> priority queue (7 is served first). Other kinds use
+    /// queue 0.
     pub classes: BTreeMap<(u8, bool), u8>,
     /// Refresh interval of FNCC's All_INT_Table, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,

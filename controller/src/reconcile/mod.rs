@@ -1,12 +1,13 @@
-//! From what a switch holds to what it should hold: the least number of updates, in an order in which nothing
-//! ever refers to what is not there (make before break).
+//! Computes the least number of updates from a switch's present entities to the desired ones, in an order in which no
+//! entity ever refers to a missing one (make before break).
 //!
-//! A [`Goal`] is a list of entities with ranks. [`difference`] compares it with what was read from the switch. New and
-//! changed entities come in the order of their ranks, then what has become superfluous is deleted, referring
-//! entities before those they refer to. Where nothing differs, nothing is written.
+//! A [`Goal`] is a list of entities with ranks. [`difference`] compares it with the entities read from the switch.
+//! New and changed entities come in the order of their ranks; then superfluous ones are deleted, referring entities
+//! before those they refer to. Nothing is written for equal entities.
 //!
-//! The comparison covers table entries with their own meters, default actions, action profiles, multicast groups and clone
-//! sessions. Left alone are counters, registers, meters that are no entry's, const entries, and default actions that the program fixes.
+//! The comparison covers table entries with their own meters, default actions, action profiles, multicast groups and
+//! clone sessions. It ignores counters, registers, meters other than direct ones, const entries, and default actions
+//! that the program fixes.
 
 mod canonical;
 mod goal;

@@ -52,8 +52,8 @@ struct Tree {
     links: Vec<LinkIx>,
 }
 
-/// The links of each tree. Where the fabric has fallen apart, every island has trees of its own, and all islands have
-/// the same number: the number is in the hash.
+/// The links of each tree. In a partitioned fabric each part has trees of its own, and all parts have the same number
+/// of them, as switches compute the hash modulo that number.
 fn forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     let labels = topology.islands();
     let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();

@@ -226,9 +226,8 @@ impl Watcher {
         }
     }
 
-    /// Gives up the present rollout if it waits for a switch that does not answer while links have changed,
-    /// since the others cannot wait. Returns whether it did so. What the rollout has written is compared
-    /// again.
+    /// Gives up the present rollout if it waits for a switch that does not answer while links have changed, since the
+    /// others cannot wait. Returns whether it did so. The entities that the rollout has written are compared again.
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
         let is_stuck =

@@ -24,7 +24,7 @@ pub struct Outcome {
     pub aim: Result<Aim, String>,
     /// The result for each switch that took part.
     pub reports: BTreeMap<SwitchIx, Report>,
-    /// Why switches could not be read or written.
+    /// The switches that could not be read or written, each with its error.
     pub errors: Vec<(SwitchIx, ClientError)>,
     /// Over all switches.
     pub applied: Applied,
