@@ -19,7 +19,7 @@ use weir_sim::VirtualTime;
 pub struct Run {
     results: Results,
     described: weir_report::Run,
-    /// Where it is kept.
+    /// Its directory, if it is kept.
     #[pyo3(get)]
     dir: Option<PathBuf>,
 }
@@ -190,7 +190,7 @@ pub struct Watch {
     progress: Option<Py<PyAny>>,
     /// The exception that ended the run.
     raised: Option<PyErr>,
-    /// When Python last ran.
+    /// Time of the last call into Python.
     called: Instant,
 }
 

@@ -26,7 +26,7 @@ pub struct Done {
     /// The experiment's name.
     #[pyo3(get)]
     name: String,
-    /// Where it is kept.
+    /// Its directory.
     #[pyo3(get)]
     dir: PathBuf,
     /// The directory of each run.

@@ -11,14 +11,14 @@ pub trait Backend {
     ///
     /// # Errors
     ///
-    /// If there are no results. What failed after the first scheme is the outcome's [`failure`](Outcome::failure).
+    /// If there are no results. A failure after the first scheme is the outcome's [`failure`](Outcome::failure).
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error>;
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured; of a run that was interrupted or failed, until then.
+    /// The measurements; up to its end, if the run was interrupted or failed.
     pub results: Results,
     /// Facts that only a fabric of real interfaces has.
     pub fabric: Option<Fabric>,

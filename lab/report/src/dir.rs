@@ -175,7 +175,8 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
     Err(at(parent)(io::Error::other("no free name")))
 }
 
-/// A run on its way. Where it ends without results nothing stays; what was kept of it before does.
+/// A run in progress. If it ends without results its directory is removed, unless [`OpenRun::keep`] has written some
+/// there.
 #[derive(Debug)]
 pub struct OpenRun {
     dir: PathBuf,
@@ -191,8 +192,8 @@ impl OpenRun {
         &self.partial
     }
 
-    /// Has `fill` write what there is by now. Who reads meanwhile, or after the run was killed, finds
-    /// whole files, none of them older than the summary.
+    /// Lets `fill` write the present results. A reader, also after the run was killed, finds complete files, none of
+    /// them older than the summary.
     pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
         let next = self.filled(fill)?;
         let rename = || {

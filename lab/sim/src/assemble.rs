@@ -22,7 +22,7 @@ use weir_switch::program::{Engine, Program};
 use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
 use weir_units::Time;
 
-/// What the fabric of one scheme is built from, at the beginning and when a switch restarts.
+/// The inputs from which the fabric of one scheme is built, at the beginning and when a switch restarts.
 pub struct Blueprint<'e> {
     experiment: &'e Experiment,
     /// The scheme that its hosts run.

@@ -1,8 +1,8 @@
 //! Policy nodes joined by a lossy broadcast medium, without hosts, frames or switches: Trickle by itself, at a
 //! thousand nodes, in seconds.
 //!
-//! What one says all others of its side hear after a delay, each with the same probability, or do not. Through a fabric
-//! with real switches run an experiment with `policy:`.
+//! All other nodes of the sender's side receive a message after a delay, each with the same probability. Through a
+//! fabric with real switches run an experiment with `policy:`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

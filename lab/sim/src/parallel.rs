@@ -1,5 +1,5 @@
-//! Several schemes of a run at a time, each on a thread of its own. What comes out does not depend on it: a scheme's
-//! fabric, flows and random streams are its own.
+//! Several schemes of a run at a time, each on a thread of its own. The results do not depend on it, as no scheme
+//! shares its fabric, flows or random streams with another.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

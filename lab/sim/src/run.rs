@@ -40,7 +40,7 @@ const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 pub struct VirtualTime {
     /// Schemes that run at a time, each on a thread of its own. The results do not depend on it.
     pub jobs: usize,
-    /// What runs the switches' programs. The results do not depend on it.
+    /// The engine of the switches' programs. The results do not depend on it.
     pub engine: Engine,
 }
 

@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Names the working directories of runs; the process id of their owner follows.
 const WORK_PREFIX: &str = "weir-mininet-";
 
-/// How one agent ended.
+/// The end of one agent.
 #[derive(Debug, Deserialize)]
 pub struct AgentEnd {
     /// Its exit status.

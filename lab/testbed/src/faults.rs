@@ -47,7 +47,8 @@ impl Faults {
     }
 }
 
-/// What `weir link set` is told, and when. A link is up when nothing keeps it down any more.
+/// Returns the arguments of `weir link set` for each fault, by time. A link is up when no fault holds it down any
+/// more.
 fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
     let names = link_names(&experiment.topology);
     let mut down = vec![0u32; names.len()];

@@ -28,7 +28,7 @@ pub use plan::{SwitchKind, device_id, grpc_port, thrift_address};
 pub use run::Mininet;
 pub use tutorial::Tutorial;
 
-/// How a run learns that it is to end, and who gets Ctrl-C.
+/// Hooks of the calling program: cancellation of a run, and the owner of Ctrl-C.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals {
     /// Returns whether the run is to end at its next step.

@@ -211,8 +211,8 @@ pub fn link_names(topology: &Topology) -> Vec<String> {
     names
 }
 
-/// Rate and length of a link, as `weir link run` reads them. What waits in front of a link is no part of the model: a
-/// queue that never drops shows it.
+/// Returns rate and delay of a link, in the syntax of `weir link run`. The queue in front of a link is no part of the
+/// model; one that never drops makes it visible.
 pub(super) fn properties(rate: Option<Bandwidth>, delay: Time) -> String {
     let rate = rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{}bps", rate.as_bps()));
     format!("rate={rate},delay={}ps,queue={LARGE_QUEUE}", delay.as_ps())

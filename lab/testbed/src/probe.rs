@@ -1,7 +1,7 @@
 //! Queues and links, sampled while traffic flows.
 //!
 //! A queue's length is the P4 program's own register `queue_bytes`, the one that telemetry reports. The embedded
-//! switch shows it over P4Runtime, BMv2 only over Thrift. What a link carried is what the kernel counted at the
+//! switch shows it over P4Runtime, BMv2 only over Thrift. A link's load is taken from the kernel's counters of the
 //! switch's interface.
 
 use super::p4runtime::Registers;

@@ -47,7 +47,7 @@ pub struct Mininet {
     pub pcaps: Option<PathBuf>,
     /// The key with which hosts take part in policies.
     pub policy_key: Option<PathBuf>,
-    /// How a run learns that it is to end.
+    /// The caller's hooks.
     pub signals: Signals,
 }
 

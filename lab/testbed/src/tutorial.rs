@@ -1,7 +1,7 @@
 //! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links.
 //!
-//! What the tutorials leave to `tc`, rate and delay, is done by the switches' queues and by `weir link`, so that a queue is
-//! where P4 can see it.
+//! The tutorials set rate and delay by `tc`; here the switches' queues and `weir link` do so, so that packets queue
+//! in the switch, where P4 sees the queue.
 
 use super::bridge::Bridge;
 use super::plan::{self, Host, Link, Places, Plan, Switch, SwitchKind};

@@ -1,4 +1,4 @@
-//! What is wrong with an experiment, and where.
+//! Errors in an experiment, each with its key.
 
 use crate::yaml::{KeyError, Position, Positions, before};
 use weir_units::Bandwidth;

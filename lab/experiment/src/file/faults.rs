@@ -83,7 +83,7 @@ pub enum FaultSpec {
     },
 }
 
-/// What an attacker sends.
+/// The packets that an attacker sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {

@@ -218,7 +218,7 @@ pub struct TransportSpec {
     pub active_window: Option<Time>,
 }
 
-/// What makes up for losses.
+/// The loss recovery of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoverySpec {
@@ -292,7 +292,7 @@ pub struct FlowSpec {
     pub scheme: Option<SchemeEntry>,
 }
 
-/// What to record.
+/// The time series to record.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -36,8 +36,8 @@ pub struct PolicySummary {
     pub fabric_share: f64,
     /// The same over the last half of the run.
     pub fabric_share_late: f64,
-    /// Messages in intervals from the last policy on, Imin first, each twice as long as the one before. What remains of
-    /// the run behind the last whole one is left out.
+    /// Messages per interval since the last policy: the first interval is Imin, and each is twice as long as the one
+    /// before. The incomplete interval at the end is left out.
     pub intervals: Vec<PolicyInterval>,
 }
 

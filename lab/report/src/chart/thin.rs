@@ -1,9 +1,9 @@
-//! Fewer points, same picture.
+//! Thins a time series without changing its picture.
 //!
-//! A series with more values than the chart has columns is cut into narrow bins. Where it goes one
-//! way, or turns once, its corners are drawn: an edge stays an edge, a peak a peak. Where it swings
-//! to and fro within a bin, its mean is drawn and a pale band from lowest to highest round it: a
-//! queue that swings between zero and three packets does not become a block that hides all others.
+//! A series with more values than the chart has columns is cut into narrow bins. In a bin in which it is monotonic,
+//! or turns once, its corners are drawn, so edges and peaks stay. In a bin in which it oscillates, its mean is drawn
+//! on a pale band from lowest to highest value: a queue that oscillates between zero and three packets does not
+//! become a block that hides all others.
 
 /// Pixels that a bin covers: coarse enough for a mean to be a line.
 const BIN: f64 = 3.0;

@@ -26,12 +26,12 @@ const COLUMNS: [(&str, &str, bool); 7] = [
 struct Row<'a> {
     scheme: &'a str,
     flow: &'a FlowRecord,
-    /// Whether there is a chart of its rate.
+    /// True if there is a chart of its rate.
     has_rate: bool,
 }
 
 impl Row<'_> {
-    /// What stands in each column: a number as such.
+    /// Returns the values of the columns; numbers as such.
     fn values(&self) -> [serde_json::Value; 7] {
         let us = |time: weir_units::Time| json!((time.as_us_f64() * 1e3).round() / 1e3);
         let flow = self.flow;

@@ -1,4 +1,4 @@
-//! What makes a page interactive: a plotting library, a script of our own, and the data of charts and flows.
+//! The interactive part of a page: a plotting library, a script of our own, and the data of charts and flows.
 //!
 //! The page shows everything without a script. With one, it draws its charts from the data beside them.
 

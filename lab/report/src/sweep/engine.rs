@@ -1,4 +1,5 @@
-//! What does the runs of a sweep: the cores of this machine ([`Pool`](super::pool::Pool)), or other machines.
+//! Engines that execute the runs of a sweep: the cores of this machine ([`Pool`](super::pool::Pool)), or other
+//! machines.
 
 use super::pool::{Outcome, Task};
 use crate::Run;

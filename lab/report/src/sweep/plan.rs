@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 
-/// What a sweep is asked to do, in the words of `weir sweep`.
+/// The arguments of a sweep, as `weir sweep` takes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The names that the file can use.
@@ -32,7 +32,7 @@ pub struct Asked<'a> {
     pub over: &'a [String],
     /// Numbers to show of each run; if empty, those of the file's `sweep`, or of the report.
     pub metrics: &'a [String],
-    /// Where to write, instead of `runs/<name>-sweep`.
+    /// Output directory; `None`: `runs/<name>-sweep`.
     pub dir: Option<&'a Path>,
 }
 
@@ -67,11 +67,11 @@ pub struct Sweep {
     pub name: String,
     /// The experiment's title; may be empty.
     pub title: String,
-    /// Where it writes.
+    /// Output directory.
     pub dir: PathBuf,
     /// The directory of each run, in `dir`.
     pub dirs: Vec<String>,
-    /// What `weir` is told for this sweep, but for where and how it runs.
+    /// The arguments of `weir` for this sweep, without output directory and engine.
     pub words: Vec<String>,
     grid: Grid,
     metrics: Vec<String>,
@@ -81,7 +81,7 @@ pub struct Sweep {
     _lock: DirLock,
 }
 
-/// What is to run, not checked yet.
+/// A sweep before it is checked.
 struct Draft {
     base: Experiment,
     over: Vec<String>,

@@ -129,7 +129,7 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
     tasks.iter().map(outcome).collect()
 }
 
-/// How to do tasks.
+/// Executes tasks on the cores of this machine.
 pub struct Pool {
     /// Makes the backend of a run, for this number of schemes at a time.
     pub backend: fn(usize) -> Box<dyn Backend>,

@@ -25,7 +25,7 @@ const ASKED: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
 /// Number of unanswered questions in a row after which the queue counts as lost.
 const SILENT: u32 = 20;
 
-/// How Slurm is to do runs.
+/// Executes tasks as Slurm jobs.
 #[derive(Clone, Debug)]
 pub struct Slurm {
     /// Name of the jobs.

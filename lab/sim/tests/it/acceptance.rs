@@ -1,4 +1,4 @@
-//! What the issue asks the first slice to show, on the experiment files as they are shipped.
+//! Acceptance tests of the simulator, on the experiment files that Weir ships.
 
 use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;

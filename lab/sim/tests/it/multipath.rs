@@ -1,4 +1,4 @@
-//! What AMP's paper shows, on the experiment files as they are shipped, shorter.
+//! The results of AMP's paper, on the experiment files that Weir ships, shortened.
 
 use std::path::Path;
 use weir_experiment::Experiment;
@@ -54,8 +54,8 @@ fn amp_is_fair_to_single_paths() {
     }
 }
 
-/// What is left between AMP and DCTCP is the depth of the cut: with a cut of a third four AMP flows have their shares, and an
-/// XMP flow with one subflow has as much more as AMP has with a quarter.
+/// The remaining difference between AMP and DCTCP is the depth of the cut: with a cut of a third four AMP flows have
+/// their shares, and an XMP flow with one subflow has as much more as AMP has with a quarter.
 #[test]
 fn the_depth_of_the_cut_decides_where_all_packets_are_marked() {
     let results = results("amp-beta.yaml", &[]);
@@ -131,7 +131,7 @@ fn half_the_paths_end(more: &str) -> SchemeSummary {
     run(&experiment, &mut ()).unwrap_or_else(|e| panic!("{e}")).summary.schemes["amp"].clone()
 }
 
-/// What the first subflow holds when its path ends is sent by the other one, also where that was suppressed.
+/// The data that the first subflow holds when its path ends is sent by the other one, also if that was suppressed.
 #[test]
 fn a_dead_first_subflow_does_not_hold_up_its_message() {
     let dead = half_the_paths_end("");

@@ -59,7 +59,8 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
     bytes
 }
 
-/// Carries a frame through the fabric, link by link, without delay. Who gets it, how often; and how many links it takes.
+/// Carries a frame through the fabric, link by link, without delay. Returns the number of copies that each host gets,
+/// and the links used.
 fn carry(
     topology: &Topology,
     network: &mut Network,
@@ -132,8 +133,8 @@ fn every_host_hears_every_other_once_in_every_program() {
     }
 }
 
-/// A sixteenth of 64 KB at once and then nothing, for the clock stands still. Where all hosts but one have said that much,
-/// everybody still hears the one.
+/// A host may send a sixteenth of 64 KB at once, and then nothing, as the clock stands still. When all hosts but one
+/// have sent that much, everybody still receives that one's packets.
 #[test]
 fn who_says_too_much_is_cut_short() {
     let experiment = experiment(FABRICS[1], "fncc");

@@ -243,7 +243,7 @@ fn without_suppression_all_speak() {
     assert!((310..=330).contains(&medium.sent_within(from, medium.now)));
 }
 
-/// What an attacker without the key can do: nothing that shows, but counts.
+/// An attacker without the key has no effect except on counters.
 #[test]
 fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
     let mut medium = nodes(24, 2, 0.0);

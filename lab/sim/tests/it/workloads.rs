@@ -17,7 +17,7 @@ fn flows(results: &Results) -> &[FlowRecord] {
     &results.traces["hpcc"].flows
 }
 
-/// What a flow is, whatever became of it.
+/// The properties of a flow that do not depend on the run.
 fn identity(flow: &FlowRecord) -> (String, Option<Bytes>, Time, u16) {
     (flow.name(), flow.size, flow.start, flow.port)
 }

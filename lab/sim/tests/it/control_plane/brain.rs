@@ -12,7 +12,7 @@ use weir_controller::topology::{SwitchIx, Topology};
 use weir_controller::watch::{self, Aim, Condition, Fabric, Held, Loss, MonitorConfig, Report, Watcher};
 use weir_units::Time;
 
-/// What a controller sends to a switch.
+/// A message of a controller to a switch.
 pub enum Order {
     /// For the rollout with this number; `None`: since the switch has come under control.
     Read(Option<u64>),
@@ -20,7 +20,7 @@ pub enum Order {
     Write(u64, Vec<Update>),
 }
 
-/// What a controller knows of its session with a switch.
+/// A controller's session with a switch.
 #[derive(Clone, Copy, Default)]
 struct Session {
     is_primary: bool,
@@ -33,9 +33,9 @@ struct Rollout {
     condition: Condition,
     /// `None` if there are no routes.
     aim: Option<Aim>,
-    /// What is aimed at; without new routes the old ones.
+    /// The desired state; without new routes the old one.
     now: Aim,
-    /// What its switches hold; `None` if that is not known.
+    /// The entities that its switches hold; `None` if unknown.
     held: BTreeMap<SwitchIx, Option<Held>>,
     /// Switches that did not answer, and what is to be said of them.
     failed: BTreeMap<SwitchIx, Report>,
@@ -146,7 +146,7 @@ impl Brain {
         }
     }
 
-    /// What the rollout under way takes into account.
+    /// Returns the failures that the present rollout takes into account.
     pub fn condition(&self) -> Option<&Condition> {
         self.rollout.as_ref().map(|it| &it.condition)
     }

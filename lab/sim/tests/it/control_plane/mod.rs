@@ -1,10 +1,10 @@
 //! Controllers and the control planes of switches in virtual time, under faults of the channels between them.
 //!
-//! What decides is the code that runs: the watcher that `weir controller watch` drives, with its link monitor, the
-//! routes, the differences and their order, and P4Runtime's entities on switches. Simulated are the connections, which
-//! deliver in order, each with delays of its own, and break; and the processes, which die between any two messages, sleep,
-//! and compete. Tables are not read again from time to time, so that nothing is repaired by chance. `WEIR_SEEDS` says how
-//! many seeds to run, `make soak` runs 10,000.
+//! All decisions are made by production code: the watcher that `weir controller watch` drives, with its link monitor,
+//! the routes, the differences and their order, and P4Runtime's entities on switches. Simulated are the connections,
+//! which deliver in order, each with delays of its own, and break; and the processes, which die between any two
+//! messages, sleep, and compete. Tables are not read again from time to time, so that nothing is repaired by chance.
+//! `WEIR_SEEDS` says how many seeds to run, `make soak` runs 10,000.
 
 mod brain;
 mod world;

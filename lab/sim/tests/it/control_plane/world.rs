@@ -36,7 +36,7 @@ pub enum Fault {
     Mend,
     /// A switch starts anew with empty tables; connections to it are refused meanwhile.
     Restart,
-    /// A connection breaks. What was under way is lost, in either direction.
+    /// A connection breaks. Messages in flight are lost, in either direction.
     Reset,
     /// Nothing moves on the connections for a while.
     Stall,
@@ -103,7 +103,7 @@ pub struct World {
     brains: [Option<Brain>; 2],
     /// Until when a controller sleeps.
     asleep: [Time; 2],
-    /// What a controller has received while it slept, with the age of the connection.
+    /// Messages that a controller received while it slept, with the age of the connection.
     inbox: [VecDeque<(SwitchIx, u64, Message)>; 2],
     connections: Vec<[Connection; 2]>,
     cut: BTreeSet<LinkIx>,
@@ -112,13 +112,13 @@ pub struct World {
     events: BTreeMap<(Time, u64), Event>,
     scheduled: u64,
     random: u64,
-    /// Whether packets may be lost now.
+    /// True while packets may be lost.
     pub may_lose: bool,
-    /// How often updates were looked at.
+    /// Number of times that updates were checked.
     pub looks: u64,
     /// A packet loops, since its only path leads through a switch without control.
     has_loop: bool,
-    /// How often that began.
+    /// Number of times that a loop began.
     pub detours: u64,
     seed: u64,
 }
@@ -493,7 +493,7 @@ impl World {
         decode(&self.topology, &held, &self.index).unwrap()
     }
 
-    /// After an update by a controller: none is lost if none may be, and no packet loops. Where the only path that the
+    /// After an update by a controller: none is lost if none may be, and no packet loops. If the only path that the
     /// controller knows from a switch leads through one that it has to avoid, it is used, and can loop.
     fn look(&mut self, who: usize) {
         self.looks += 1;
@@ -526,7 +526,7 @@ impl World {
     }
 }
 
-/// Whether a switch reaches a host only through one of the switches that are avoided.
+/// Returns whether a switch reaches a host only through one of the switches that are avoided.
 fn needs(topology: &Topology, host: HostIx, avoided: &BTreeSet<SwitchIx>) -> bool {
     let reached = |is_passable: &dyn Fn(&SwitchIx) -> bool| {
         let to = topology.host(host).switch;

@@ -16,7 +16,7 @@ use weir_units::Time;
 /// Entries of a switch's table (`p4src/controls/deflect.p4`).
 const DFT_ENTRIES: usize = 8;
 
-/// What a run showed.
+/// The observations of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Messages sent.
@@ -176,12 +176,12 @@ pub const FABRICS: [(&str, &str); 2] = [
     ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 50Gbps, delay: 1us}"),
 ];
 
-/// Where a receiver's port is no faster than what leads to its rack.
+/// Fabrics in which a receiver's port is no faster than the links to its rack.
 pub const EVEN_FABRICS: [(&str, &str); 2] =
     [FABRICS[0], ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}")];
 
 impl Seen {
-    /// What was wrong, if anything.
+    /// Returns the faults found.
     pub fn faults(&self) -> Vec<String> {
         let none = [
             ("packets out of order", self.reordered),
