@@ -1,4 +1,5 @@
-//! How Trickle's messages grow with hosts and loss: the tables and the plot of `docs/policy-results.md`.
+//! Measures the growth of Trickle's messages with hosts and loss: the tables and the plot of
+//! `docs/policy-results.md`.
 //!
 //! `cargo run --release -p weir --example policy_scale -- docs/policy-scale.svg`
 

@@ -93,7 +93,7 @@ pub struct Console {
     pub watched: bool,
     /// Columns of the terminal, or of the variable COLUMNS; `None` for files and pipes.
     pub width: Option<usize>,
-    /// How to print the result.
+    /// The style in which the result is printed.
     pub style: Style,
     /// The schemes that this program knows.
     pub kit: Kit,

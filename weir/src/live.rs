@@ -1,7 +1,7 @@
-//! A terminal view of a fabric: what is shown ([`Scene`]), how it looks ([`draw`]), and the keys.
+//! A terminal view of a fabric: its contents ([`Scene`]), their drawing ([`draw`]), and the keys.
 //!
-//! Rendering is a function of the scene and of what the user has chosen ([`Choice`]). Who has something to show makes
-//! scenes and hands them to a [`Screen`], which returns what the user asks for.
+//! Rendering is a function of the scene and of the user's choices ([`Choice`]). Commands make
+//! scenes and hand them to a [`Screen`], which returns what the user asks for.
 
 mod draw;
 mod screen;
@@ -9,12 +9,12 @@ mod screen;
 pub use draw::draw;
 pub use screen::Screen;
 
-/// What is shown. Numbers that are not known are `None`.
+/// The contents of the view. Unknown numbers are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
-    /// What runs: a file, a scheme.
+    /// The title: a file, a scheme.
     pub title: String,
-    /// How far it is, and how fast.
+    /// Progress and speed.
     pub clock: String,
     /// Part of the run that is over, from 0 to 1.
     pub progress: Option<f64>,
@@ -28,7 +28,7 @@ pub struct Scene {
     pub flows: Vec<FlowRow>,
     /// Totals: a word and its value.
     pub totals: Vec<(String, String)>,
-    /// What happened last.
+    /// The last event.
     pub note: String,
     /// The keys that do something, beside those that move about: key and word.
     pub keys: Vec<(&'static str, &'static str)>,
@@ -45,7 +45,7 @@ pub struct PortRow {
     pub is_up: bool,
     /// Part of the link's capacity in use, from 0 to 1.
     pub load: f64,
-    /// What leaves, in bit/s.
+    /// Throughput, in bit/s.
     pub rate_bps: f64,
     /// Bytes queued.
     pub queue: Option<u64>,
@@ -58,7 +58,7 @@ pub struct PortRow {
 pub struct SwitchRow {
     /// Its name.
     pub name: String,
-    /// Why it does not answer; `None` if it does.
+    /// The reason why it does not answer; `None` if it does.
     pub trouble: Option<String>,
     /// Routes in its table.
     pub routes: Option<u64>,
@@ -71,7 +71,7 @@ pub struct SwitchRow {
 /// A flow that is being sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRow {
-    /// Where from and where to.
+    /// Source and destination.
     pub name: String,
     /// Bytes to send; `None`: until it is stopped.
     pub size: Option<u64>,
@@ -93,7 +93,7 @@ pub enum Order {
     Queue,
 }
 
-/// What the user has chosen.
+/// The user's selection and display options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// Row of the selected port, in the order shown.
@@ -139,7 +139,7 @@ impl Choice {
     }
 }
 
-/// What the user asks for.
+/// A request of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Pause, or go on.

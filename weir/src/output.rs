@@ -23,7 +23,7 @@ pub struct Output {
     quiet: bool,
 }
 
-/// How a result is printed.
+/// The style in which a result is printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// As JSON.

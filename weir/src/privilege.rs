@@ -1,8 +1,8 @@
 //! Gives up the privileges that a process no longer needs, before it reads anything from the network.
 //!
 //! Everything here can only be taken away and holds for the calling thread and the threads that it starts, so call it
-//! while there are no others. What the kernel does not support is left out: Landlock needs Linux 5.13, seccomp
-//! filters x86-64, AArch64 or 64-bit RISC-V.
+//! while there are no others. Restrictions that the kernel does not support are skipped: Landlock needs Linux 5.13,
+//! seccomp filters x86-64, AArch64 or 64-bit RISC-V.
 
 use crate::console::Failure;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -65,9 +65,9 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_personality,
 ];
 
-/// What Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a host), interfaces and
-/// raw sockets, its limits, programs of other users' (`KILL`, `DAC_OVERRIDE`, `CHOWN`, `FOWNER`), and tools that
-/// change to a user of their own, as tcpdump does (`SETUID`, `SETGID`).
+/// The capabilities that Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a
+/// host), interfaces and raw sockets, its limits, programs of other users' (`KILL`, `DAC_OVERRIDE`, `CHOWN`,
+/// `FOWNER`), and tools that change to a user of their own, as tcpdump does (`SETUID`, `SETGID`).
 pub const MININET: &[Capability] = &[
     Capability::CAP_SYS_ADMIN,
     Capability::CAP_SYS_CHROOT,

@@ -103,7 +103,7 @@ fn kind_of(schema: &Value) -> &str {
     schema["properties"]["kind"]["const"].as_str().unwrap_or_default()
 }
 
-/// What the schema, or the definition that it refers to, says of itself, in one line.
+/// Returns the description of the schema, or of the definition that it refers to, in one line.
 fn sentence(schema: &Value, root: &Value) -> String {
     let own = schema["description"].as_str();
     let text = own.or_else(|| target(schema, root)["description"].as_str()).unwrap_or_default();
@@ -165,7 +165,7 @@ fn inner<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
         .or_else(|| schema.get("items").and_then(|items| inner(root, items)))
 }
 
-/// What a key takes, in a few words.
+/// Returns a short description of the values of a key.
 fn takes(root: &Value, schema: &Value) -> String {
     let resolved = target(schema, root);
     if let Some(format) = resolved["format"].as_str().filter(|format| format.contains(' ')) {

@@ -126,12 +126,12 @@ fn chromium(page: &Path, more: &[&str]) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// What the browser makes of a page in a window of this size.
+/// Returns the browser's view of a page in a window of this size.
 fn look(page: &Path, size: &str, more: &[&str]) -> Value {
     look_at(page, &fs::read_to_string(page).unwrap(), LOOK, size, more)
 }
 
-/// What a script finds in a page, which it puts into the title.
+/// Returns the result of a script in a page, which the script writes into the title.
 fn look_at(page: &Path, html: &str, script: &str, size: &str, more: &[&str]) -> Value {
     let copy = page.with_file_name(format!("looked-at-{}.html", std::process::id()));
     fs::write(&copy, html.replacen("</head>", &format!("{script}</head>"), 1)).unwrap();

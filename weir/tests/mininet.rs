@@ -14,9 +14,9 @@ use weir_testkit::harness;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// What marks processes and interfaces of a fabric (`mininet/weir_mininet/ours.py`).
+/// Marks processes and interfaces of a fabric (`mininet/weir_mininet/ours.py`).
 const MARK: &str = "WEIR_FABRIC=";
-/// What a busy machine may take to bring something up or down.
+/// The longest time that start or end may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     if without_root == ExitCode::SUCCESS { with_root } else { without_root }
 }
 
-/// What the runs need that is not here.
+/// Returns the missing requirement of the runs, if there is one.
 fn missing() -> Option<String> {
     let says = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
     if says("id", &["-u"]).is_none_or(|done| done.stdout != b"0\n") {

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use weir_testkit::harness;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// What a busy machine may take to bring something up or down.
+/// The longest time that start or end may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What a policy may take to reach all hosts.
+/// The longest time that a policy may take to reach all hosts.
 const SOON: Duration = Duration::from_secs(2);
 const HOSTS: usize = 16;
 
@@ -36,7 +36,7 @@ const REFUSALS: &[harness::Test] = &[("what_is_wrong_is_said", what_is_wrong_is_
 const AGENTS: &[harness::Test] = &[("a_policy_outlives_its_agent", a_policy_outlives_its_agent)];
 const FABRICS: &[harness::Test] = &[("sixteen_hosts_agree", sixteen_hosts_agree)];
 
-/// What is needed and not here.
+/// Returns a missing requirement, if there is one.
 fn missing(mininet: bool) -> Option<String> {
     let says = |program: &str, arguments: &[&str]| Command::new(program).args(arguments).output().ok();
     if says("id", &["-u"]).is_none_or(|done| done.stdout != b"0\n") {
@@ -85,7 +85,7 @@ impl Place {
         self.weir(&[&["policy"], arguments].concat()).output().expect("it ends")
     }
 
-    /// What all agents that listen say of themselves.
+    /// Returns the status of all agents that listen.
     fn show(&self) -> BTreeMap<String, Value> {
         let done = self.policy(&["show", "--json"]);
         assert!(done.status.success(), "{}", text(&done.stderr));
@@ -331,7 +331,7 @@ fn total(reports: &BTreeMap<String, Value>, name: &str) -> u64 {
     reports.values().map(|report| count(report, "counts", name)).sum()
 }
 
-/// Who does not run this version with this eta yet.
+/// Returns the hosts that do not run this version with this eta yet.
 fn late(place: &Place, wanted: u64, eta: &str) -> Vec<String> {
     let reports = place.show();
     assert_eq!(reports.len(), HOSTS);
@@ -341,7 +341,7 @@ fn late(place: &Place, wanted: u64, eta: &str) -> Vec<String> {
     reports.into_iter().filter(|(_, report)| !there(report)).map(|(name, _)| name).collect()
 }
 
-/// Sets eta at a host and waits until all but some run it. How long until the last had it.
+/// Sets eta at a host and waits until all but some run it. Returns the time that it took.
 fn spread(place: &Place, eta: &str, via: &str, wanted: u64, but: &[&str]) -> Duration {
     let start = Instant::now();
     let done = place.policy(&["set", &format!("eta={eta}"), "--via", via, "--wait", "0us"]);

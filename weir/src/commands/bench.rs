@@ -20,7 +20,7 @@ use weir_report::format;
 /// alone. A packet-hop is one packet through one switch, ingress and egress.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How often to run each scheme
+    /// Number of runs of each scheme
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 

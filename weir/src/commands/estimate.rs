@@ -27,7 +27,7 @@ const BUSY: f64 = 0.95;
 pub struct Estimate {
     /// Packets times switches on their path, of all schemes. Policies are left out.
     pub packet_hops: f64,
-    /// Whether this is a bound: flows start when others end, and links may be idle.
+    /// True for an upper bound: flows start when others end, and links may be idle.
     pub at_most: bool,
     /// Wall-clock time, if the trial came far enough to tell.
     pub time: Option<Duration>,
@@ -147,7 +147,7 @@ fn of_busy_hosts(experiment: &Experiment, routes: &Routes) -> f64 {
 
 /// Measures the speed of the first scheme, and breaks the run off.
 struct Trial {
-    /// When it was looked at first, and the packet-hops until then.
+    /// Time of the first observation, and the packet-hops until then.
     began: Option<(Instant, u64)>,
     /// Packet-hops per second.
     speed: Option<f64>,

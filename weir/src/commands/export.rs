@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Where to write; made if it is not there
+    /// Output directory; created if it is missing
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
 

@@ -25,7 +25,7 @@ use weir_controller::topology::Topology;
 const FIRST_PORT: u16 = 50_051;
 /// The first Thrift port, as of BMv2.
 const FIRST_THRIFT_PORT: u16 = 9_090;
-/// What a loaded machine may take to start all switches.
+/// The longest time that a loaded machine may take to start all switches.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// From one look at what is awaited to the next.
 const LOOK: Duration = Duration::from_millis(50);

@@ -159,7 +159,7 @@ fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
         .map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
 }
 
-/// What runs a switch's program
+/// The engine of a switch's program
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Engine {
     /// The program as compiled when it is loaded

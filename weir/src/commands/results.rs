@@ -18,9 +18,9 @@ use weir_report::sweep::pool::{self, Outcome, Task};
 
 /// Run the papers' experiments and write their numbers beside ours into a document
 ///
-/// Runs what a list of experiments names, and every other experiment that has a paper's numbers to compare with (`paper`,
-/// with `ours`), on all cores. What is done is not done again. Then writes the tables of a Markdown document
-/// between their marks; the prose around them stays.
+/// Runs what a list of experiments names, and every other experiment that has a paper's numbers to compare with
+/// (`paper`, with `ours`), on all cores. Runs that are complete are not repeated. Then writes the tables of a
+/// Markdown document between their marks; the prose around them stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "docs/results.md")]
     docs: PathBuf,
 
-    /// Where the runs go
+    /// Directory of the runs
     #[arg(long, value_name = "DIR", default_value = "runs/results")]
     out: PathBuf,
 

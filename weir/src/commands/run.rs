@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     schemes: Vec<String>,
 
-    /// Where it runs: in virtual time, or in real time on Mininet's hosts and links (needs root)
+    /// Back end: virtual time, or real time on Mininet's hosts and links (needs root)
     #[arg(long, value_enum, default_value = "sim", value_name = "BACKEND")]
     on: World,
 
@@ -100,7 +100,7 @@ pub struct Args {
     #[arg(long)]
     perfetto: bool,
 
-    /// Where to write, instead of runs/<name>-<seed>; an earlier run there is replaced
+    /// Output directory, instead of runs/<name>-<seed>; an earlier run there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -108,7 +108,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
-    /// What runs the switches' programs; the results are the same
+    /// Engine of the switches' programs; the results are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
 
@@ -124,7 +124,7 @@ pub struct Args {
     output: Output,
 }
 
-/// Where an experiment runs.
+/// The back end of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum World {
     /// Virtual time
@@ -178,7 +178,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What `--check` found out about an experiment.
+/// Returns the report of `--check` on an experiment.
 fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
     let estimate = (args.on == World::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
     let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, short)]
     quiet: bool,
 
-    /// What runs the program; the results are the same
+    /// Engine of the program; the results are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
 

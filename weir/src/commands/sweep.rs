@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
 
-    /// Where the runs run; the tables are the same
+    /// Engine of the runs; the tables are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Where,
 
@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     only: Option<usize>,
 
-    /// Where to write, instead of runs/<name>-sweep
+    /// Output directory, instead of runs/<name>-sweep
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -92,7 +92,7 @@ pub struct Args {
     output: Output,
 }
 
-/// Where the runs of a sweep run
+/// The engine of a sweep's runs
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Where {
     /// On the cores of this machine

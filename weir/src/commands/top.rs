@@ -16,7 +16,7 @@ use weir_client::{ClientOptions, Target};
 use weir_controller::topology::{Node, SwitchIx, Topology};
 use weir_units::{Bytes, Time};
 
-/// How long keys are waited for between two looks at what came in.
+/// Time to wait for a key before messages are looked at.
 const KEYS: Duration = Duration::from_millis(50);
 /// Time that two readings may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,8 +26,8 @@ const SHORTEST: Time = Time::from_ms(50);
 /// Watch a running fabric: queues, rates, drops, marks and routes, with links coloured by load
 ///
 /// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and `tx_bytes`,
-/// counters `drops` and `events`, and the table `forward`. What a program does not have is shown as "-". Whether ports are
-/// up is asked by Thrift; `d` takes the link of the selected port down and up again, by Thrift too.
+/// counters `drops` and `events`, and the table `forward`. Values that a program does not have are shown as "-". The
+/// states of ports are read over Thrift; `d` takes the link of the selected port down and up again, over Thrift too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: arrows select a port, o orders by topology, load or queue, d takes its
@@ -227,7 +227,7 @@ fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
     topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)))
 }
 
-/// What two rounds of readings show.
+/// Returns the view that follows from two rounds of readings.
 pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Round) -> Scene {
     let reading = |round: &Round, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
     let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());

@@ -14,7 +14,7 @@ pub fn folder() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|it| !it.is_empty()).map_or_else(|| FOLDER.into(), PathBuf::from)
 }
 
-/// The socket that a host's name, or a path, means. What has a slash is a path.
+/// Returns the socket that a host's name, or a path, means. A name with a slash is a path.
 pub fn socket(name: &str) -> PathBuf {
     match name.contains('/') {
         true => PathBuf::from(name),

@@ -22,7 +22,7 @@ pub struct Socket {
     place: Place,
 }
 
-/// Where a socket is found.
+/// The location of a socket.
 #[derive(Clone)]
 enum Place {
     /// A file that only its owner can open, removed at the end.
@@ -116,7 +116,7 @@ impl Socket {
     }
 }
 
-/// Whether the other side is of the same user, or root: a name has no owner as a file has.
+/// Returns whether the peer's process has the same user, or is root's: an abstract name, unlike a file, has no owner.
 fn is_allowed(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())

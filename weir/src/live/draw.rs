@@ -1,4 +1,4 @@
-//! How a scene looks: a function of the scene and of what the user has chosen.
+//! Draws a scene: a function of the scene and of the user's choices.
 
 use super::{Choice, Order, Scene};
 use ratatui::Frame;

@@ -37,7 +37,7 @@ impl Screen {
         self.terminal.draw(|frame| draw(frame, scene, choice)).map(drop).map_err(Failure::from)
     }
 
-    /// Waits at most so long for a key; returns what the user asks for. What only changes the view is shown at once.
+    /// Waits at most this long for a key and returns the user's request. Changes of the view are drawn at once.
     pub fn ask(&mut self, scene: &Scene, patience: Duration) -> Result<Option<Ask>, Failure> {
         if !event::poll(patience)? {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Drop for Screen {
     }
 }
 
-/// What a key means.
+/// Returns the request that a key stands for.
 fn asked(key: KeyEvent, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Ask::Quit),

@@ -15,7 +15,7 @@ fn answered(ping: &Lines) -> BTreeSet<u32> {
     ping.all().iter().filter_map(|(_, line)| sequence(line)).collect()
 }
 
-/// When a fault began, and the last answer of each ping before it.
+/// The start of a fault, and the last answer of each ping before it.
 struct Start {
     at: Instant,
     sequences: Vec<u32>,

@@ -131,7 +131,7 @@ impl Lab {
         command.stdout(log.try_clone().expect("a log")).stderr(log).spawn().expect("a switch starts")
     }
 
-    /// What a process of switches has printed.
+    /// Returns the output of a process of switches.
     pub fn log(&self, name: &str) -> String {
         fs::read_to_string(self.dir.path().join(format!("{name}.log"))).expect("a log")
     }

@@ -148,7 +148,7 @@ fn the_pipeline_knows_no_p4runtime() {
     }
 }
 
-/// What ARCHITECTURE.md points to exists.
+/// The paths in ARCHITECTURE.md exist.
 #[test]
 fn the_map_names_what_is_there() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");

@@ -307,7 +307,7 @@ fn a_packet_is_followed_from_a_file_or_by_its_bytes() {
     }
 }
 
-/// What a sweep of TINY wrote: its status and its two tables.
+/// Runs a sweep of TINY. Returns its status, its message and its two tables.
 fn sweep(dir: &Path, more: &[&str]) -> (i32, String, [Vec<u8>; 2]) {
     let mut command = weir();
     command.current_dir(dir).args(["sweep", "tiny.yaml", "--out", "s"]).args(more);

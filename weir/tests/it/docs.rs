@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Whether a file has a test of this name, of Rust's harness or of ours, where a list names it.
+/// Returns whether a file has a test of this name, in Rust's harness or in a list of ours.
 fn has_test(source: &str, name: &str) -> bool {
     let is_attributed = source.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
         let attributes = before.rsplit("\n\n").next().unwrap_or_default();

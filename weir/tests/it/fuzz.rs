@@ -34,7 +34,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// Random edits where the environment does not say how many.
 const ITERATIONS: usize = 300;
 
-/// Which input to take, bytes to change, where to cut it, and what to add.
+/// The index of an input, the bytes to change, the position of a cut, and the bytes to add.
 type Edits = (u8, Vec<(u16, u8)>, Option<u16>, Vec<u8>);
 
 fn edited(bases: &[Vec<u8>], (base, changes, cut, tail): &Edits) -> Vec<u8> {

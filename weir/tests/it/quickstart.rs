@@ -38,7 +38,7 @@ fn shared() -> &'static (TempDir, Output) {
     })
 }
 
-/// Where the two flows meet: s1's port to s2, behind those of h1 and h2.
+/// The bottleneck of the two flows: s1's port to s2, behind those of h1 and h2.
 const BOTTLENECK: &str = "s1:3";
 
 #[test]

@@ -49,7 +49,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a run's files are those of its manifest, by coreutils.
+/// Returns whether a run's files are those of its manifest, as coreutils see it.
 fn is_whole(run: &Path) -> bool {
     let mut check = Command::new("sha256sum");
     check
@@ -211,7 +211,7 @@ fn a_killed_process_blocks_nobody() {
     }
 }
 
-/// What may happen to a run: the file that the message names, the reason it gives, the damage.
+/// Damage to a run: the file that the message names, the reason it gives, and the damage itself.
 type Harm = (&'static str, &'static str, fn(&Path));
 
 const HARMS: [Harm; 7] = [

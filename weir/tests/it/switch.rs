@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use weir_switch::driver::{PcapReader, PcapWriter};
 
-/// What a busy machine may take for anything.
+/// The longest time that any step may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn program() -> PathBuf {

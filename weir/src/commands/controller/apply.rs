@@ -63,7 +63,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was done to each switch that holds the plan.
+/// Returns the changes made to each switch that now holds the plan.
 fn done(outcomes: &Outcomes<Applied>) -> Map<String, Value> {
     let done = outcomes.iter().filter_map(|(name, outcome)| {
         let it = outcome.as_ref().ok()?;

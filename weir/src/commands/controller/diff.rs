@@ -16,8 +16,8 @@ use weir_controller::words;
 
 /// Show what `apply` would write: + insert, ~ modify, - delete
 ///
-/// Only reads, and needs not be the primary controller. Where another program runs, or none, it shows that `apply` would push
-/// the program, and all entries.
+/// Only reads, and need not be the primary controller. For a switch that runs another program, or none, it shows that
+/// `apply` would push the program, and all entries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit status: 0 nothing differs; 1 the input is wrong or a switch cannot be read; 2 something differs.")]

@@ -1,4 +1,4 @@
-//! What the fabric is and which program it runs: the options that every subcommand has.
+//! The options by which every subcommand names the fabric and its program.
 
 use super::super::read;
 use crate::console::Failure;
@@ -26,7 +26,7 @@ pub struct FabricArgs {
     #[arg(long, short, value_name = "FILE")]
     pub topology: PathBuf,
 
-    /// How paths are made symmetric, `auto`, `ecmp` or `trees`; by default as the file says, else auto
+    /// Routing method that makes paths symmetric, `auto`, `ecmp` or `trees`; by default the file's, else auto
     #[arg(long, value_name = "METHOD", value_parser = method)]
     routing: Option<Method>,
 }
@@ -47,11 +47,11 @@ pub struct ProgramArgs {
 pub struct Fabric {
     /// Checked.
     pub topology: Topology,
-    /// How to make them again.
+    /// The method by which the routes are computed again.
     pub method: Method,
     /// The routes while all links are up.
     pub routes: Routes,
-    /// What else goes into the tables.
+    /// Options of the tables' other entries.
     pub options: PlanOptions,
     /// Entries that the file gives besides the plan's.
     pub entries: Vec<Entries>,
@@ -93,7 +93,7 @@ pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, O
     Source::read(path, kinds).map(|source| (source.topology, source.imported))
 }
 
-/// What a file with a topology says.
+/// A file with a topology.
 struct Source {
     file: File,
     imported: Option<Imported>,
@@ -133,7 +133,7 @@ fn in_place(path: &Path, text: &str, why: &str) -> Failure {
 }
 
 impl Fabric {
-    /// What another tool wrote into the file.
+    /// Returns the additional contents of a file that another tool wrote; `None` for Weir's own formats.
     pub fn imported(&self) -> Option<&Imported> {
         self.imported.as_ref().map(|(_, imported)| imported)
     }
@@ -146,7 +146,7 @@ impl ProgramArgs {
         load_program(&program, &p4info)
     }
 
-    /// Where the P4Info and the program are.
+    /// Returns the paths of the P4Info and the program.
     pub fn paths(&self) -> Result<(PathBuf, PathBuf), Failure> {
         let Some(program) = &self.program else {
             return Err(Failure::input("name the program: --program p4src/build/fncc.json"));
@@ -158,7 +158,7 @@ impl ProgramArgs {
         Ok((p4info, program.clone()))
     }
 
-    /// Whether one is named.
+    /// Returns whether a program is named.
     pub fn is_given(&self) -> bool {
         self.program.is_some()
     }

@@ -20,7 +20,7 @@ Examples:
 
 Exit status: 0 done; 1 a switch did not answer or refused; 2 the input is wrong.")]
 pub struct Args {
-    /// What is to be done
+    /// New state of the link
     #[arg(value_enum)]
     state: State,
 

@@ -1,10 +1,10 @@
-//! What `weir controller watch` exports to Prometheus.
+//! The metrics that `weir controller watch` exports to Prometheus.
 
 use crate::metrics::Page;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_client::watch::{Notice, Why};
 
-/// What notices have told so far.
+/// The sums over all notifications so far.
 pub struct Seen {
     /// Every switch of the fabric, and whether its session stands.
     switches: BTreeMap<String, bool>,

@@ -21,10 +21,10 @@ pub struct Args {
     /// Only this switch
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text", conflicts_with = "json")]
     format: Format,
-    /// Where the files of --format runtime-json go
+    /// Directory of the files of --format runtime-json
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     out: PathBuf,
     #[command(flatten)]

@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     thrift: ThriftArgs,
 
-    /// What a full frame takes on the wire
+    /// Bytes of a full frame on the wire
     #[arg(long, value_name = "SIZE", default_value = "1518B")]
     frame: Bytes,
 

@@ -1,4 +1,4 @@
-//! Where the switches are: the options of the subcommands that talk to them.
+//! The switches' addresses: options of the subcommands that connect to them.
 
 use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
@@ -12,10 +12,10 @@ use weir_controller::import::Imported;
 use weir_controller::topology::Topology;
 use weir_units::Time;
 
-/// Where p4 tutorials' first switch listens; the others follow.
+/// Port of the first switch of p4 tutorials; the others follow.
 const GRPC_BASE_PORT: u16 = 50_051;
 
-/// Where the switches are.
+/// The switches' addresses, and options of the connections.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
     /// P4Runtime port of the first switch on 127.0.0.1, the others follow in the topology's order; by default 50051,
@@ -27,7 +27,7 @@ pub struct SwitchArgs {
     #[arg(long, value_name = "N")]
     device_id_base: Option<u64>,
 
-    /// Where a switch is, if not there: s1=10.1.0.7:9559, or with a device id s1=10.1.0.7:9559#3
+    /// Address of a switch that listens elsewhere: s1=10.1.0.7:9559, or with a device id s1=10.1.0.7:9559#3
     #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
     places: Vec<Place>,
 
@@ -35,7 +35,7 @@ pub struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     election_id: u64,
 
-    /// How long a switch may take to answer
+    /// Time that a switch may take to answer
     #[arg(long, value_name = "TIME", default_value = "10s")]
     timeout: Time,
 
@@ -125,7 +125,7 @@ impl SwitchArgs {
         }
     }
 
-    /// How to talk to them.
+    /// Returns the options of the connections.
     pub fn options(&self) -> Result<ClientOptions, Failure> {
         Ok(ClientOptions {
             election_id: Uint128 { high: 0, low: self.election_id },

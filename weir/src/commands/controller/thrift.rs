@@ -1,11 +1,11 @@
-//! Where the switches' Thrift servers are: the options of the subcommands that need more than P4Runtime gives.
+//! The addresses of the switches' Thrift servers: options of the subcommands that need more than P4Runtime offers.
 
 use super::fabric::Fabric;
 use crate::console::Failure;
 use weir_client::{ThriftClient, ThriftError};
 use weir_controller::topology::{Switch, SwitchIx};
 
-/// Where the Thrift servers are.
+/// The addresses of the Thrift servers.
 #[derive(Debug, clap::Args)]
 pub struct ThriftArgs {
     /// Thrift port of the first switch, the others follow in the topology's order

@@ -69,7 +69,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     outcome
 }
 
-/// What came of a proof.
+/// The result of a proof.
 struct Proof {
     what: &'static str,
     result: Value,
@@ -82,7 +82,7 @@ fn texts<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
     all.iter().map(T::to_string).collect()
 }
 
-/// Whether data and ACK take the same path, nothing loops and nothing is lost.
+/// Proves that data and ACK take the same path, and that no packet loops or is lost.
 fn paths(fabric: &Fabric, start: Instant) -> Proof {
     let what = "paths";
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
@@ -118,7 +118,7 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
     }
 }
 
-/// Whether packets can wait for each other in a cycle. Where the file says nothing of PFC that is no failure.
+/// Proves that packets cannot wait for each other in a cycle. A cycle is a failure only if the file configures PFC.
 fn channels(fabric: &Fabric, _: Instant) -> Proof {
     let what = "deadlock";
     let deflection = fabric.options.deflection.as_ref();
@@ -149,7 +149,7 @@ fn channels(fabric: &Fabric, _: Instant) -> Proof {
     }
 }
 
-/// Whether POLICY packets reach every host once.
+/// Proves that POLICY packets reach every host once.
 fn flood(fabric: &Fabric, _: Instant) -> Proof {
     let what = "flooding";
     match verify_flood(&fabric.topology, &fabric.routes) {

@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     thrift_base_port: u16,
 
-    /// How often the tables are read and compared
+    /// Interval at which the tables are read and compared
     #[arg(long, value_name = "TIME", default_value = "5s")]
     check_interval: Time,
 

@@ -10,7 +10,7 @@ use weir_switch::driver::af_packet::Interface;
 /// The longest name of an interface (`IFNAMSIZ` without its end).
 const LONGEST_NAME: usize = 15;
 
-/// What is to be made.
+/// The namespaces, interfaces and addresses to be created.
 pub struct Net {
     hosts: Vec<HostEnd>,
     mtu: u32,

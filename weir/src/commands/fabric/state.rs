@@ -1,4 +1,5 @@
-//! What a fabric has made on this machine, noted in a file so that any later process can remove it.
+//! The objects that a fabric has created on this machine, recorded in a file so that any later process can remove
+//! them.
 
 use super::run_ip;
 use crate::console::Failure;
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::Interface;
 
-/// Where the files are: gone when the machine restarts, as are namespaces and processes.
+/// The directory of the files. It is emptied when the machine restarts, as are namespaces and processes.
 const FOLDER: &str = "/run/weir";
 /// Time that the switches have to end before they are killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was made.
+/// The objects of one fabric.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct State {
     name: String,

@@ -1,4 +1,4 @@
-//! What an agent exports to Prometheus.
+//! The metrics that an agent exports to Prometheus.
 
 use crate::metrics::Page;
 use weir_agent::Status;

@@ -16,7 +16,7 @@ use weir_host::wire::MacAddr;
 use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// What the host is.
+/// The properties of the host.
 #[derive(Debug, clap::Args)]
 pub struct HostOptions {
     /// Network interface
@@ -61,7 +61,7 @@ pub struct HostOptions {
     #[arg(long, default_value_t = 1, value_name = "M")]
     ack_every: u32,
 
-    /// What makes up for losses, go-back-n or selective (as TCP does it); absent: as the scheme wants it
+    /// Loss recovery, go-back-n or selective (as in TCP); absent: the scheme's
     ///
     /// Sender and receiver must agree.
     #[arg(long, value_parser = recovery)]
@@ -75,19 +75,20 @@ pub struct HostOptions {
     #[arg(long, default_value_t = INITIAL_RTO, value_name = "TIME")]
     initial_rto: Time,
 
-    /// How long a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024 frame times
+    /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and
+    /// 1,024 frame times
     #[arg(long, value_name = "TIME")]
     active_window: Option<Time>,
 }
 
-/// How it runs.
+/// The options of a run.
 #[derive(Debug, clap::Args)]
 pub struct RunOptions {
     /// End after this time
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<Time>,
 
-    /// When the run starts: now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time)
+    /// Start of the run: now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time)
     ///
     /// Hosts of one machine that are given the same mono: time start together.
     #[arg(long, default_value = "now", value_name = "TIME")]

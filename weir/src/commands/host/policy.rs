@@ -53,7 +53,7 @@ const LONGEST_KEY: u64 = 4096;
 const LONGEST_STATE: u64 = 1 << 19;
 
 impl PolicyOptions {
-    /// What the host needs; `None` if it takes no part.
+    /// Returns the configuration of the host's policies; `None` if it takes no part.
     pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
         let Some(path) = &self.policy_key else { return Ok(None) };
         let place =

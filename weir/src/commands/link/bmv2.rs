@@ -40,7 +40,7 @@ impl Limited {
 struct Limit {
     switch: usize,
     port: u16,
-    /// What its queue does; `None` for a link without rate.
+    /// The model of its queue; `None` for a link without rate.
     limiter: Option<PacketLimiter>,
 }
 
@@ -136,7 +136,8 @@ impl LinkObserver for RateKeeper {
     }
 }
 
-/// What tells flows apart: addresses, protocol and ports of IPv4, else Ethernet's addresses.
+/// Returns a hash of the fields that tell flows apart: addresses, protocol and ports of IPv4, else Ethernet's
+/// addresses.
 fn flow(frame: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match frame.get(12..14) {

@@ -68,7 +68,7 @@ enum Command {
 
 /// Name of an emulator unless another one is said.
 const CONTROL: &str = "fabric";
-/// What the names of all emulators' sockets begin with.
+/// Prefix of the names of all emulators' sockets.
 const PREFIX: &str = "weir-link/";
 
 #[derive(Debug, clap::Args)]
@@ -136,7 +136,7 @@ impl Change {
     }
 }
 
-/// What an emulator is asked.
+/// A request to an emulator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do", deny_unknown_fields)]
 enum Request {

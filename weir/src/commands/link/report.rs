@@ -1,4 +1,4 @@
-//! What an emulator says of its links, and how it is printed.
+//! An emulator's report on its links, and its display.
 
 use crate::console::{Console, Failure};
 use comfy_table::{CellAlignment, Table, presets};
@@ -19,7 +19,7 @@ pub struct LinkReport {
     pub lateness_us: Lateness,
 }
 
-/// How late frames were put on their interface.
+/// Lateness of frames at their interface.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Lateness {
     p50: f64,
@@ -133,7 +133,7 @@ impl Link {
         }
     }
 
-    /// What is not as on a link without properties.
+    /// Returns the properties that differ from those of an ideal link.
     fn is(&self) -> String {
         let mut words = Vec::new();
         if !self.up {

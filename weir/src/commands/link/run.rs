@@ -74,7 +74,7 @@ fn link(text: &str) -> Result<EmulatedLink, String> {
     })
 }
 
-/// What is before the comment. As in a shell it begins with a word: names may have a `#`.
+/// Returns a line without its comment. As in a shell a comment begins at a word's start: names may have a `#`.
 fn without_comment(line: &str) -> &str {
     let begins_word = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
     let comment = line.match_indices('#').map(|(at, _)| at).find(|&at| begins_word(at));
@@ -173,7 +173,8 @@ fn answer(handle: &LinkEmulatorHandle, all: &[String], request: &Request) -> Res
     }
 }
 
-/// Whether a link of this name is meant by `wanted`: itself, with its nodes exchanged, one of its nodes, or all.
+/// Returns whether `wanted` selects the link of this name: by its name, by that with the nodes exchanged, by one of
+/// its nodes, or as `all`.
 fn is_meant(wanted: &str, name: &str) -> bool {
     // Several links between the same nodes are told apart by a number.
     let nodes = name.split('#').next().unwrap_or(name);

@@ -48,7 +48,7 @@ set at the same time has won; 2 the input is wrong, nothing was set.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// What hosts hold and run; without --via, all that listen on this machine
+    /// Policies that hosts hold and run; without --via, of all that listen on this machine
     Show {
         #[command(flatten)]
         via: Via,
@@ -57,19 +57,19 @@ enum Command {
     },
     /// Change the policy of all hosts, at one of them
     Set {
-        /// What is to be different from what holds now
+        /// Changes to the present policy
         #[arg(required = true, value_name = "KEY=VALUE")]
         edits: Vec<String>,
         /// At this host: the name or path of its agent's socket
         #[arg(long, value_name = "HOST")]
         via: String,
-        /// How long to look whether another policy wins that was set at the same time
+        /// Time to wait for a concurrent policy that would win
         #[arg(long, value_name = "TIME", default_value = "1s")]
         wait: Time,
         #[command(flatten)]
         output: Output,
     },
-    /// What a host has held, the oldest first
+    /// Policies that a host has held, oldest first
     History {
         #[command(flatten)]
         via: Via,

@@ -64,7 +64,7 @@ pub struct Live<'a> {
     mode: Mode,
     /// Readings of the switches, where there are any: in Mininet.
     fabric: Option<Fabric>,
-    /// Why the terminal could not be used any more.
+    /// The error for which the terminal could not be used any more.
     trouble: Option<Failure>,
 }
 
@@ -75,7 +75,7 @@ struct Fabric {
     peaks: Vec<u64>,
 }
 
-/// Whether virtual time goes on.
+/// The state of virtual time: running, or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Running,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_experiment::backend::Error;
 use weir_report::sweep::engine::{Came, Engine, Open};
 
-/// How Ray is to do runs. Its cluster is the one of RAY_ADDRESS, or of this machine.
+/// Executes tasks on a Ray cluster: that of RAY_ADDRESS, or one of this machine.
 pub struct Ray {
     /// Times that a run is repeated whose worker died.
     pub retries: u32,
@@ -21,7 +21,7 @@ pub struct Ray {
     pub watched: bool,
 }
 
-/// What the Python process says of a run.
+/// The Python process's message about a run.
 #[derive(Deserialize)]
 struct Ended {
     number: usize,

@@ -10,7 +10,7 @@ use weir_switch::driver::{DataplaneConfig, InnerPort, Member, Wire};
 use weir_switch::{Program, Switch};
 use weir_units::Bandwidth;
 
-/// Where the controller looks for the first switch.
+/// Address of the first switch, as the controller expects it.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
 
 /// The switches of a topology, ready to start.

@@ -14,7 +14,7 @@ use weir_switch::driver::DataplaneHandle;
 /// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
 pub const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
 
-/// Where the servers listen, and their certificate. Clients that connect wait until they serve.
+/// Addresses and certificate of the servers. Clients that connect before they serve wait.
 pub struct Endpoints {
     listeners: Vec<TcpListener>,
     tls: Option<TlsConfig>,

@@ -1,4 +1,4 @@
-//! What a switch exports to Prometheus.
+//! The metrics that a switch exports to Prometheus.
 
 use crate::metrics::Page;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Watched {
     pub calls: Arc<Calls>,
 }
 
-/// What only a switch with a program has.
+/// The metrics of a switch that has a program.
 struct Inside {
     /// Bytes queued, and the most, by port.
     queues: Vec<(u16, u64, u64)>,

@@ -79,7 +79,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 
-    /// What to log; trace has every packet's way through the program
+    /// Log level; trace shows the path of every packet through the program
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace")]
     pub log_level: LogLevel,
 
@@ -91,7 +91,7 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub log_file_max_size: u64,
 
-    /// How many full log files are kept beside the present one
+    /// Number of full log files that are kept beside the present one
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub log_file_max_files: usize,
 
@@ -180,19 +180,19 @@ impl Options {
         }
     }
 
-    /// What was asked for, or what BMv2 does; a fabric is for this machine only.
+    /// Returns the address given, or BMv2's default; a fabric listens on this machine only.
     pub fn thrift_addr(&self) -> IpAddr {
         let usual = if self.fabric.is_some() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         self.thrift_addr.unwrap_or(usual.into())
     }
 
-    /// What was asked for, or what suits the number of interfaces.
+    /// Returns the size given, or one that suits the number of interfaces.
     pub fn ring_bytes(&self, interfaces: usize) -> usize {
         let suited = DataplaneConfig::ring_bytes_for(interfaces);
         self.ring.map_or(suited, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
-    /// What was asked for, or the time.
+    /// Returns the seed given, or the time.
     pub fn seed(&self) -> u64 {
         let clock =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
@@ -298,8 +298,8 @@ pub struct TargetOptions {
 /// The P4Runtime server.
 #[derive(Debug, clap::Args)]
 pub struct GrpcOptions {
-    /// Where the P4Runtime server listens [default: 0.0.0.0:9559]; that of a fabric's first switch [default:
-    /// 127.0.0.1:50051], the others at the ports that follow
+    /// Address of the P4Runtime server [default: 0.0.0.0:9559]; with a fabric that of the first switch [default:
+    /// 127.0.0.1:50051], and the others use the ports that follow
     #[arg(long = "grpc-server-addr", value_name = "ADDR:PORT")]
     pub addr: Option<String>,
 
@@ -325,7 +325,7 @@ pub struct GrpcOptions {
 }
 
 impl GrpcOptions {
-    /// What BMv2 refuses.
+    /// Refuses the arguments that BMv2 refuses.
     pub fn check(&self) -> Result<(), Failure> {
         if self.ssl && self.cert.is_none() {
             return Err(Failure::input("--grpc-server-ssl needs --grpc-server-cert"));

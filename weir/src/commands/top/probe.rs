@@ -1,4 +1,4 @@
-//! What `weir top` reads of a switch.
+//! The readings that `weir top` takes of a switch.
 
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, TableEntry, p4_data};
@@ -16,7 +16,7 @@ const ROUTES: &str = "forward";
 /// Time that the Thrift server may take to tell which ports are up. It is no trouble if it does not.
 const THRIFT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a switch says.
+/// The values read from a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Bytes queued by port, if the program counts them.
