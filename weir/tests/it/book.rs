@@ -1,4 +1,5 @@
-//! The documentation as a whole: links, citations in the code, the table of contents, the length of pages, and terms.
+//! The documentation as a whole: links, citations in the code, the table of contents, the length of pages, terms, and the
+//! form of doc comments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -219,6 +220,58 @@ fn pages_are_short_or_say_why() {
             "{page} has {words} words: split it, or say why it is long"
         );
     }
+}
+
+/// Returns the doc comments of a source: the line that each begins at, and its text without code blocks.
+fn doc_comments(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let (mut mark_before, mut in_block) = (None, false);
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let mark = ["///", "//!"].into_iter().find(|mark| line.starts_with(mark));
+        if let Some(mark) = mark {
+            let line = line[mark.len()..].trim();
+            if mark_before != Some(mark) {
+                found.push((number + 1, String::new()));
+                in_block = false;
+            }
+            in_block ^= line.starts_with("```");
+            if let Some((_, comment)) = found.last_mut().filter(|_| !in_block) {
+                comment.push_str(if line.is_empty() { "\n" } else { line });
+                comment.push(' ');
+            }
+        }
+        mark_before = mark;
+    }
+    found
+}
+
+/// A doc comment says what an item is or does: "The time at which ...", "Returns whether ...", "The reason why ...". A
+/// clause without a verb of its own ("When it began.") is no definition.
+#[test]
+fn doc_comments_are_no_clauses() {
+    const CLAUSES: [&str; 7] = ["What", "How", "Whether", "Where", "Who", "Why", "Which"];
+    let (mut faults, mut checked) = (Vec::new(), 0);
+    for path in files("", &[".rs"]) {
+        for (line, comment) in doc_comments(&read(&path)) {
+            checked += 1;
+            let sentences =
+                comment.split('\n').flat_map(|paragraph| paragraph.split_inclusive(['.', ':', '?']));
+            let sentences = sentences.map(str::trim_start);
+            faults.extend(
+                sentences
+                    .enumerate()
+                    .filter(|(place, sentence)| {
+                        let first = sentence.split(' ').next().unwrap_or_default();
+                        let is_clause = CLAUSES.contains(&first) || (*place == 0 && first == "When");
+                        is_clause && !sentence.ends_with('?')
+                    })
+                    .map(|(_, sentence)| format!("{path}:{line}: {sentence}")),
+            );
+        }
+    }
+    assert!(faults.is_empty(), "begin with a noun or a verb:\n{}", faults.join("\n"));
+    assert!(checked > 5_000, "only {checked} comments were checked");
 }
 
 /// Returns the comment of a line of code, or the prose of a page.
