@@ -120,6 +120,10 @@ impl Console {
     }
 
     /// Prints a result as JSON. The same result has the same keys in the same order.
+    ///
+    /// # Errors
+    ///
+    /// The result cannot be written.
     pub fn answer(&mut self, result: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(result).map_err(Failure::work)?;
         Ok(writeln!(self.out, "{text}")?)

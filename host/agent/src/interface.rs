@@ -28,6 +28,10 @@ pub struct Interface {
 
 impl Interface {
     /// Looks the interface up. `addr` stands for one of its own addresses if given.
+    ///
+    /// # Errors
+    ///
+    /// There is no interface of this name, it is down, it has no MAC or IPv4 address, or the kernel cannot be asked.
     pub fn find(name: &str, addr: Option<Ipv4Addr>) -> Result<Interface, AgentError> {
         let all = datalink::interfaces();
         let Some(found) = all.iter().find(|i| i.name == name) else {
@@ -58,6 +62,11 @@ impl Interface {
     }
 
     /// Returns the destination of frames to `peer`: the MAC address of the peer, or of the gateway to it.
+    ///
+    /// # Errors
+    ///
+    /// `peer` is this host or no unicast address, the kernel cannot be asked for the route, or the neighbour table
+    /// has no MAC address of the next hop.
     pub fn next_hop(&self, peer: Ipv4Addr) -> Result<MacAddr, AgentError> {
         if peer == self.addr {
             return Err(AgentError::OwnAddress { peer });

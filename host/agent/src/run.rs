@@ -58,7 +58,11 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens everything an agent needs; refuses what cannot be.
+    /// Opens the sockets of an agent and claims its ports.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is invalid, a next hop is unknown, the start is in the past, or the system refuses a socket.
     pub fn new(mut config: AgentConfig) -> Result<Agent, AgentError> {
         config.host.addr = config.interface.addr;
         config.host.mac = config.interface.mac;
@@ -109,7 +113,11 @@ impl Agent {
         })
     }
 
-    /// Takes what an earlier run has kept of policies, and from now on answers what is asked about them.
+    /// Restores the policies that an earlier run has saved, and opens the socket that answers questions about them.
+    ///
+    /// # Errors
+    ///
+    /// The state's file or the socket cannot be used, or the host refuses the state.
     pub fn with_policy(mut self, orders: PolicyOrders) -> Result<Agent, AgentError> {
         let now = self.clock.now();
         self.desk = Some(Desk::open(orders, now, &mut self.host)?);

@@ -41,7 +41,12 @@ pub enum PortParameterError {
 /// Half of what 24 bits count: beyond it, before and after cannot be told apart.
 const LONGEST_REFRESH: u32 = 1 << 23;
 
-/// Puts a law into what the tables of switches hold, whose clock has this tick.
+/// Adds a control law's port parameters to the options of the switches' tables, for switches whose clock has this
+/// tick.
+///
+/// # Errors
+///
+/// A parameter does not fit its field for a link's rate, or a period is outside the range of the switches' clock.
 pub fn put(
     law: &PortLaw,
     topology: &Topology,

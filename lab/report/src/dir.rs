@@ -91,14 +91,22 @@ impl RunDir {
         RunDir { target: Target::Next { parent: parent.to_owned(), stem } }
     }
 
-    /// Exactly `dir`, which must be new, empty or the directory of an earlier run.
+    /// Selects exactly `dir`, which must be new, empty or the directory of an earlier run.
+    ///
+    /// # Errors
+    ///
+    /// `dir` or its partial directory holds other files, is no directory, or cannot be read.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
         check(dir, false)?;
         check(&partial_of(dir), true)?;
         Ok(RunDir { target: Target::Exactly(dir.to_owned()) })
     }
 
-    /// Takes the name: `<dir>.partial` is there from now on, locked until the run has ended.
+    /// Claims the name: creates `<dir>.partial`, and locks it until the run has ended.
+    ///
+    /// # Errors
+    ///
+    /// Another process has the lock, or the directory cannot be created or emptied.
     pub fn open(self) -> Result<OpenRun, DirError> {
         match self.target {
             Target::Exactly(dir) => {
@@ -114,6 +122,10 @@ impl RunDir {
 }
 
 /// Locks `within`; an error names `dir`.
+///
+/// # Errors
+///
+/// Another process has the lock, or the lock's file cannot be written.
 pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
     DirLock::take(within).map_err(|error| match error {
         LockError::Held(holder) => DirError::InUse { dir: dir.to_owned(), holder },
@@ -194,6 +206,10 @@ impl OpenRun {
 
     /// Lets `fill` write the present results. A reader, also after the run was killed, finds complete files, none of
     /// them older than the summary.
+    ///
+    /// # Errors
+    ///
+    /// `fill` fails, or its files cannot be renamed.
     pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
         let next = self.filled(fill)?;
         let rename = || {
@@ -211,8 +227,12 @@ impl OpenRun {
         Ok(())
     }
 
-    /// Has `fill` write the results and gives them their name, with a manifest and once they are on the disk: not even a
-    /// power failure leaves a directory of that name that is not complete. If that fails an earlier run there stays.
+    /// Lets `fill` write the results, and gives them their name, with a manifest, once they are on the disk: not even
+    /// a power failure leaves an incomplete directory of that name. On errors an earlier run there stays.
+    ///
+    /// # Errors
+    ///
+    /// `fill` fails, the disk does, or the target holds files of others.
     pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
         let next = self.filled(|next| {
             fill(next)?;
@@ -293,7 +313,11 @@ fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
     }
 }
 
-/// Lists what is in the directory `dir`: nothing if it does not exist.
+/// Returns the names of the entries of `dir`; none if it does not exist.
+///
+/// # Errors
+///
+/// `dir` is not a directory, or cannot be read.
 pub fn names(dir: &Path) -> Result<Vec<String>, DirError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

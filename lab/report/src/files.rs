@@ -12,6 +12,10 @@ pub const PRIVATE: u32 = 0o600;
 
 /// Replaces the file `path` in one step: after a crash or an error it has its old content or the new one. The draft
 /// beside it, `.<name>.<random>`, is removed on errors.
+///
+/// # Errors
+///
+/// The system's error; `path` then has its old content.
 pub fn write_whole(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!(".{name}.");
@@ -30,6 +34,10 @@ pub fn folder_of(path: &Path) -> &Path {
 }
 
 /// Writes the entries of a directory to the disk: files that were created in it, renamed or removed.
+///
+/// # Errors
+///
+/// The system's error; file systems that cannot synchronise directories are no error.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir)?.sync_all() {
         // Some file systems in user space and on the network cannot synchronise directories.

@@ -30,7 +30,11 @@ pub struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// Takes the place, and says there already what is going to run.
+    /// Opens the directory and writes the description of the run there.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunDir::open`] and [`OpenRun::keep`].
     pub fn new(place: RunDir, run: &'a Run, experiment: &Experiment) -> Result<Keeper<'a>, DirError> {
         let (began, open) = (Instant::now(), place.open()?);
         let (name, seed) = (experiment.spec.name.clone(), experiment.spec.seed);
@@ -68,7 +72,11 @@ impl<'a> Keeper<'a> {
         self.open.keep(|dir| super::write(dir, self.run, &results))
     }
 
-    /// Writes the end's results, and what `more` adds, in place of what was kept.
+    /// Replaces the preliminary results by the final ones and the files of `more`.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenRun::finish`].
     pub fn finish(
         mut self,
         results: &Results,
@@ -82,7 +90,11 @@ impl<'a> Keeper<'a> {
         })
     }
 
-    /// Leaves `results`, which are not complete, under the partial name.
+    /// Leaves the incomplete `results` in the partial directory, and returns its path.
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenRun::keep`].
     pub fn leave(mut self, results: &Results) -> Result<PathBuf, DirError> {
         self.open.keep(|dir| super::write(dir, self.run, results))?;
         Ok(self.open.leave())

@@ -99,6 +99,10 @@ impl Run {
 }
 
 /// Writes all files of a run into `dir`.
+///
+/// # Errors
+///
+/// The system's error for a file.
 pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join(names::SUMMARY), pretty(&results.summary)?)?;

@@ -60,7 +60,12 @@ pub struct Loaded {
     pub divided_by: Option<f64>,
 }
 
-/// Reads `dir`, with what `catalogue` has for what the report says of the experiment, and with `charts` as further sections.
+/// Reads the run in `dir`. `catalogue` describes the experiment's schemes and workloads; `charts` are further
+/// sections of the report.
+///
+/// # Errors
+///
+/// `dir` holds no run, a file does not match the manifest, or one cannot be read as what it should be.
 pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result<Loaded, LoadError> {
     let none = |why: String| LoadError::NoRun { dir: dir.to_owned(), why };
     if dir.join("sweep.csv").exists() {

@@ -73,6 +73,10 @@ pub struct DirLock {
 
 impl DirLock {
     /// Locks `dir`, which is created if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Another process has the lock, or the lock's file cannot be created.
     pub fn take(dir: &Path) -> Result<DirLock, LockError> {
         let path = dir.join(LOCK);
         loop {

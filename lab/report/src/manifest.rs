@@ -28,6 +28,10 @@ pub enum Integrity {
 }
 
 /// Writes every file in `dir` to the disk, then the manifest of them, then the directory's entries.
+///
+/// # Errors
+///
+/// The system's error for a file.
 pub fn write(dir: &Path) -> io::Result<()> {
     let mut sums = BTreeMap::new();
     for name in names(dir)? {
@@ -46,6 +50,11 @@ pub fn write(dir: &Path) -> io::Result<()> {
 }
 
 /// Compares the files in `dir` with its manifest.
+///
+/// # Errors
+///
+/// A file is missing, cannot be read or has another checksum, or the manifest is malformed. A missing manifest is no
+/// error.
 pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
     let damage = |name: &str, why: String| Damage { file: dir.join(name), why };
     let text = match fs::read(dir.join(MANIFEST)) {

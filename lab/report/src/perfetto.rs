@@ -12,6 +12,10 @@ use weir_experiment::results::{PauseRecord, Results, SchemeTrace};
 use weir_units::Time;
 
 /// Writes the series of a run as one trace.
+///
+/// # Errors
+///
+/// The error of `out`.
 pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace { out, first: true, processes: BTreeMap::new(), asynchronous: 0 };
     trace.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;

@@ -112,6 +112,7 @@ impl EventQueue {
     }
 
     /// Takes the earliest event.
+    #[expect(clippy::missing_panics_doc, reason = "the heap was checked to have an element")]
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
         let first = *self.heap.first()?;

@@ -146,6 +146,10 @@ impl Medium {
     }
 
     /// Sets a policy at a node.
+    ///
+    /// # Errors
+    ///
+    /// As [`weir_host::policy::PolicyNode::set`].
     pub fn set(&mut self, node: usize, policy: Policy) -> Result<PolicyId, PolicyError> {
         let id = self.nodes[node].set(self.now, policy)?;
         self.schedule(node);

@@ -228,7 +228,11 @@ impl Drop for Bridge {
     }
 }
 
-/// Removes what killed runs left; for `weir mininet --clean`.
+/// Removes the remains of killed runs, for `weir mininet --clean`.
+///
+/// # Errors
+///
+/// The caller is not root, Python or Mininet is missing, or something cannot be removed.
 pub fn clean() -> Result<String, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::input("only root can remove what Mininet left: run this with sudo"));

@@ -37,7 +37,11 @@ impl SwitchKind {
         if find_in_path(BMV2).is_some() { SwitchKind::Bmv2 } else { SwitchKind::Weir }
     }
 
-    /// The program to start.
+    /// Returns the path of the switch's program.
+    ///
+    /// # Errors
+    ///
+    /// BMv2 is not installed, or this program's own path is unknown.
     pub fn program(self) -> Result<PathBuf, String> {
         match self {
             SwitchKind::Weir => own_program(),

@@ -61,7 +61,11 @@ pub struct Tutorial {
 }
 
 impl Tutorial {
-    /// Brings it up. `program` is for switches that name none.
+    /// Starts the fabric of a tutorial's topology. `program` runs on switches that name none.
+    ///
+    /// # Errors
+    ///
+    /// The topology or a program is invalid, the switch is not installed, or Mininet fails.
     pub fn start(
         topology: &Path,
         program: Option<&Path>,
@@ -91,7 +95,11 @@ impl Tutorial {
         self.has_runtime
     }
 
-    /// Every host pings every other; how many pairs answered, of how many.
+    /// Lets every host ping every other host. Returns the number of pairs that answered, and of all pairs.
+    ///
+    /// # Errors
+    ///
+    /// Mininet fails or the run is interrupted.
     pub fn ping(&mut self) -> Result<(usize, usize), Error> {
         const PAYLOAD: u64 = 56; // ping's own
         let matrix = self.bridge.ping(PAYLOAD, 1, 1)?;
@@ -99,7 +107,11 @@ impl Tutorial {
         Ok((answers().filter(|rtt| rtt.is_some()).count(), answers().count()))
     }
 
-    /// Mininet's command line, until the user leaves it.
+    /// Runs Mininet's command line until the user leaves it.
+    ///
+    /// # Errors
+    ///
+    /// Mininet fails or the run is interrupted.
     pub fn cli(&mut self) -> Result<(), Error> {
         self.bridge.cli(&self.topology)
     }

@@ -56,6 +56,10 @@ pub struct Interface {
 
 impl Interface {
     /// Looks an interface up by name in this thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// There is no such interface, or the system's error.
     pub fn find(name: &str) -> io::Result<Interface> {
         let c_name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // SAFETY: `c_name` is a NUL-terminated string that lives through the call.
@@ -171,8 +175,12 @@ pub struct RxRing {
 unsafe impl Send for RxRing {}
 
 impl RxRing {
-    /// Opens a ring of about `ring_bytes` on an interface: promiscuous, without the frames this machine
-    /// sends by it.
+    /// Opens a ring of about `ring_bytes` on an interface, in promiscuous mode, without the frames that this machine
+    /// sends.
+    ///
+    /// # Errors
+    ///
+    /// The caller may not open raw sockets, the interface is gone, or the kernel has no memory for the ring.
     pub fn open(interface: &Interface, ring_bytes: usize) -> io::Result<RxRing> {
         // Protocol 0: nothing is received before the ring stands.
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
@@ -242,7 +250,11 @@ impl RxRing {
         budget
     }
 
-    /// Frames the kernel dropped since the last call, because the ring was full.
+    /// Returns the number of frames that the kernel has dropped since the last call because the ring was full.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
     pub fn take_drops(&self) -> io::Result<u64> {
         // SAFETY: `tpacket_stats` is plain data, for which all zeroes are a value.
         let mut stats: libc::tpacket_stats = unsafe { zeroed() };
@@ -326,21 +338,32 @@ impl TxSocket {
     /// The most frames of one call.
     pub const BATCH: usize = 64;
 
-    /// Opens a socket on an interface. Frames pass the interface's queueing discipline, so that a
-    /// bandwidth or a delay that Mininet put there holds.
+    /// Opens a socket on an interface. Frames pass the interface's queueing discipline, so that a bandwidth or a
+    /// delay that Mininet configured applies.
+    ///
+    /// # Errors
+    ///
+    /// The caller may not open raw sockets, or the interface is gone.
     pub fn open(interface: &Interface) -> io::Result<TxSocket> {
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
         bind(&socket, interface, 0)?;
         Ok(TxSocket { socket })
     }
 
-    /// Sends past the queueing discipline.
+    /// Makes frames bypass the queueing discipline.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
     pub fn bypass_qdisc(&self) -> io::Result<()> {
         set_packet_option(&self.socket, libc::PACKET_QDISC_BYPASS, &1i32)
     }
 
-    /// Sends the first frames, at most [`TxSocket::BATCH`]: how many were sent, or what is wrong with
-    /// the very first.
+    /// Sends the first frames, at most [`TxSocket::BATCH`]. Returns the number sent.
+    ///
+    /// # Errors
+    ///
+    /// The system's error for the first frame, of which none was sent.
     pub fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         // SAFETY: `iovec` and `mmsghdr` are plain data, for which all zeroes are a value.
         let (mut parts, mut messages): ([libc::iovec; Self::BATCH], [libc::mmsghdr; Self::BATCH]) =

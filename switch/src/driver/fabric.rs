@@ -46,12 +46,16 @@ pub struct FabricDataplane {
 }
 
 impl FabricDataplane {
-    /// Starts the thread, in the network namespace of the caller, and attaches all ports: all or none. No frame moves
-    /// before all of it stands.
+    /// Starts the thread in the network namespace of the caller, and attaches all ports or none. No frame moves
+    /// before all ports are attached.
     ///
     /// # Panics
     ///
     /// If there is no switch, or a link leads to one that is not there.
+    ///
+    /// # Errors
+    ///
+    /// A port cannot be attached, or the thread or its sockets cannot be created.
     pub fn start(members: Vec<Member>) -> Result<FabricDataplane, StartError> {
         let ends = members.iter().flat_map(|member| &member.inner).map(|inner| usize::from(inner.to.0));
         assert!(!members.is_empty() && ends.max() < Some(members.len()), "links lead to switches");
@@ -94,7 +98,11 @@ impl FabricDataplane {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends the thread and gives the last counts of each switch.
+    /// Stops the thread and returns the final counters of each switch.
+    ///
+    /// # Panics
+    ///
+    /// If the thread panicked.
     pub fn stop(mut self) -> Vec<DataplaneStats> {
         let thread = self.thread.take().expect("taken here and in drop only");
         self.handles[0].stop();

@@ -68,7 +68,12 @@ pub struct DataplaneHandle {
 }
 
 impl DataplaneHandle {
-    /// Runs `operation` on the switch with the present time, and waits for what it returns. For threads.
+    /// Runs `operation` on the switch with the present time, and blocks until it returns. For threads; see
+    /// [`Self::call`].
+    ///
+    /// # Errors
+    ///
+    /// There is no program yet, `operation` panicked, or the data plane has stopped.
     pub fn with<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
@@ -157,8 +162,11 @@ impl DataplaneHandle {
         })
     }
 
-    /// Lets a packet from the controller in by the CPU port, controller header first. Does not wait; never
-    /// blocks: a controller that sends too fast is refused.
+    /// Injects a packet of the controller by the CPU port, controller header first. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// There is no CPU port, too many commands wait, or the data plane has stopped.
     pub fn packet_out(&self, frame: Vec<u8>) -> Result<(), DataplaneError> {
         let cpu_port = self.cpu_port.ok_or(DataplaneError::NoCpuPort)?;
         let command: Command = Box::new(move |runtime| runtime.packet_out(cpu_port, &frame));

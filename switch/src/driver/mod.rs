@@ -76,8 +76,12 @@ pub enum StartError {
 pub struct Dataplane(FabricDataplane);
 
 impl Dataplane {
-    /// Starts the thread, in the network namespace of the caller, with a switch if there is a program
-    /// already, and attaches the ports: all or none. No frame moves before all of it stands.
+    /// Starts the thread in the network namespace of the caller, with a switch if there is a program already, and
+    /// attaches all ports or none. No frame moves before all ports are attached.
+    ///
+    /// # Errors
+    ///
+    /// A port cannot be attached, or the thread or its sockets cannot be created.
     pub fn start(
         config: DataplaneConfig,
         switch: Option<Box<Switch>>,
@@ -97,7 +101,11 @@ impl Dataplane {
         self.0.is_running()
     }
 
-    /// Ends the thread and gives the last counts.
+    /// Stops the thread and returns the final counters.
+    ///
+    /// # Panics
+    ///
+    /// If the thread panicked.
     pub fn stop(self) -> DataplaneStats {
         self.0.stop().pop().expect("it has one switch")
     }

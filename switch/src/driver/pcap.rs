@@ -60,6 +60,10 @@ pub struct PcapReader {
 
 impl PcapReader {
     /// Opens a file and checks its header.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not a pcap file.
     pub fn open(path: &Path) -> Result<PcapReader, PcapError> {
         let fail = |source| PcapError::Io { path: path.into(), source };
         let mut file = BufReader::new(File::open(path).map_err(fail)?);
@@ -81,7 +85,11 @@ impl PcapReader {
         Ok(PcapReader { path: path.into(), file, big_endian, nanoseconds, record: 0 })
     }
 
-    /// Reads the next frame into `frame`: when it was seen, or `None` at the end of the file.
+    /// Reads the next frame into `frame`. Returns its timestamp, or `None` at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the record is malformed.
     pub fn read(&mut self, frame: &mut Vec<u8>) -> Result<Option<Duration>, PcapError> {
         let mut header = [0; RECORD_HEADER];
         let mut have = 0;
@@ -132,7 +140,11 @@ pub struct PcapWriter {
 }
 
 impl PcapWriter {
-    /// Makes a file of at most `limit` bytes, or empties it if it is there.
+    /// Creates a file of at most `limit` bytes; an existing one is emptied.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn create(path: &Path, limit: u64) -> Result<PcapWriter, PcapError> {
         let fail = |source| PcapError::Io { path: path.into(), source };
         let mut header = Vec::with_capacity(FILE_HEADER);
@@ -147,7 +159,12 @@ impl PcapWriter {
         Ok(PcapWriter { file, room: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
     }
 
-    /// Writes a frame seen at `time` since 1970. `false`: it no longer fits.
+    /// Writes a frame seen at `time` since 1970. Returns false if the frame, or an earlier one, does not fit the
+    /// limit.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn write(&mut self, time: Duration, frame: &[u8]) -> io::Result<bool> {
         let size = (RECORD_HEADER + frame.len()) as u64;
         if size > self.room {
@@ -166,7 +183,11 @@ impl PcapWriter {
         Ok(true)
     }
 
-    /// Hands what was written to the system.
+    /// Flushes the buffer to the system.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.dirty) { self.file.flush() } else { Ok(()) }
     }

@@ -58,7 +58,11 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Reply<T> {
-    /// Blocks this thread until the answer is there. Not for the data-plane thread (a subscriber).
+    /// Blocks this thread until the answer arrives. Never call it on the data-plane thread, that is, in a subscriber.
+    ///
+    /// # Errors
+    ///
+    /// The error of the command.
     pub fn wait(self) -> Result<T, DataplaneError> {
         let mut state = self.0.lock();
         loop {

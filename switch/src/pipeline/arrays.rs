@@ -25,6 +25,10 @@ impl Pipeline {
     }
 
     /// Returns the number of cells of a register array, and the bits of a cell.
+    ///
+    /// # Errors
+    ///
+    /// There is no such register array.
     pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
         self.register(register).map(|array| (array.size, array.bits))
     }
@@ -35,13 +39,21 @@ impl Pipeline {
         Ok((array.cell(index as u64).ok_or_else(outside)?, array.bits))
     }
 
-    /// The value of a register cell.
+    /// Returns the value of a register cell, big-endian.
+    ///
+    /// # Errors
+    ///
+    /// There is no such register array or cell.
     pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
         let (cell, bits) = self.register_cell(register, index)?;
         Ok(values::to_bytes(&self.state.registers[cell], bits))
     }
 
     /// Sets a register cell.
+    ///
+    /// # Errors
+    ///
+    /// There is no such register array or cell, or the value is too wide.
     pub fn register_write(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), TableError> {
         let (cell, bits) = self.register_cell(register, index)?;
         let value = values::to_limbs(value, bits, || format!("register {register}"))?;
@@ -57,11 +69,19 @@ impl Pipeline {
     }
 
     /// Returns the number of cells of a counter array.
+    ///
+    /// # Errors
+    ///
+    /// There is no such counter array.
     pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
         Ok(self.state.counters[find(&self.program.counters, "counter array", counter)?].len())
     }
 
-    /// The value of a counter cell.
+    /// Returns the value of a counter cell.
+    ///
+    /// # Errors
+    ///
+    /// There is no such counter array or cell.
     pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
         let cells = &self.state.counters[find(&self.program.counters, "counter array", counter)?];
         let outside = || out_of_bounds("counter array", counter, index, cells.len());
@@ -69,6 +89,10 @@ impl Pipeline {
     }
 
     /// Sets a counter cell.
+    ///
+    /// # Errors
+    ///
+    /// There is no such counter array or cell.
     pub fn counter_write(
         &mut self,
         counter: &str,
@@ -101,7 +125,11 @@ impl Pipeline {
         }
     }
 
-    /// The direct counter of an entry.
+    /// Returns the direct counter of an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or the table has no direct counter.
     pub fn direct_counter_read(
         &self,
         table: TableId,
@@ -112,6 +140,10 @@ impl Pipeline {
     }
 
     /// Sets the direct counter of an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or the table has no direct counter.
     pub fn direct_counter_write(
         &mut self,
         table: TableId,
@@ -132,16 +164,28 @@ impl Pipeline {
     }
 
     /// Returns the number of cells of a meter array.
+    ///
+    /// # Errors
+    ///
+    /// There is no such meter array.
     pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
         Ok(self.state.meters[find(&self.program.meters, "meter array", meter)?].len())
     }
 
-    /// The rates of a meter cell; None while it has none, and marks everything green.
+    /// Returns the rates of a meter cell; `None` if they are not set, so that it marks everything green.
+    ///
+    /// # Errors
+    ///
+    /// There is no such meter array or cell.
     pub fn meter_rates(&self, meter: &str, index: usize) -> Result<Option<MeterRates>, TableError> {
         Ok(self.meter(meter, index)?.1.rates())
     }
 
     /// Sets the rates of a meter cell.
+    ///
+    /// # Errors
+    ///
+    /// There is no such meter array or cell, or the rates are invalid.
     pub fn meter_set_rates(
         &mut self,
         meter: &str,
@@ -154,7 +198,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The rates of an entry's direct meter.
+    /// Returns the rates of an entry's direct meter; `None` if they are not set.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or the table has no direct meter.
     pub fn direct_meter_rates(
         &self,
         table: TableId,
@@ -165,6 +213,10 @@ impl Pipeline {
     }
 
     /// Sets the rates of an entry's direct meter.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, the table has no direct meter, or the rates are invalid.
     pub fn direct_meter_set_rates(
         &mut self,
         table: TableId,
@@ -183,7 +235,11 @@ impl Pipeline {
         by_name(names, set).ok_or_else(|| TableError::Unknown { kind: "value set", name: set.to_string() })
     }
 
-    /// Puts a value into a parser value set: its parts behind each other, without padding between them.
+    /// Adds a value to a parser value set: its parts one behind the other, without padding between them.
+    ///
+    /// # Errors
+    ///
+    /// There is no such set, or the value is too wide.
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
         let definition = &self.program.parser.value_sets[self.value_set(set)?];
         let whole = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
@@ -201,7 +257,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Empties a parser value set.
+    /// Removes all values of a parser value set.
+    ///
+    /// # Errors
+    ///
+    /// There is no such set.
     pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
         for (list, _) in &self.program.parser.value_sets[self.value_set(set)?].lists {
             self.state.value_lists[usize::from(*list)].clear();

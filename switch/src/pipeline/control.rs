@@ -31,7 +31,11 @@ pub(super) fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> O
 }
 
 impl Pipeline {
-    /// A table by its name: in full, or the shortest suffix after a dot that no other table has.
+    /// Returns the table of this name: in full, or a suffix after a dot that no other table has.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or the suffix is ambiguous.
     pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
         let names = self.program.tables.iter().map(|table| table.info.name.as_str());
         let index = by_name(names, name);
@@ -61,7 +65,13 @@ impl Pipeline {
         TableError::Immutable { table: table.info.name.clone(), what }
     }
 
-    /// Adds an entry. `priority`: larger wins, of equal ones the older; ignored where the table has no priorities.
+    /// Adds an entry. The entry with the largest `priority` wins, the older one of equal ones; it is ignored if the
+    /// table has no priorities.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, it is full, has no key, const entries or an entry with this match, or does not have
+    /// the action with these arguments; or the match does not fit its key.
     pub fn table_add(
         &mut self,
         table: TableId,
@@ -104,7 +114,12 @@ impl Pipeline {
         Ok(EntryHandle(entry - 1))
     }
 
-    /// Gives an entry another action.
+    /// Changes the action of an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, its entries are const, or the table does not have the action with these
+    /// arguments.
     pub fn table_modify(
         &mut self,
         table: TableId,
@@ -129,6 +144,10 @@ impl Pipeline {
     }
 
     /// Removes an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or its entries are const.
     pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
         let definition = self.table(table)?;
         let number = self.entry(table, entry)?;
@@ -152,7 +171,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The entry with exactly this match (and priority, where the table has them).
+    /// Returns the entry with exactly this match (and this priority, if the table has priorities).
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or the match does not fit its key.
     pub fn table_find(
         &self,
         table: TableId,
@@ -165,7 +188,12 @@ impl Pipeline {
         Ok(entry.checked_sub(1).map(EntryHandle))
     }
 
-    /// Sets what the table does on a miss.
+    /// Sets the table's default action, which runs on a miss.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, its default action is const, or the table does not have the action with these
+    /// arguments.
     pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
         let definition = self.table(table)?;
         if definition.info.const_default {
@@ -184,7 +212,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Sets it back to what the program says.
+    /// Restores the default action of the program.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
     pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
         self.table(table)?;
         let index = usize::from(table.0);
@@ -234,7 +266,11 @@ impl Pipeline {
         rows.filter_map(|row| self.entry_at(table, row as u32)).collect()
     }
 
-    /// One entry of a table.
+    /// Returns an entry of a table.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry.
     pub fn table_entry(&self, table: TableId, entry: EntryHandle) -> Result<TableEntry, TableError> {
         self.table(table)?;
         let number = self.entry(table, entry)?;
@@ -255,7 +291,12 @@ impl Pipeline {
         })
     }
 
-    /// After how many ticks without a match, from now on, an entry has timed out; 0 for never.
+    /// Sets the ticks without a match after which an entry has timed out, and restarts its timer; 0 disables the
+    /// timeout.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or the table does not support timeouts.
     pub fn table_set_timeout(
         &mut self,
         table: TableId,

@@ -149,7 +149,7 @@ pub enum TableError {
     Immutable {
         /// The table.
         table: String,
-        /// "the default action" or "the entries".
+        /// "the default action" or "the list of entries".
         what: &'static str,
     },
     /// A value has more bits than its field.

@@ -40,6 +40,10 @@ impl Pipeline {
 
     /// Returns the ticks since an entry was last matched, or made if it never was; `None` if the table does not track
     /// this.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry.
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
         let number = self.entry(table, entry)?;
         let state = &self.state.tables[usize::from(table.0)];

@@ -45,13 +45,21 @@ impl Pipeline {
     }
 
     /// Adds a member to an action profile.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile, or its tables do not have the action with these arguments.
     pub fn member_add(&mut self, profile: &str, action: &ActionCall) -> Result<MemberHandle, TableError> {
         let profile = self.profile(profile)?;
         let member = self.resolve_member(profile, action)?;
         Ok(MemberHandle(insert(&mut self.state.profiles[profile].members, member)))
     }
 
-    /// Gives a member another action.
+    /// Changes the action of a member.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile or member, or its tables do not have the action with these arguments.
     pub fn member_modify(
         &mut self,
         profile: &str,
@@ -65,7 +73,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Removes a member that nothing refers to.
+    /// Removes a member that no entry or group refers to.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile or member, or it is in use.
     pub fn member_delete(&mut self, profile: &str, member: MemberHandle) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_member(profile as u16, member)?;
@@ -79,7 +91,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The members of an action profile.
+    /// Returns the members of an action profile, each with its action.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile.
     pub fn members(&self, profile: &str) -> Result<Vec<(MemberHandle, ActionCall)>, TableError> {
         let profile = self.profile(profile)?;
         let members = self.state.profiles[profile].members.iter().enumerate();
@@ -93,13 +109,21 @@ impl Pipeline {
     }
 
     /// Adds a group of members. A member that appears twice has twice the weight.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile or member.
     pub fn group_add(&mut self, profile: &str, members: &[MemberHandle]) -> Result<GroupHandle, TableError> {
         let profile = self.profile(profile)?;
         let members = self.check_members(profile, members)?;
         Ok(GroupHandle(insert(&mut self.state.profiles[profile].groups, members)))
     }
 
-    /// Gives a group other members.
+    /// Replaces the members of a group.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile, group or member.
     pub fn group_modify(
         &mut self,
         profile: &str,
@@ -114,6 +138,10 @@ impl Pipeline {
     }
 
     /// Removes a group that no entry refers to.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile or group, or an entry refers to the group.
     pub fn group_delete(&mut self, profile: &str, group: GroupHandle) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_group(profile as u16, group)?;
@@ -124,7 +152,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The groups of an action profile.
+    /// Returns the groups of an action profile, each with its members.
+    ///
+    /// # Errors
+    ///
+    /// There is no such profile.
     pub fn groups(&self, profile: &str) -> Result<Vec<(GroupHandle, Vec<MemberHandle>)>, TableError> {
         let profile = self.profile(profile)?;
         let groups = self.state.profiles[profile].groups.iter().enumerate();

@@ -204,12 +204,20 @@ impl Deref for Program {
 }
 
 impl Program {
-    /// Loads what p4c's BMv2 back end wrote: version 2 of the format.
+    /// Loads the output of p4c's BMv2 back end, version 2 of the format, for the compiled engine.
+    ///
+    /// # Errors
+    ///
+    /// The text is no JSON of that format, or uses a feature that is not supported. The error names the place.
     pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
         Program::load(text, Engine::default())
     }
 
-    /// Loads a program as [`Program::from_json`] does, to be run by this engine.
+    /// Loads a program as [`Program::from_json`] does, for this engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Program::from_json`].
     pub fn load(text: &str, engine: Engine) -> Result<Arc<Program>, LoadError> {
         let value = json::parse(text)?;
         let root = json::At::root(&value);

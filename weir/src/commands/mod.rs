@@ -94,7 +94,11 @@ impl CommandLine {
         CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
     }
 
-    /// Does what was asked for.
+    /// Executes the command.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the command, with its exit status.
     pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
         match &self.command {
             Command::Run(args) => run::run(args, console),

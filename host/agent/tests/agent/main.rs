@@ -27,7 +27,15 @@ fn main() -> ExitCode {
     harness::run(&tests, missing)
 }
 
-/// An agent's configuration on one side: 100 Mbit/s, 2 ms, HPCC, and ends after ten seconds.
+/// Returns an agent's configuration on one side: 100 Mbit/s, 2 ms, HPCC, and an end after ten seconds.
+///
+/// # Errors
+///
+/// The interface is missing.
+///
+/// # Panics
+///
+/// If the registry has no `hpcc`.
 pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentError> {
     let interface = Interface::find(IFACE, None)?;
     let scheme = Registry::builtin().get("hpcc").expect("there is hpcc");
@@ -65,6 +73,10 @@ pub struct Running {
 }
 
 /// Starts an agent on one side; `change` changes its configuration.
+///
+/// # Panics
+///
+/// If the agent does not start.
 pub fn start(
     net: &Net,
     side: usize,

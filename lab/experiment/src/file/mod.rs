@@ -176,7 +176,12 @@ impl Experiment {
         }
     }
 
-    /// The same experiment as a scale model: its slowest hosts have `rate`, all else in proportion.
+    /// Returns the experiment as a scale model: its slowest hosts have `rate`, and all other rates, sizes and times
+    /// are in proportion.
+    ///
+    /// # Errors
+    ///
+    /// `rate` is 0 or above the file's, or a scaled value is outside its range.
     pub fn at_rate(&self, rate: Bandwidth) -> Result<Experiment, ExperimentError> {
         let scale = Scale { from: self.scale.from, to: rate };
         let refuse = |why: String| ExperimentError::Rate { rate, why };
@@ -297,7 +302,8 @@ impl Experiment {
         host_rate(&self.topology)
     }
 
-    /// The keys with every default written out, as `run.yaml` holds them.
+    /// Returns the keys with every default written out, as `run.yaml` holds them.
+    #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn resolved_yaml(&self) -> String {
         serde_yaml::to_string(&self.written).expect("plain data serialises")
     }
@@ -317,7 +323,11 @@ impl Experiment {
         Feed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
     }
 
-    /// All flows that start before the end. Fails if some of them start only because others end.
+    /// Returns all flows that start before the end, by start.
+    ///
+    /// # Errors
+    ///
+    /// Flows of a workload start only when others end, so they cannot be listed beforehand.
     pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
         let mut flows = self.flows.clone();
         let mut names = Names::new(&self.topology, &flows);
@@ -335,6 +345,10 @@ impl Experiment {
     }
 
     /// Lists the flows that would be created during the run, for callers that need them in advance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Experiment::all_flows`].
     pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
         if self.makes_flows() {
             self.flows = self.all_flows()?;
@@ -343,7 +357,11 @@ impl Experiment {
         Ok(())
     }
 
-    /// Only the schemes with these labels, in the file's order.
+    /// Removes all schemes but those with these labels.
+    ///
+    /// # Errors
+    ///
+    /// No scheme has one of the labels.
     pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
         let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
         if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {

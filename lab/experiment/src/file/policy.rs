@@ -90,6 +90,10 @@ impl PolicySpec {
     }
 
     /// Returns the configuration of a host that takes part from `start` on, in virtual time, which is its clock.
+    ///
+    /// # Panics
+    ///
+    /// If the key or the Trickle parameters are invalid; loading an experiment has checked them.
     pub fn config(
         &self,
         topology: &Topology,

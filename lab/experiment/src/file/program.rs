@@ -56,6 +56,10 @@ impl ProgramSpec {
     }
 
     /// Returns the arguments by which an agent learns of the program.
+    ///
+    /// # Errors
+    ///
+    /// A program of the user's has no P4Info beside its JSON.
     pub fn agent_argument(&self) -> Result<String, String> {
         Ok(match self {
             ProgramSpec::Shipped(program) => program.name().to_owned(),

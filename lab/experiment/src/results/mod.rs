@@ -63,7 +63,8 @@ pub struct Heading {
 }
 
 impl Results {
-    /// Puts the schemes of a run in virtual time together, in the experiment's order.
+    /// Combines the schemes of a run in virtual time, in the experiment's order.
+    #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn gather(heading: Heading, parts: impl IntoIterator<Item = Part>) -> Results {
         let mut parts: Vec<Part> = parts.into_iter().collect();
         parts.sort_by_key(|part| part.index);
@@ -88,7 +89,8 @@ impl Results {
     }
 }
 
-/// SHA-256 of all schemes' numbers: what a backend signs that has no events to sign.
+/// Returns SHA-256 of all schemes' numbers in hexadecimal, the digest of a back end without events.
+#[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
 pub fn digest(schemes: &BTreeMap<String, SchemeSummary>) -> String {
     let bytes = Sha256::digest(serde_json::to_vec(schemes).expect("plain data serialises"));
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

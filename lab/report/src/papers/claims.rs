@@ -79,7 +79,11 @@ fn ours(formula: &str, runs: &[&Outcome]) -> Option<String> {
     })
 }
 
-/// The table that an entry's `columns` ask for; `None` if it asks for none or its runs are not all done.
+/// Returns the table of an entry's `columns`; `None` if it has none or not all its runs are done.
+///
+/// # Errors
+///
+/// A column names no value of the summary.
 pub fn means(planned: &Planned, outcomes: &[Outcome]) -> Result<Option<Means>, String> {
     let all = outcomes.iter().all(|outcome| outcome.summary.is_some());
     let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));

@@ -121,8 +121,12 @@ impl Planned {
     }
 }
 
-/// Reads the list, adds to it the experiments of `folder` that have numbers of a paper to compare with and are not in
-/// it, and plans every run. `quick` takes the quick forms.
+/// Reads the list, adds the experiments of `folder` that have numbers of a paper but are not in it, and plans every
+/// run. `quick` selects the quick forms.
+///
+/// # Errors
+///
+/// The list, an experiment or an id is invalid, or a file cannot be read.
 pub fn plan(
     kit: &Kit,
     list: &Path,

@@ -115,7 +115,11 @@ fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     }
 }
 
-/// Puts `content` in the place of section `id`, or with a heading at the document's end if it has none.
+/// Returns the document with `content` as its section `id`; at its end with a heading if it has no such section.
+///
+/// # Errors
+///
+/// The document has an opening mark of the section but no closing one, or the section twice.
 pub fn put(document: &str, id: &str, title: &str, content: &str) -> Result<String, String> {
     Ok(match span(document, id)? {
         Some((from, to)) => format!("{}{content}{}", &document[..from], &document[to..]),

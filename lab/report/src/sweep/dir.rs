@@ -14,7 +14,11 @@ pub const PAGE: &str = "report.html";
 /// The folder of the jobs' scripts and logs, if Slurm did runs.
 pub const SLURM: &str = "slurm";
 
-/// Refuses a directory with anything in it that no sweep wrote.
+/// Checks that every entry of a directory was written by a sweep.
+///
+/// # Errors
+///
+/// An entry was not, or the directory cannot be read.
 pub fn check(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)? {
         let run = name.strip_suffix(PARTIAL).unwrap_or(&name);

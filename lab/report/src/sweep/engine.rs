@@ -25,6 +25,10 @@ impl Open<'_> {
     }
 
     /// Returns the outcome of a run that another machine did, or failed to do for this reason.
+    ///
+    /// # Errors
+    ///
+    /// The run has no results: `failure`, or the missing results if there is none.
     pub fn outcome(&self, failure: Option<String>) -> Came {
         let dir = self.task.dir.file_name().unwrap_or_default().to_string_lossy();
         match (self.done(), failure) {

@@ -34,6 +34,10 @@ impl Axis {
     }
 
     /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or a number of times from one to another, `key=0us..12us/25`.
+    ///
+    /// # Errors
+    ///
+    /// The text has no key or no values, an empty one, or an invalid range.
     pub fn parse(text: &str) -> Result<Axis, String> {
         let wrong = |why: &str| Err(format!("{text}: {why}, write it like load=0.2,0.4 or seed=1..5"));
         let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };
@@ -122,7 +126,11 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Reads one text an axis.
+    /// Parses one text per axis.
+    ///
+    /// # Errors
+    ///
+    /// As [`Axis::parse`]; also if a key occurs twice or the grid has too many cells.
     pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Grid, String> {
         let mut axes: Vec<Axis> = Vec::new();
         for text in texts {

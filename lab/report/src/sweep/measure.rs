@@ -32,8 +32,12 @@ impl Place {
 pub type Subject = Option<String>;
 
 impl Measure {
-    /// Reads `fct.slowdown.p95`, `fncc.marks vs hpcc.marks`, `peak queue`, or one of these with a heading of its
-    /// own before an `=`; `first` is a run of the sweep.
+    /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks`, `peak queue`, or one of these behind a heading and `=`;
+    /// `first` is a run of the sweep.
+    ///
+    /// # Errors
+    ///
+    /// The summary of `first` has no such value.
     pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<Measure, String> {
         let rows = metrics::metrics(&bare(first, order));
         let read = |name: &str, place: &str| {

@@ -148,6 +148,10 @@ impl Sweep {
     /// # Errors
     ///
     /// If anything that was asked for is wrong, or there is no such run.
+    ///
+    /// # Panics
+    ///
+    /// If the engine returns no outcome, a violation of its contract.
     pub fn one(
         asked: Asked<'_>,
         number: usize,

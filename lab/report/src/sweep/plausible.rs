@@ -15,7 +15,11 @@ const ENTRIES: usize = 64;
 /// Below these a key is a reason, which is known once it has occurred.
 const OPEN: [&str; 2] = ["drops.", "refused."];
 
-/// Refuses a metric that no run of these tasks can have: a slip that would else be found when all are done.
+/// Checks that the runs of these tasks can have every metric, so that a typing error is found before they run.
+///
+/// # Errors
+///
+/// No task has one of the metrics, or an experiment is invalid.
 pub fn check(metrics: &[String], tasks: &[Task]) -> Result<(), Error> {
     let mut unknown: Vec<&String> =
         metrics.iter().filter(|text| !OPEN.iter().any(|open| text.contains(open))).collect();

@@ -51,6 +51,10 @@ impl Task {
     }
 
     /// Reads and checks the experiment.
+    ///
+    /// # Errors
+    ///
+    /// The experiment is invalid, or a scheme is unknown.
     pub fn load(&self) -> Result<Experiment, Error> {
         let experiment = Experiment::load_with(&self.kit.catalogue, &self.file, &self.overrides(), self.seed);
         let mut experiment = experiment.map_err(Error::input)?;
@@ -60,7 +64,11 @@ impl Task {
         Ok(experiment)
     }
 
-    /// The results of exactly this run, if they are there, complete and as they were written.
+    /// Returns the results of exactly this run, if they are complete and unchanged.
+    ///
+    /// # Errors
+    ///
+    /// The files do not match the manifest, or it is missing.
     pub fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
         let integrity = manifest::verify(&self.dir)?;
         let summary = self.written(run);
@@ -116,8 +124,11 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Reads and checks all tasks: wrong input is told before anything runs. Gives an outcome for each in which nothing
-/// has been done.
+/// Reads and checks all tasks before anything runs. Returns an empty outcome for each.
+///
+/// # Errors
+///
+/// An experiment is invalid, or a run's directory holds other files.
 pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
     let outcome = |task: &Task| {
         let experiment = task.load()?;

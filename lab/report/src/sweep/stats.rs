@@ -17,7 +17,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of these values; `None` of none.
+    /// Returns the mean of the values with its confidence interval; `None` if there are none.
+    #[expect(clippy::missing_panics_doc, reason = "two values or more leave a degree of freedom")]
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let runs = values.len();
         let count = runs as f64;

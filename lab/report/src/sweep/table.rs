@@ -109,7 +109,11 @@ impl<'a> Findings<'a> {
         crate::table::columns(&head, rows, styled, width)
     }
 
-    /// `sweep.csv`: a line for each row and measure.
+    /// Returns `sweep.csv`: a row for each point, scheme and measure.
+    ///
+    /// # Errors
+    ///
+    /// A record cannot be encoded.
     pub fn csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let fixed = ["scheme", "metric", "unit", "runs", "mean", "ci95_low", "ci95_high"];
@@ -135,7 +139,11 @@ impl<'a> Findings<'a> {
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// `runs.csv`: a line for each run and scheme, with its digest and its values.
+    /// Returns `runs.csv`: a row for each run and scheme, with its digest and its values.
+    ///
+    /// # Errors
+    ///
+    /// A record cannot be encoded.
     pub fn runs_csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let axes = self.grid.axes.iter().map(|axis| axis.key.as_str());
