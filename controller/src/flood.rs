@@ -1,7 +1,7 @@
 //! The tree along which POLICY packets are flooded: what one host says, all others hear once.
 //!
 //! [`FloodConfig`] says how much of it a port lets through; the ports of the tree are in
-//! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` says how it is laid and mended.
+//! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` describes how it is computed and repaired.
 
 use crate::route_table::{Routes, SwitchRoutes};
 use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
@@ -47,8 +47,8 @@ impl FloodConfig {
     }
 }
 
-/// Lets switches flood along a tree: its links between switches, and all links of hosts.
-pub(crate) fn lay(
+/// Makes switches flood along a tree: its links between switches, and all links of hosts.
+pub(crate) fn set_tree(
     topology: &Topology,
     tree: impl IntoIterator<Item = LinkIx>,
     switches: &mut [SwitchRoutes],

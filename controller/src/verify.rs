@@ -9,7 +9,7 @@
 
 use crate::compiled::{Compiled, Decision};
 use crate::hash::PathHash;
-use crate::path::walk::{Way, ways};
+use crate::path::walk::{WalkedPath, for_each_path};
 use crate::path::{Lost, PathHop};
 use crate::residue::Residues;
 use crate::route_table::Routes;
@@ -107,10 +107,10 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
                 continue;
             }
             let mut paths = 0;
-            ways(topology, &compiled, a, b, &mut |way| {
+            for_each_path(topology, &compiled, a, b, &mut |path| {
                 paths += 1;
-                proof.longest = proof.longest.max(way.hops.len());
-                violations.extend(check.way(a, b, way));
+                proof.longest = proof.longest.max(path.hops.len());
+                violations.extend(check.path(a, b, path));
                 violations.len() < MOST_VIOLATIONS
             });
             proof.class_pairs += 1;
@@ -151,17 +151,17 @@ impl Check<'_> {
     }
 
     /// One path from class `a` to class `b`, and the return paths of all hashes that take it.
-    fn way(&self, a: usize, b: usize, way: Way<'_>) -> Option<Violation> {
+    fn path(&self, a: usize, b: usize, path: WalkedPath<'_>) -> Option<Violation> {
         let (src, dst) = (self.compiled.classes[a].hosts[0], self.compiled.classes[b].hosts[0]);
-        if let Err(lost) = way.end {
-            let fault = Fault::Lost { path: self.names(way.hops), lost };
-            return Some(self.violation(src, dst, way.residues.example(), fault));
+        if let Err(lost) = path.end {
+            let fault = Fault::Lost { path: self.names(path.hops), lost };
+            return Some(self.violation(src, dst, path.residues.example(), fault));
         }
         // From the far end; the nearest switch delivers, which `deliveries` has checked.
-        way.hops.iter().skip(1).rev().find_map(|hop| {
-            let (back_port, residues) = self.stray(hop, a, way.residues)?;
+        path.hops.iter().skip(1).rev().find_map(|hop| {
+            let (back_port, residues) = self.stray(hop, a, path.residues)?;
             let at = self.topology.switch(hop.switch).name.clone();
-            let fault = Fault::Parts { path: self.names(way.hops), at, port: hop.in_port, back_port };
+            let fault = Fault::Parts { path: self.names(path.hops), at, port: hop.in_port, back_port };
             Some(self.violation(src, dst, residues.example(), fault))
         })
     }

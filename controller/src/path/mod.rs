@@ -8,7 +8,7 @@ use crate::route_table::{Hop, Routes};
 use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 use thiserror::Error;
-use walk::ways;
+use walk::for_each_path;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The path of a packet from one host to another.
@@ -147,9 +147,9 @@ impl BaseRtt {
         for (from, row) in fabric.iter_mut().enumerate() {
             for (to, longest) in row.iter_mut().enumerate() {
                 if compiled.classes[from].switch != compiled.classes[to].switch {
-                    ways(topology, &compiled, from, to, &mut |way| {
+                    for_each_path(topology, &compiled, from, to, &mut |path| {
                         let out = |hop: &PathHop| topology.switch(hop.switch).link_at(hop.out_port);
-                        let links = way.hops.iter().filter_map(out);
+                        let links = path.hops.iter().filter_map(out);
                         *longest = (*longest).max(links.map(|ix| link_cost(topology, ix, payload)).sum());
                         true
                     });

@@ -7,7 +7,7 @@ use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 
 /// A path that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
 /// last one's `out_port` are the hosts' and left at 0.
-pub struct Way<'a> {
+pub struct WalkedPath<'a> {
     pub hops: &'a [PathHop],
     /// The hashes that take it.
     pub residues: &'a Residues,
@@ -16,12 +16,12 @@ pub struct Way<'a> {
 }
 
 /// Calls `visit` with every path from class `from` to class `to`, until it says `false`.
-pub fn ways(
+pub fn for_each_path(
     topology: &Topology,
     compiled: &Compiled,
     from: usize,
     to: usize,
-    visit: &mut impl FnMut(Way<'_>) -> bool,
+    visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
 ) -> bool {
     let mut walk = Walk { topology, compiled, to, hops: Vec::new() };
     walk.step(compiled.classes[from].switch, HOST_PORT, &Residues::default(), visit)
@@ -40,7 +40,7 @@ impl Walk<'_> {
         at: SwitchIx,
         in_port: u16,
         residues: &Residues,
-        visit: &mut impl FnMut(Way<'_>) -> bool,
+        visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         let here = PathHop { switch: at, in_port, out_port: 0 };
         let name = || self.topology.switch(at).name.clone();
@@ -75,7 +75,7 @@ impl Walk<'_> {
         here: PathHop,
         out_port: u16,
         residues: &Residues,
-        visit: &mut impl FnMut(Way<'_>) -> bool,
+        visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         let here = PathHop { out_port, ..here };
         match self.topology.peer(here.switch, out_port) {
@@ -97,10 +97,10 @@ impl Walk<'_> {
         last: PathHop,
         residues: &Residues,
         end: Result<(), Lost>,
-        visit: &mut impl FnMut(Way<'_>) -> bool,
+        visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         self.hops.push(last);
-        let go_on = visit(Way { hops: &self.hops, residues, end });
+        let go_on = visit(WalkedPath { hops: &self.hops, residues, end });
         self.hops.pop();
         go_on
     }

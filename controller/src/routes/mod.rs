@@ -42,7 +42,7 @@ pub fn reroute(topology: &Topology, method: Method, now: &Routes) -> Result<Rout
 
 fn compute(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
     let mut routes = unicast(topology, method, trees)?;
-    flood::lay(topology, trees::spanning_tree(topology), &mut routes.switches);
+    flood::set_tree(topology, trees::spanning_tree(topology), &mut routes.switches);
     Ok(routes)
 }
 

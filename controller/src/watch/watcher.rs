@@ -95,7 +95,7 @@ impl Known {
     }
 }
 
-struct UnderWay {
+struct PendingRollout {
     why: Why,
     began: Time,
     condition: Condition,
@@ -111,7 +111,7 @@ pub struct Watcher {
     aim: Aim,
     /// Reason of the next rollout; `None`: nothing is to do.
     pending: Option<Why>,
-    rollout: Option<UnderWay>,
+    rollout: Option<PendingRollout>,
     /// Until when switches that others may have written are waited for.
     waits_until: Time,
     has_started: bool,
@@ -230,8 +230,9 @@ impl Watcher {
     /// others cannot wait. Returns whether it did so. The entities that the rollout has written are compared again.
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
-        let is_stuck =
-            |it: &mut UnderWay| it.condition.down != *self.monitor.down() && it.members.iter().any(is_silent);
+        let is_stuck = |it: &mut PendingRollout| {
+            it.condition.down != *self.monitor.down() && it.members.iter().any(is_silent)
+        };
         let Some(rollout) = self.rollout.take_if(is_stuck) else { return false };
         for at in rollout.members {
             let it = self.at(at);
@@ -264,7 +265,7 @@ impl Watcher {
         let changed = condition.down.symmetric_difference(&self.aim.condition.down);
         let changed = changed.map(|link| (*link, !condition.down.contains(link))).collect();
         let ixs = members.iter().map(|member| member.0).collect();
-        self.rollout = Some(UnderWay { why, began: now, condition: condition.clone(), members: ixs });
+        self.rollout = Some(PendingRollout { why, began: now, condition: condition.clone(), members: ixs });
         Some(Rollout { aim: self.aim.clone(), condition, changed, members })
     }
 

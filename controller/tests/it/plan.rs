@@ -140,7 +140,7 @@ fn ecn_goes_to_every_port_scaled_to_its_rate() {
 /// A port's candidates: at a leaf the other spines, at a spine the other leaves, never a host and never the port itself.
 /// Ports to hosts, and programs that do not deflect, get nothing.
 #[test]
-fn candidates_are_the_other_ways() {
+fn candidates_lead_to_the_other_switches_of_the_next_layer() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 3, hosts_per_leaf: 1, rate: 100Gbps}");
     let deflection: DeflectionConfig =
         serde_yaml::from_str("{threshold: 15KB, per: 10Gbps, lifetime: 50}").unwrap();
