@@ -1,9 +1,9 @@
 //! The configuration of a host, and the transport's defaults with their reasons.
 
-use crate::lane::Lane;
 use crate::offer::{Missing, Offer};
 use crate::own_record::RecordLayout;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
+use crate::priority::Priority;
 use crate::scheme::{FlowParams, MAX_SUBFLOWS, Needs, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
 use crate::schemes::Registry;
 use crate::trickle::TrickleError;
@@ -52,10 +52,10 @@ pub struct HostConfig {
 
 impl HostConfig {
     /// The priority class of DATA of this queue.
-    pub(crate) fn class_of(&self, lane: Lane) -> u8 {
-        match lane {
-            Lane::Express => self.express_class,
-            Lane::Ordinary => self.data_class,
+    pub(crate) fn class_of(&self, priority: Priority) -> u8 {
+        match priority {
+            Priority::Express => self.express_class,
+            Priority::Ordinary => self.data_class,
         }
     }
     /// A host with the usual Ethernet frame, an ACK per packet, one class and default timers.

@@ -138,11 +138,14 @@ impl Host {
         }
         let Some(head) = head.first_chunk_mut::<MAX_HEAD>() else { return Transmit::Nothing };
         let config = &self.config;
-        let is_paused = |lane| paused & 1 << config.class_of(lane) != 0;
+        let is_paused = |priority| paused & 1 << config.class_of(priority) != 0;
         match self.outbound.transmit(now, is_paused, head, &mut self.stats) {
-            Some(Departure { key, lane, head_len, payload }) => {
-                Transmit::Frame { head_len, payload, class: config.class_of(lane), flow: Some(FlowId(key)) }
-            }
+            Some(Departure { key, priority, head_len, payload }) => Transmit::Frame {
+                head_len,
+                payload,
+                class: config.class_of(priority),
+                flow: Some(FlowId(key)),
+            },
             None => Transmit::Nothing,
         }
     }

@@ -1,7 +1,7 @@
 use super::arriving::{Arriving, Order, Place, Taken};
-use super::book::{Book, Known, id_of};
 use super::control::{Control, ControlQueue, Records};
 use super::deadlines::Deadlines;
+use super::message_table::{MessageState, MessageTable, id_of};
 use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
@@ -18,7 +18,7 @@ use weir_units::{Bytes, Time};
 /// All incoming messages.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    pub(super) book: Book<Arriving, Ended>,
+    pub(super) messages: MessageTable<Arriving, Ended>,
     /// Times at which held ACKs are due, and their subflows. If an ACK was sent meanwhile, the entry differs from its
     /// `ack_due`.
     delayed: VecDeque<(Time, Key, u8)>,
@@ -88,7 +88,7 @@ impl Inbound {
     pub fn new(config: &HostConfig, resolved: &Resolved) -> Inbound {
         let (needs, transport) = (config.scheme.needs(), &config.transport);
         Inbound {
-            book: Book::new(resolved.active_window, transport.max_inbound, transport.tombstones),
+            messages: MessageTable::new(resolved.active_window, transport.max_inbound, transport.tombstones),
             delayed: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
             is_selective: resolved.recovery == Recovery::Selective,
@@ -107,8 +107,8 @@ impl Inbound {
     }
 
     pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
-        let Known::Arriving(slot) = self.book.find(id_of(peer, message)) else { return None };
-        let (message, last_seen) = (self.book.at(slot)?, self.book.last_seen(slot)?);
+        let MessageState::Arriving(slot) = self.messages.find(id_of(peer, message)) else { return None };
+        let (message, last_seen) = (self.messages.at(slot)?, self.messages.last_seen(slot)?);
         Some(InboundView { received: Bytes::new(message.data.done()), last_seen, path_id: message.path_id })
     }
 
@@ -121,20 +121,20 @@ impl Inbound {
         self.telemetry = needs.telemetry;
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
-        self.book.change_scheme(resolved.active_window);
-        self.book.arriving_mut().for_each(|message| message.resumes = message.credit.is_some());
+        self.messages.change_scheme(resolved.active_window);
+        self.messages.arriving_mut().for_each(|message| message.resumes = message.credit.is_some());
     }
 
     /// Messages active at `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
-        self.book.active(now)
+        self.messages.active(now)
     }
 
     /// Returns the slot of a message that is new here.
     pub(super) fn begin(&mut self, now: Time, id: u64, stats: &mut HostStats) -> Result<u32, DropReason> {
         let stretches = &mut self.stretches;
         let forget = |message: Arriving| *stretches -= message.stretches();
-        self.book.insert(now, id, Arriving::default(), stats, forget)
+        self.messages.insert(now, id, Arriving::default(), stats, forget)
     }
 
     /// Returns the place of a packet in its subflow and in the message, whose next expected bytes are `reached` and
@@ -165,18 +165,18 @@ impl Inbound {
         let weir = &frame.weir;
         let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
         let id = id_of(frame.ip.source(), weir.message());
-        let slot = match self.book.find(id) {
-            Known::Arriving(slot) => slot,
-            Known::Ended(Ended { size, reached }) => {
+        let slot = match self.messages.find(id) {
+            MessageState::Arriving(slot) => slot,
+            MessageState::Ended(Ended { size, reached }) => {
                 let (size, reached) = (*size, reached.as_ref().map(|reached| reached[index]));
                 return self.data_after_end(now, frame, size, reached, control, stats);
             }
-            Known::Unknown => self.begin(now, id, stats)?,
+            MessageState::Unknown => self.begin(now, id, stats)?,
         };
-        self.book.touch(now, slot);
-        let first = self.book.meet(slot);
-        let key = self.book.key(slot);
-        let Some(message) = self.book.at(slot) else { return Err(DropReason::ReceiverFull) };
+        self.messages.touch(now, slot);
+        let first = self.messages.introduce(slot);
+        let key = self.messages.key(slot);
+        let Some(message) = self.messages.at(slot) else { return Err(DropReason::ReceiverFull) };
         let done = message.data.done();
         let reached = if self.is_selective { message.expected(index) } else { done };
         let place = self.place(frame, reached, done)?;
@@ -206,7 +206,7 @@ impl Inbound {
         };
         *counter += 1;
         stats.payload_received += taken.bytes;
-        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         message.path_id = weir.path_id();
         if taken.order == Order::Ahead && !self.is_selective {
             let asked = message.nacked.is_some_and(|(expected, at)| {
@@ -251,7 +251,7 @@ impl Inbound {
             self.stretches -= message.stretches();
             self.credits.remove(slot);
             let is_selective = self.is_selective;
-            self.book.end(slot, |message| Ended {
+            self.messages.end(slot, |message| Ended {
                 size,
                 reached: is_selective.then(|| Box::new(message.reached())),
             });
@@ -263,7 +263,7 @@ impl Inbound {
 
     /// Takes the bytes of a packet in.
     fn take(&mut self, slot: u32, index: usize, place: Place) -> Result<Taken, DropReason> {
-        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         if !self.is_selective {
             return Ok(message.take_next(place));
         }
@@ -368,7 +368,7 @@ impl Inbound {
             && due <= now
         {
             self.delayed.pop_front();
-            if let Some(message) = self.book.get_mut(key)
+            if let Some(message) = self.messages.get_mut(key)
                 && let arrival = message.subflow(usize::from(index))
                 && arrival.ack_due == Some(due)
                 && let Some(reply) = arrival.held.take()

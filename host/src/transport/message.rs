@@ -4,7 +4,7 @@ use super::requests::Requests;
 use super::subflow::{Acked, Segment, Subflow};
 use crate::config::Resolved;
 use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView, subflow_port};
-use crate::lane::Lane;
+use crate::priority::Priority;
 use crate::scheme::{Coupled, Decision, Needs, Pace};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 pub(super) struct Message {
     id: u32,
     peer: Ipv4Addr,
-    lane: Lane,
+    priority: Priority,
     /// Payload of a full packet.
     full: u32,
     /// Payload bytes in all; [`ENDLESS`] until stopped.
@@ -58,7 +58,7 @@ impl Message {
         Message {
             id: spec.message,
             peer: spec.peer,
-            lane: Lane::of(repr.weir.flags),
+            priority: Priority::of(repr.weir.flags),
             full: resolved.payload,
             size: spec.size.map_or(ENDLESS, Bytes::get),
             next: 0,
@@ -79,8 +79,8 @@ impl Message {
     pub fn peer(&self) -> Ipv4Addr {
         self.peer
     }
-    pub fn lane(&self) -> Lane {
-        self.lane
+    pub fn priority(&self) -> Priority {
+        self.priority
     }
     pub fn start(&self) -> Time {
         self.start
@@ -113,7 +113,7 @@ impl Message {
         self.subflows.iter().any(Subflow::is_selective)
     }
 
-    /// Returns whether a subflow has something to send and room for it. The bytes of the message on their way
+    /// Returns whether a subflow has something to send and room for it. The bytes of the message in flight
     /// are bounded too, so that 32 bits on the wire are never ambiguous.
     pub fn may_send(&self, index: usize) -> bool {
         let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.let_send()) else {

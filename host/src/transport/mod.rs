@@ -10,19 +10,19 @@
 //! behind a gap.
 
 mod arriving;
-mod book;
 mod control;
 mod deadlines;
 mod feedback;
 mod inbound;
 mod intervals;
-mod lanes;
 mod lru;
 mod message;
+mod message_table;
 mod opening;
 mod outbound;
 mod pacer;
 mod probes;
+mod ready;
 mod reno;
 mod requests;
 mod rto;

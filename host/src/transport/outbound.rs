@@ -1,12 +1,12 @@
 use super::deadlines::Deadlines;
-use super::lanes::Lanes;
 use super::message::Message;
+use super::ready::ReadyQueues;
 use super::requests::Requests;
 use super::{IdMap, opening};
 use crate::config::{HostConfig, Resolved};
 use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView};
-use crate::lane::Lane;
 use crate::law::PortLaw;
+use crate::priority::Priority;
 use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, MAX_SUBFLOWS, Needs, Recovery};
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
@@ -17,7 +17,7 @@ use weir_units::Time;
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub key: Key,
-    pub lane: Lane,
+    pub priority: Priority,
     pub head_len: usize,
     pub payload: u32,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Departure {
 pub(crate) struct Outbound {
     pub(super) messages: Slab<Message>,
     pub(super) by_message: IdMap<u32, u32>,
-    ready: Lanes<(Key, u8)>,
+    ready: ReadyQueues<(Key, u8)>,
     paced: Deadlines,
     /// Retransmission and scheme timers. A subflow's entry is never later than its deadline, but may be earlier, so
     /// that an ACK need not touch it.
@@ -53,7 +53,7 @@ impl Outbound {
         Outbound {
             messages: Slab::default(),
             by_message: IdMap::default(),
-            ready: Lanes::new(),
+            ready: ReadyQueues::new(),
             paced: Deadlines::default(),
             timers: Deadlines::default(),
             needs,
@@ -151,7 +151,7 @@ impl Outbound {
     fn reschedule(&mut self, now: Time, slot: u32, index: usize) {
         let entry = self.entry(slot, index);
         let Some(message) = self.messages.at_mut(slot) else { return };
-        let (may_send, lane) = (message.may_send(index), message.lane());
+        let (may_send, priority) = (message.may_send(index), message.priority());
         let Some(subflow) = message.subflows.get_mut(index) else { return };
         if let Some(deadline) = subflow.deadline()
             && self.timers.get(entry).is_none_or(|at| at > deadline)
@@ -167,7 +167,7 @@ impl Outbound {
         } else if subflow.next_avail() <= now {
             subflow.queued = true;
             self.paced.remove(entry);
-            self.ready.push(lane, (self.messages.key(slot), index as u8));
+            self.ready.push(priority, (self.messages.key(slot), index as u8));
         } else if self.paced.get(entry) != Some(subflow.next_avail()) {
             self.paced.set(entry, subflow.next_avail());
         }
@@ -185,7 +185,7 @@ impl Outbound {
     pub fn transmit(
         &mut self,
         now: Time,
-        is_paused: impl Fn(Lane) -> bool,
+        is_paused: impl Fn(Priority) -> bool,
         out: &mut [u8; MAX_HEAD],
         stats: &mut HostStats,
     ) -> Option<Departure> {
@@ -196,7 +196,7 @@ impl Outbound {
             let index = usize::from(index);
             // A message may have finished, or a subflow lost its room or its turn, since it was queued.
             let Some(message) = self.messages.get_mut(key) else { continue };
-            let (may_send, lane) = (message.may_send(index), message.lane());
+            let (may_send, priority) = (message.may_send(index), message.priority());
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
             subflow.queued = false;
             let mut departure = None;
@@ -204,14 +204,14 @@ impl Outbound {
                 if message.requests.is_probe_due(now, self.params.base_rtt, self.rto) {
                     message.emit_probe(now, index, out);
                     stats.probes_sent += 1;
-                    departure = Some(Departure { key, lane, head_len: HEADERS_LEN, payload: 0 });
+                    departure = Some(Departure { key, priority, head_len: HEADERS_LEN, payload: 0 });
                 } else if let Some(segment) = message.emit(now, index, out) {
                     let listed = message.requests.list(segment.seq, segment.payload, list);
                     stats.data_sent += 1;
                     stats.payload_sent += u64::from(segment.payload);
                     stats.retransmits += u64::from(segment.again);
                     let (head_len, payload) = (HEADERS_LEN + listed, segment.payload - listed as u32);
-                    departure = Some(Departure { key, lane, head_len, payload });
+                    departure = Some(Departure { key, priority, head_len, payload });
                 }
             }
             self.reschedule(now, key.slot, index);
@@ -236,11 +236,11 @@ impl Outbound {
         while let Some(entry) = self.timers.pop_due(now) {
             let (slot, index) = self.subflow_of(entry);
             let Some(message) = self.messages.at_mut(slot) else { continue };
-            let lane = message.lane();
+            let priority = message.priority();
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
             let seq = subflow.una();
             if subflow.is_timed_out(now) {
-                if self.ready.is_paused(lane) {
+                if self.ready.is_paused(priority) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
                     subflow.wait_again(now);
                 } else if let Some(snd_nxt) = message.time_out(index, now) {

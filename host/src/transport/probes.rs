@@ -1,8 +1,8 @@
 //! Answers to probes: the telemetry that they gathered, or credits where packets need them.
 
-use super::book::{Known, id_of};
 use super::control::{Control, ControlQueue, Records};
 use super::inbound::Inbound;
+use super::message_table::{MessageState, id_of};
 use crate::scheme::{Credit, Feedback};
 use crate::stats::{DropReason, HostStats};
 use crate::wire::{Flags, FrameView, Kind};
@@ -45,16 +45,16 @@ impl Inbound {
     ) -> Result<(), DropReason> {
         let reply = self.reply(frame, &Feedback::default());
         let id = id_of(frame.ip.source(), frame.weir.message());
-        let slot = match self.book.find(id) {
-            Known::Arriving(slot) => slot,
-            Known::Ended(ended) => {
+        let slot = match self.messages.find(id) {
+            MessageState::Arriving(slot) => slot,
+            MessageState::Ended(ended) => {
                 control.push(Control { seq: ended.size as u32, ..reply }, stats);
                 return Ok(());
             }
-            Known::Unknown => self.begin(now, id, stats)?,
+            MessageState::Unknown => self.begin(now, id, stats)?,
         };
-        self.book.touch(now, slot);
-        let Some(message) = self.book.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
+        self.messages.touch(now, slot);
+        let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
         let last = message.credit.as_ref().map_or(0, |last| last.seq);
         let begins = message.credit.replace(Control { seq: last, ..credit }).is_none()
@@ -75,8 +75,9 @@ impl Inbound {
         stats: &mut HostStats,
     ) {
         // A sender that has been silent for so long asks again.
-        let heard = self.book.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
-        let Some(message) = self.book.at_mut(slot).filter(|_| heard) else { return };
+        let heard =
+            self.messages.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
+        let Some(message) = self.messages.at_mut(slot).filter(|_| heard) else { return };
         let Some(credit) = &mut message.credit else { return };
         let resumes = std::mem::take(&mut message.resumes);
         if resumes {

@@ -1,6 +1,6 @@
 //! ExpressPass at single hosts: no credit, no packet; and the receiver's law against hand-made numbers.
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use weir_host::DropReason;
 use weir_host::law::PortLaw;
 use weir_host::scheme::{Credit, DataEvent, Receiver};

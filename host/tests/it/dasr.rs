@@ -1,6 +1,6 @@
 //! DASR: who is counted, how fast, and the three states (Dart §III, docs/algorithms/dart.md#dasr).
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use std::net::Ipv4Addr;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, least_list_room};
 use weir_host::{Announcement, DropReason, Host, HostConfig};
@@ -160,7 +160,7 @@ fn a_queue_at_the_receiver_is_drained_on_request() {
 }
 
 /// Dart Fig. 15 and Fig. 9: from one sender to two, and back, within one round trip of the first packet's
-/// arrival, exactly at half the line rate.
+/// arrival, exactly at half of line rate.
 #[test]
 fn one_round_trip_to_the_fair_share() {
     let mut net = Net::star(3, &scheme("dasr", &[]));
@@ -405,9 +405,9 @@ fn broken_lists_are_refused() {
 }
 
 /// Host to host: the list travels in the first packet, its repetition included; the long flow is at a fifth of
-/// the line though only one of four senders has begun.
+/// line rate though only one of four senders has started.
 #[test]
-fn a_list_travels_and_the_long_flow_gives_way() {
+fn a_list_arrives_and_the_long_flow_slows_down() {
     let mut net = Net::star(6, &scheme("dasr", &[]));
     let long = net.open(0, 5, None);
     net.run_until(us(100));

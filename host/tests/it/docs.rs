@@ -1,6 +1,6 @@
 //! docs/schemes.md describes every scheme and its parameters.
 
-use crate::ways::all_schemes;
+use crate::variants::all_schemes;
 use weir_host::parameter::Parameter;
 
 #[test]

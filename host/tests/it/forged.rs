@@ -2,7 +2,7 @@
 //! itself.
 
 use crate::expectations::expectations;
-use crate::ways::all_ways;
+use crate::variants::all_variants;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
@@ -93,10 +93,10 @@ impl Pair {
 /// time that the slowest of them takes (a forged CNP asks for DCQCN's recovery, whichever scheme runs above it).
 #[test]
 fn forged_feedback_is_survived() {
-    let ways = all_ways();
-    let times = ways.iter().map(|(_, scheme)| expectations(&**scheme));
+    let variants = all_variants();
+    let times = variants.iter().map(|(_, scheme)| expectations(&**scheme));
     let patience = times.map(|it| it.recovers_within + it.fair_within).max().expect("there are schemes");
-    for (name, scheme) in ways {
+    for (name, scheme) in variants {
         let mut rng = Pcg64Mcg::seed_from_u64(7);
         let mut pair = Pair::new(&scheme);
         pair.net.run_until(Time::from_us(300));
@@ -123,7 +123,7 @@ fn forged_feedback_is_survived() {
 /// other counters. The flows go on, fair and busy.
 #[test]
 fn a_changing_path_is_survived() {
-    for (name, scheme) in all_ways() {
+    for (name, scheme) in all_variants() {
         let mut pair = Pair::new(&scheme);
         pair.net.run_until(expectations(&*scheme).fair_within);
         for path in 1..=10 {

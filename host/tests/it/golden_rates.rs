@@ -1,6 +1,6 @@
 //! DCQCN, TIMELY and DCTCP against the worked numbers of docs/algorithms/, through the public trait.
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;

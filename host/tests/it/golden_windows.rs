@@ -1,7 +1,7 @@
 //! AMP, XMP, DCM and DCTCP's window against the worked numbers of docs/algorithms/dctcp.md, amp.md and multipath.md,
 //! through the public trait: one sender half for all subflows.
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use weir_host::scheme::{AckEvent, Coupled, LossEvent, LossKind, Repair};
 use weir_host::telemetry::{Telemetry, TelemetryChecks};
 use weir_host::wire::RecordFormat;

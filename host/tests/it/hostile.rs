@@ -1,6 +1,6 @@
 //! Hostile frames of a peer, a switch or a forger: each is counted under its reason, and survived.
 
-use crate::ways::{all_schemes, is_credited, scheme};
+use crate::variants::{all_schemes, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;

@@ -1,6 +1,6 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (docs/algorithms/hpcc-plus-plus.md).
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use weir_host::telemetry::{Hop, Telemetry};
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, RecordFormat};
 use weir_host::{DropReason, HostStats};

@@ -17,4 +17,4 @@ mod rates;
 mod receiver;
 mod registry;
 mod transport;
-mod ways;
+mod variants;

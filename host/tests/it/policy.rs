@@ -197,8 +197,8 @@ fn messages_under_way_keep_their_tokens_and_their_class() {
         loop {
             now += Time::from_us(1);
             host.wakeup(now);
-            let (flags, left, lane) = next_data(&mut host, now);
-            assert_eq!((left, lane), (tokens, class), "{name} after {edit:?}");
+            let (flags, left, present_class) = next_data(&mut host, now);
+            assert_eq!((left, present_class), (tokens, class), "{name} after {edit:?}");
             if flags.has(Flags::END) {
                 break;
             }

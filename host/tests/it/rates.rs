@@ -1,7 +1,7 @@
 //! Schemes that follow rates of switches: the host's half, and the laws' worked numbers
 //! (docs/algorithms/rocc.md#worked-numbers, docs/algorithms/rcp.md#worked-number-of-rcp).
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use weir_host::law::{NO_LIMIT, PortLaw};
 use weir_host::wire::{Flags, FrameRepr, Kind, WeirRepr};
 use weir_host::{DropReason, FlowId, Host};

@@ -1,6 +1,6 @@
 //! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
 
-use crate::ways::scheme;
+use crate::variants::scheme;
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
 use weir_host::{DropReason, Host, HostConfig, HostEvent};
 use weir_testkit::frames::{drain, from_peer, give, host, open, record, take, take_frame};

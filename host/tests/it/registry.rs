@@ -1,7 +1,7 @@
 //! Every scheme of the registry, also those written after this test: what each must hold, and their names.
 
 use crate::expectations::expectations;
-use crate::ways::{all_schemes, all_ways};
+use crate::variants::{all_schemes, all_variants};
 use weir_host::parameter::ParameterError;
 use weir_host::schemes::{Registry, SchemeError};
 use weir_testkit::conformance::{self, Config, Expectations};
@@ -37,28 +37,28 @@ fn parameters_are_read_and_written() {
 }
 
 /// Runs a test with every scheme, and every setting that is another mechanism.
-fn for_all_ways(test: fn(&Config, &Expectations)) {
-    all_ways().iter().for_each(|(_, scheme)| test(scheme, &expectations(&**scheme)));
+fn for_all_variants(test: fn(&Config, &Expectations)) {
+    all_variants().iter().for_each(|(_, scheme)| test(scheme, &expectations(&**scheme)));
 }
 
 #[test]
 fn two_flows_share_a_port() {
-    for_all_ways(conformance::shares_a_port);
+    for_all_variants(conformance::shares_a_port);
 }
 
 #[test]
 fn repeated_feedback_is_survived() {
-    for_all_ways(conformance::survives_repeated_feedback);
+    for_all_variants(conformance::survives_repeated_feedback);
 }
 
 #[test]
 fn few_acks_are_enough() {
-    for_all_ways(conformance::needs_few_acks);
+    for_all_variants(conformance::needs_few_acks);
 }
 
 #[test]
 fn an_incast_gets_through() {
-    all_ways().iter().for_each(|(_, scheme)| conformance::gets_an_incast_through(scheme));
+    all_variants().iter().for_each(|(_, scheme)| conformance::gets_an_incast_through(scheme));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whole transfers between hosts, with every scheme there is.
 
-use crate::ways::{all_schemes, all_ways, is_credited, scheme};
+use crate::variants::{all_schemes, all_variants, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::{Recovery, SchemeConfig};
@@ -84,7 +84,7 @@ proptest! {
     /// itself checks every packet against window and pacing.
     #[test]
     fn transfers_survive_loss_reordering_and_duplication(
-        (_, scheme) in prop::sample::select(all_ways()),
+        (_, scheme) in prop::sample::select(all_variants()),
         loss in 0.0..0.2,
         duplicate in 0.0..0.2,
         reorder in 0.0..0.2,

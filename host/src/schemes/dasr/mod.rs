@@ -64,7 +64,7 @@ parameters! {
         };
         /// In the state Receiver Congestion, count one sender more than there are until marks end.
         drain: bool = false => {
-            range: "on or off", source: "ours: Dart's shares add up to the line, so that what has queued stays",
+            range: "on or off", source: "ours: Dart's shares add up to line rate, so a queue that has built up stays",
         };
         ecn: Marking = dart_marking() => { info: iofd::DART_ECN };
         dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::parameters_below_dart() };

@@ -1,32 +1,32 @@
 //! The queues of flows that may send now, one per priority class of hosts: short messages that go before long ones
 //! (Dart's Pri-Q), and all others. Each has a priority class of its own in the switches, which PFC may pause.
 
-use crate::lane::Lane;
+use crate::priority::Priority;
 use std::collections::VecDeque;
 
 /// Round robin within each queue.
 #[derive(Debug)]
-pub(super) struct Lanes<T> {
-    rings: [VecDeque<T>; Lane::ALL.len()],
+pub(super) struct ReadyQueues<T> {
+    rings: [VecDeque<T>; Priority::ALL.len()],
     /// As it was when the NIC last asked.
-    paused: [bool; Lane::ALL.len()],
+    paused: [bool; Priority::ALL.len()],
 }
 
-impl<T> Lanes<T> {
-    pub fn new() -> Lanes<T> {
-        Lanes { rings: [VecDeque::new(), VecDeque::new()], paused: [false; Lane::ALL.len()] }
+impl<T> ReadyQueues<T> {
+    pub fn new() -> ReadyQueues<T> {
+        ReadyQueues { rings: [VecDeque::new(), VecDeque::new()], paused: [false; Priority::ALL.len()] }
     }
 
-    pub fn push(&mut self, lane: Lane, waits: T) {
-        self.rings[lane as usize].push_back(waits);
+    pub fn push(&mut self, priority: Priority, waits: T) {
+        self.rings[priority as usize].push_back(waits);
     }
 
-    pub fn pause(&mut self, is_paused: impl Fn(Lane) -> bool) {
-        self.paused = Lane::ALL.map(is_paused);
+    pub fn pause(&mut self, is_paused: impl Fn(Priority) -> bool) {
+        self.paused = Priority::ALL.map(is_paused);
     }
 
-    pub fn is_paused(&self, lane: Lane) -> bool {
-        self.paused[lane as usize]
+    pub fn is_paused(&self, priority: Priority) -> bool {
+        self.paused[priority as usize]
     }
 
     /// Returns the next flow of the first queue that is not paused and not empty.

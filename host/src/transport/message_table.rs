@@ -10,7 +10,7 @@ use weir_units::Time;
 ///
 /// It records which messages were active within the active window, and makes room by forgetting the others.
 #[derive(Debug)]
-pub(super) struct Book<T, E> {
+pub(super) struct MessageTable<T, E> {
     entries: Slab<Entry<T>>,
     by_id: IdMap<u64, u32>,
     links: Vec<Links>,
@@ -33,12 +33,12 @@ struct Entry<T> {
     last_seen: Time,
     is_active: bool,
     /// The generation of the scheme that knows of the message.
-    met: Option<u32>,
+    introduced: Option<u32>,
     value: T,
 }
 
 /// The book's knowledge of a message.
-pub(super) enum Known<'a, E> {
+pub(super) enum MessageState<'a, E> {
     /// It is arriving.
     Arriving(u32),
     /// It has ended.
@@ -52,9 +52,9 @@ pub(super) fn id_of(peer: Ipv4Addr, message: u32) -> u64 {
     u64::from(u32::from(peer)) << 32 | u64::from(message)
 }
 
-impl<T, E> Book<T, E> {
-    pub fn new(active_window: Time, max_entries: u32, max_ended: u32) -> Book<T, E> {
-        Book {
+impl<T, E> MessageTable<T, E> {
+    pub fn new(active_window: Time, max_entries: u32, max_ended: u32) -> MessageTable<T, E> {
+        MessageTable {
             entries: Slab::default(),
             by_id: IdMap::default(),
             links: Vec::new(),
@@ -69,10 +69,10 @@ impl<T, E> Book<T, E> {
         }
     }
 
-    pub fn find(&self, id: u64) -> Known<'_, E> {
+    pub fn find(&self, id: u64) -> MessageState<'_, E> {
         match self.by_id.get(&id) {
-            Some(&slot) => Known::Arriving(slot),
-            None => self.ended.get(&id).map_or(Known::Unknown, Known::Ended),
+            Some(&slot) => MessageState::Arriving(slot),
+            None => self.ended.get(&id).map_or(MessageState::Unknown, MessageState::Ended),
         }
     }
 
@@ -98,11 +98,11 @@ impl<T, E> Book<T, E> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
     /// Returns whether the scheme learns of the message now: true the first time only.
-    pub fn meet(&mut self, slot: u32) -> bool {
+    pub fn introduce(&mut self, slot: u32) -> bool {
         let generation = Some(self.generation);
         self.entries
             .at_mut(slot)
-            .is_some_and(|entry| std::mem::replace(&mut entry.met, generation) != generation)
+            .is_some_and(|entry| std::mem::replace(&mut entry.introduced, generation) != generation)
     }
     pub fn last_seen(&self, slot: u32) -> Option<Time> {
         self.entries.at(slot).map(|entry| entry.last_seen)
@@ -139,7 +139,7 @@ impl<T, E> Book<T, E> {
             }
             stats.inbound_evicted += 1;
         }
-        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, met: None, value });
+        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, introduced: None, value });
         self.by_id.insert(id, key.slot);
         self.active.push(&mut self.links, key.slot);
         Ok(key.slot)

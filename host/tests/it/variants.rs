@@ -12,7 +12,7 @@ pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
 }
 
 /// Those, and each of their variants that is another mechanism.
-pub fn all_ways() -> Vec<(String, Arc<dyn SchemeConfig>)> {
+pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     let tuned = [
         ("hpcc++", ("telemetry", "rtt")),
         ("hpcc++", ("telemetry", "probe")),

@@ -4,17 +4,17 @@ use crate::wire::Flags;
 
 /// A queue for the NIC. The first is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Priority {
     Express,
     Ordinary,
 }
 
-impl Lane {
+impl Priority {
     /// Both, in the order in which they are served.
-    pub const ALL: [Lane; 2] = [Lane::Express, Lane::Ordinary];
+    pub const ALL: [Priority; 2] = [Priority::Express, Priority::Ordinary];
 
     /// Returns the queue of packets that have these flags.
-    pub fn of(flags: Flags) -> Lane {
-        if flags.has(Flags::EXPRESS) { Lane::Express } else { Lane::Ordinary }
+    pub fn of(flags: Flags) -> Priority {
+        if flags.has(Flags::EXPRESS) { Priority::Express } else { Priority::Ordinary }
     }
 }
