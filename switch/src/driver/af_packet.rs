@@ -363,7 +363,7 @@ impl TxSocket {
     ///
     /// # Errors
     ///
-    /// The system's error for the first frame, of which none was sent.
+    /// The system's error for the first frame; then no frame was sent.
     pub fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         // SAFETY: `iovec` and `mmsghdr` are plain data, for which all zeroes are a value.
         let (mut parts, mut messages): ([libc::iovec; Self::BATCH], [libc::mmsghdr; Self::BATCH]) =

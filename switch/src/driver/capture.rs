@@ -20,7 +20,7 @@ impl CaptureConfig {
 
 /// The files that BMv2 writes for an interface.
 pub(super) fn files(directory: &Path, interface: &str) -> (PathBuf, PathBuf) {
-    let file = |way| directory.join(format!("{interface}_{way}.pcap"));
+    let file = |direction| directory.join(format!("{interface}_{direction}.pcap"));
     (file("in"), file("out"))
 }
 

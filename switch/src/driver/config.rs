@@ -50,7 +50,7 @@ pub struct DataplaneConfig {
     pub capture: Option<CaptureConfig>,
     /// Bytes of each frame that are logged, at level info; 0 for none.
     pub dump_bytes: usize,
-    /// Every packet's way through the program goes to the log, at level trace.
+    /// Every packet's path through the program is logged, at level trace.
     pub trace: bool,
 }
 

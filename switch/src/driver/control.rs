@@ -10,7 +10,7 @@ use super::port::Port;
 use super::replay::Replay;
 use super::runtime::{NO_PORT, PORTS, Runtime, receive};
 use super::stats::{DataplaneStats, IoDrop, PortStatus};
-use super::wire::UnderWay;
+use super::wire::InFlight;
 use crate::engine::{Switch, SwitchConfig};
 use crate::tm::{MAX_PORT, QueueLimits, Rate};
 use std::path::Path;
@@ -115,7 +115,7 @@ impl Runtime {
             }
         }
         .map_err(refuse)?;
-        port.under_way = self.config.wires.get(&number).copied().map(UnderWay::new);
+        port.in_flight = self.config.wires.get(&number).copied().map(InFlight::new);
         self.watched.watch(self.number, &port);
         self.put_port(port);
         Ok(())
@@ -127,7 +127,7 @@ impl Runtime {
         let wire = self.config.wires.get(&inner.port).copied();
         let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
         let capture = self.open_capture(&inner.name).map_err(refuse)?;
-        self.put_port(Port::inner(inner.port, &inner.name, inner.to, UnderWay::new(wire), capture));
+        self.put_port(Port::inner(inner.port, &inner.name, inner.to, InFlight::new(wire), capture));
         Ok(())
     }
 

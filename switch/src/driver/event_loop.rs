@@ -183,8 +183,8 @@ impl EventLoop {
     fn land(&mut self, timer: Timer, now: Time) {
         let from = usize::from(timer.switch);
         let Some(port) = self.switches[from].port(timer.port) else { return };
-        if let Some(line) = &mut port.under_way {
-            line.arrived();
+        if let Some(cable) = &mut port.in_flight {
+            cable.arrived();
         }
         match port.peer() {
             Some((to, port)) => self.hand_over(from, timer.port, (usize::from(to), port), now),

@@ -4,7 +4,7 @@ use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
 use super::pcap::PcapWriter;
 use super::stats::{IoDrop, PortCounters};
-use super::wire::UnderWay;
+use super::wire::InFlight;
 use crate::packet::{Packet, PacketPool};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -47,7 +47,7 @@ pub(super) struct Port {
     pub counters: PortCounters,
     pub capture: Option<Capture>,
     /// Frames that travel to the interface, if the port emulates a cable.
-    pub under_way: Option<UnderWay>,
+    pub in_flight: Option<InFlight>,
     medium: Medium,
     ring_bytes: usize,
     /// Frames that left the switch and that the kernel has not taken yet.
@@ -74,10 +74,10 @@ impl Port {
     }
 
     /// A port on a link to a port of another switch of this data plane.
-    pub fn inner(number: u16, name: &str, to: (u16, u16), line: UnderWay, capture: Option<Capture>) -> Port {
+    pub fn inner(number: u16, name: &str, to: (u16, u16), cable: InFlight, capture: Option<Capture>) -> Port {
         let inner = Inner { to, plugged: [true; 2] };
         let port = Port::new(number, name, Medium::Inner(inner), capture);
-        Port { up: true, under_way: Some(line), ..port }
+        Port { up: true, in_flight: Some(cable), ..port }
     }
 
     fn new(number: u16, name: &str, medium: Medium, capture: Option<Capture>) -> Port {
@@ -87,7 +87,7 @@ impl Port {
             up: false,
             counters: PortCounters::default(),
             capture,
-            under_way: None,
+            in_flight: None,
             medium,
             ring_bytes: 0,
             outgoing: VecDeque::with_capacity(TxSocket::BATCH),
@@ -210,22 +210,22 @@ impl Port {
 
     /// Returns the number of frames that have left the switch but have not been sent.
     pub fn unsent(&self) -> usize {
-        self.outgoing.len() + self.under_way.as_ref().map_or(0, UnderWay::len)
+        self.outgoing.len() + self.in_flight.as_ref().map_or(0, InFlight::len)
     }
 
     /// Takes a frame to send with the next [`Port::flush`], or when it has travelled its cable.
     pub fn push(&mut self, now: Time, packet: Box<Packet>) {
-        match &mut self.under_way {
-            Some(line) => line.push(now, packet),
+        match &mut self.in_flight {
+            Some(cable) => cable.push(now, packet),
             None => self.outgoing.push_back(packet),
         }
     }
 
     /// Brings what has travelled its cable to the interface. `true` if there is something to flush.
     pub fn land(&mut self, now: Time) -> bool {
-        let Some(line) = &mut self.under_way else { return false };
+        let Some(cable) = &mut self.in_flight else { return false };
         while self.outgoing.len() < TxSocket::BATCH
-            && let Some((_, packet)) = line.pop(now)
+            && let Some((_, packet)) = cable.pop(now)
         {
             self.outgoing.push_back(packet);
         }
@@ -236,7 +236,7 @@ impl Port {
     /// arrive while the link is down are dropped.
     pub fn arrive(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
-            let (at, packet) = self.under_way.as_mut()?.pop(now)?;
+            let (at, packet) = self.in_flight.as_mut()?.pop(now)?;
             if self.up {
                 self.count_sent(&packet);
                 return Some((at, packet));

@@ -18,7 +18,7 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Nothing runs under the lock that could panic half way: a poisoned lock guards a whole state.
+    /// No code under the lock panics between two related changes: even a poisoned lock guards a consistent state.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

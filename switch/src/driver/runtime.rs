@@ -227,7 +227,7 @@ impl Runtime {
             let slot = usize::from(port);
             let pause = match self.index[slot] {
                 NO_PORT => self.transmit_nowhere(port),
-                at if self.ports[usize::from(at)].under_way.is_some() => {
+                at if self.ports[usize::from(at)].in_flight.is_some() => {
                     self.transmit_by_link(port, usize::from(at), timers)
                 }
                 at => self.transmit(port, usize::from(at)),
@@ -326,7 +326,7 @@ impl Runtime {
     pub fn await_arrival(&mut self, number: u16, timers: &mut Timers) {
         let switch = self.number;
         let Some(port) = self.port(number).filter(|port| !port.is_stalled) else { return };
-        if let Some(at) = port.under_way.as_mut().and_then(|line| line.await_arrival()) {
+        if let Some(at) = port.in_flight.as_mut().and_then(|cable| cable.await_arrival()) {
             timers.push(Timer { at, switch, port: number, act: Act::Land });
         }
     }

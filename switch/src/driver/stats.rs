@@ -78,7 +78,7 @@ pub struct PortCounters {
     pub received: Tally,
     /// Frames the kernel took.
     pub sent: Tally,
-    /// Frames lost on the way in or out.
+    /// Frames lost between the switch and the wire, in either direction.
     pub dropped: IoDrops,
     /// Number of times that the interface disappeared or went down.
     pub went_down: u64,
@@ -148,7 +148,7 @@ impl fmt::Display for DataplaneStats {
     }
 }
 
-/// `name count` of each, or a dash, to the end of the line.
+/// Writes `name count` for each, or a dash, and ends the row.
 fn reasons(f: &mut fmt::Formatter<'_>, counts: impl Iterator<Item = (&'static str, u64)>) -> fmt::Result {
     let mut none = true;
     for (name, count) in counts {

@@ -1,4 +1,4 @@
-//! The slow way of a packet: with its bytes (`--dump-packet-data`) and its steps (log level trace) in the log.
+//! Logs a packet's bytes (`--dump-packet-data`) and its steps through the program (log level trace).
 
 use super::config::DataplaneConfig;
 use crate::engine::{Switch, SwitchOutput};
@@ -42,11 +42,11 @@ pub(super) fn transmit(
     packet
 }
 
-fn dump(config: &DataplaneConfig, way: &str, port: u16, packet: &Packet) {
+fn dump(config: &DataplaneConfig, direction: &str, port: u16, packet: &Packet) {
     if config.dump_bytes > 0 {
         let bytes = packet.bytes();
         let shown = &bytes[..config.dump_bytes.min(bytes.len())];
-        tracing::info!("port {port} {way} {} bytes: {shown:02x?}", bytes.len());
+        tracing::info!("port {port} {direction} {} bytes: {shown:02x?}", bytes.len());
     }
 }
 

@@ -17,13 +17,13 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The longest delay: what is under way waits in memory.
+    /// The longest delay: frames in flight wait in memory.
     pub const LONGEST: Time = Time::from_secs(10);
 }
 
-/// The frames that are under way, in order.
+/// The frames in flight, in order.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     wire: Wire,
     /// The time at which the last bit of the last frame has been sent.
     free_at: Time,
@@ -32,9 +32,9 @@ pub(super) struct UnderWay {
     awaited: bool,
 }
 
-impl UnderWay {
-    pub fn new(wire: Wire) -> UnderWay {
-        UnderWay { wire, free_at: Time::ZERO, frames: VecDeque::new(), awaited: false }
+impl InFlight {
+    pub fn new(wire: Wire) -> InFlight {
+        InFlight { wire, free_at: Time::ZERO, frames: VecDeque::new(), awaited: false }
     }
 
     /// A frame left the switch.
@@ -81,19 +81,19 @@ mod tests {
     #[test]
     fn frames_arrive_after_serialisation_and_delay_and_in_order() {
         let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(15) };
-        let mut line = UnderWay::new(wire);
+        let mut cable = InFlight::new(wire);
         let frame = |len: usize| Packet::from_bytes(&vec![0; len]);
-        line.push(Time::from_ms(1), frame(1250)); // 1 ms on the wire
-        line.push(Time::from_ms(1), frame(125)); // waits for it, then 0.1 ms
-        assert_eq!((line.len(), line.next_arrival()), (2, Some(Time::from_ms(17))));
-        assert!(line.pop(Time::from_us(16_999)).is_none());
-        assert_eq!(line.await_arrival(), Some(Time::from_ms(17)));
-        assert_eq!(line.await_arrival(), None, "one waits already");
-        line.arrived();
-        assert_eq!(line.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
-        assert!(line.pop(Time::from_ms(17)).is_none());
-        let (at, frame) = line.pop(Time::from_ms(20)).unwrap();
+        cable.push(Time::from_ms(1), frame(1250)); // 1 ms on the wire
+        cable.push(Time::from_ms(1), frame(125)); // waits for it, then 0.1 ms
+        assert_eq!((cable.len(), cable.next_arrival()), (2, Some(Time::from_ms(17))));
+        assert!(cable.pop(Time::from_us(16_999)).is_none());
+        assert_eq!(cable.await_arrival(), Some(Time::from_ms(17)));
+        assert_eq!(cable.await_arrival(), None, "one waits already");
+        cable.arrived();
+        assert_eq!(cable.pop(Time::from_ms(18)).unwrap().1.len(), 1250);
+        assert!(cable.pop(Time::from_ms(17)).is_none());
+        let (at, frame) = cable.pop(Time::from_ms(20)).unwrap();
         assert_eq!((at, frame.len()), (Time::from_us(17_100), 125), "however late it is asked for");
-        assert_eq!((line.len(), line.next_arrival()), (0, None));
+        assert_eq!((cable.len(), cable.next_arrival()), (0, None));
     }
 }

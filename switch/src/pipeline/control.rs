@@ -484,7 +484,7 @@ impl Pipeline {
     }
 }
 
-/// Ranks order entries the other way round than priorities: BMv2's JSON counts from 1, first is best.
+/// Ranks are the opposite of priorities: in BMv2's JSON they count from 1, and the lowest wins.
 fn rank_of(priority: i32) -> i64 {
     i64::from(i32::MAX) - i64::from(priority)
 }

@@ -178,7 +178,7 @@ pub enum TableError {
         /// The member or group.
         what: String,
     },
-    /// It does not fit the program in another way.
+    /// It does not fit the program for another reason.
     #[error("{0}")]
     Invalid(String),
 }

@@ -1,4 +1,4 @@
-//! The operations that are rare enough to stay out of the way of the loop, and tables with more than entries.
+//! Rare operations, kept out of the interpreter's loop, and the application of tables with action profiles, meters or timeouts.
 
 use super::exec::{Run, cut};
 use super::headers;

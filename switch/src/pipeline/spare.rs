@@ -1,8 +1,8 @@
 //! Header vectors that no packet has now.
 //!
-//! With thousands of packets on their way, each with a vector of its own, none would be in the cache when its turn
-//! comes. So a packet gives its vector back when it leaves, and the next one that arrives, at whatever switch, gets the
-//! one that was used last. This is memory, not state: what a packet gets does not depend on who had it before.
+//! With a vector for each of thousands of packets in flight, none would be in the cache when it is needed. A packet
+//! therefore returns its vector when it leaves, and the next packet that arrives, at any switch, takes the one that was
+//! used last. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
 
 use crate::packet::Phv;
 use crate::program::Program;

@@ -119,7 +119,7 @@ impl<'a> Flow<'a> {
         let mut waiting = Vec::from_iter(self.start);
         while let Some(name) = waiting.pop() {
             let mut node = Some(name).filter(|name| !placed.contains_key(name));
-            // Follow one way as far as it is new, so that code mostly falls through.
+            // Follow one successor as long as it is new, so that code mostly falls through.
             while let Some(name) = node {
                 actions.asm.statement();
                 placed.insert(name, actions.asm.here());

@@ -7,7 +7,7 @@
 //!
 //! | phase | result |
 //! |---|---|
-//! | `json::parse` | values, each of which knows its path in the JSON for errors |
+//! | `json::parse` | values, each with its path in the JSON for errors |
 //! | `Declared::load` | header types, headers, registers, lists, actions and calculations have indices and slots |
 //! | `Lowered::new` | parser, checksums, deparser, actions, tables and control flow are code |
 //! | `Linked::new` | temporaries and constants have slots: the interpreter's program |

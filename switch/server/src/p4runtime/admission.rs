@@ -125,7 +125,7 @@ impl Open {
             return None;
         }
         let displaced = self.connections.remove(&number)?;
-        tracing::debug!(peer = %displaced.peer, "a P4Runtime connection gives way to a new one");
+        tracing::debug!(peer = %displaced.peer, "closing a P4Runtime connection in favour of a new one");
         displaced.displaced.notify_one();
         Some(())
     }

@@ -321,7 +321,7 @@ impl Asm<'_> {
         }
     }
 
-    /// The last operation, if it is what made this temporary and code cannot come to it another way.
+    /// Returns the last operation if it computed this temporary and no jump leads behind it.
     fn maker(&mut self, slot: Slot) -> Option<&mut Op> {
         let reachable = self.object.code.len() > self.barrier && (TEMPS..CONSTS).contains(&slot);
         self.object.code.last_mut().filter(|last| reachable && last.d == slot)
