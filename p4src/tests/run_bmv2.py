@@ -29,7 +29,7 @@ import tempfile
 import time
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "build"
-SETTLE_S = 0.15          # for packets on their way through the threads of simple_switch
+SETTLE_S = 0.15          # for packets in the threads of simple_switch
 START_S = 20
 
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 use weir_experiment::Backend;
 use weir_experiment::backend::Error;
 use weir_report::names::is_of_a_run;
-use weir_report::sweep::engine::{Came, Engine, Open};
+use weir_report::sweep::engine::{Engine, Open, TaskResult};
 use weir_report::sweep::pool::{Outcome, Pool, cores};
-use weir_report::sweep::{Asked, Sweep};
+use weir_report::sweep::{Sweep, SweepRequest};
 use weir_report::{DirError, Kit, RunDir};
 use weir_sim::VirtualTime;
 
@@ -106,7 +106,7 @@ impl Elsewhere<'_> {
 }
 
 impl Engine for Elsewhere<'_> {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
         let failures = self.call(open).unwrap_or_else(|raised| {
             self.raised.replace(Some(raised));
             Vec::new()
@@ -150,7 +150,7 @@ pub fn sweep(
     elsewhere: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
     let kit = Kit::default();
-    let asked = Asked {
+    let request = SweepRequest {
         kit: &kit,
         file: &file,
         set: &set,
@@ -159,7 +159,7 @@ pub fn sweep(
         metrics: &metrics,
         dir: dir.as_deref(),
     };
-    let sweep = Sweep::plan(asked).map_err(|error| of_run(py, error))?;
+    let sweep = Sweep::plan(request).map_err(|error| of_run(py, error))?;
     let (outcomes, raised) = match elsewhere {
         None => {
             let jobs = jobs.unwrap_or_else(cores);

@@ -169,7 +169,7 @@ fn width() -> Option<usize> {
     named.or_else(terminal)
 }
 
-/// Returns the line that a message `file:line:column: ...` is about, with a mark below the column; nothing for other
+/// Returns the source line to which a message `file:line:column: ...` refers, with a mark below the column; nothing for other
 /// messages.
 fn excerpt(message: &str) -> Option<String> {
     /// Columns to show.

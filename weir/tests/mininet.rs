@@ -183,8 +183,8 @@ fn assert_paths(fabric: &Value, scheme: &str, pairs: u64, flows: usize) {
     for flow in seen {
         assert_eq!(flow["same_path"], true, "{scheme}: {flow}");
         let planned = &flow["planned_path"];
-        for way in ["data_paths", "ack_paths"] {
-            let paths = flow[way].as_array().expect("a list");
+        for direction in ["data_paths", "ack_paths"] {
+            let paths = flow[direction].as_array().expect("a list");
             assert!(paths.len() == 1 && paths[0]["path_id"] == *planned, "{scheme}: {flow}");
             assert!(number(&paths[0]["packets"]) > 50.0, "{scheme}: {flow}");
         }

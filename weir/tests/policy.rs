@@ -222,7 +222,7 @@ fn a_policy_outlives_its_agent() {
     listening("a.sock");
     let done = place.policy(&["set", "eta=0.9", "max_stage=3", "--via", "a", "--wait", "0us"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set, and on its way to all hosts\n");
+    assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set and spreads to all hosts\n");
     // What cannot be is refused as a whole.
     let wrong: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),

@@ -1,4 +1,4 @@
-//! The time at which a flow gives way to another one, by one definition for virtual time and Mininet (docs/summary.md).
+//! The time at which a flow slows down for another one: one definition for virtual time and Mininet (docs/summary.md).
 
 use weir_units::{Bandwidth, Time};
 

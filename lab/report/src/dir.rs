@@ -161,7 +161,7 @@ fn partial_of(dir: &Path) -> PathBuf {
     dir.with_file_name(name)
 }
 
-/// Takes the first of `stem`, `stem-2`, `stem-3`... that no run has, done or on its way.
+/// Takes the first of `stem`, `stem-2`, `stem-3`... that no run has, complete or in progress.
 fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
     fs::create_dir_all(parent).map_err(at(parent))?;
     for n in 1u64.. {

@@ -93,7 +93,7 @@ pub fn find(network: &Network) -> Option<Deadlock> {
     }
 }
 
-/// The queues with packets that a neighbouring switch has paused, and no resume is on its way.
+/// Returns the queues with packets that a neighbouring switch has paused without a resume frame in flight.
 fn paused(network: &Network) -> impl Iterator<Item = Queue> {
     let switches = (0..).map(SwitchIx).zip(&network.switches);
     let queues = switches.flat_map(|(switch, chassis)| {

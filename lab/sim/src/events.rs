@@ -123,7 +123,7 @@ impl EventQueue {
             loop {
                 let child = hole * ARITY + 1;
                 let (least, which) = match self.heap.get(child..child + ARITY) {
-                    // Which is least is a coin toss, so it is reckoned without branches.
+                    // The least child cannot be predicted, so it is computed without branches.
                     Some(&[a, b, c, d]) => {
                         let left = (a.min(b), child + usize::from(b < a));
                         let right = (c.min(d), child + 2 + usize::from(d < c));

@@ -1,4 +1,4 @@
-//! The flows of a run: what is known of those under way, and a record of each that has started.
+//! The flows of a run: the state of active ones, and a record of each that has started.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use weir_experiment::results::FlowRecord;
 use weir_host::FlowId;
 use weir_units::{Bytes, Time};
 
-/// A flow under way.
+/// An active flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Active {
     /// The host's id of the flow.
@@ -30,7 +30,7 @@ pub(crate) struct FlowTable {
     active: BTreeMap<u32, Active>,
     /// Those of `active` that have a size.
     sized: usize,
-    /// Of each host, the message ids of flows under way and where their records are.
+    /// By host, the message ids of active flows with the indices of their records.
     messages: Vec<HashMap<u32, u32>>,
     /// Message ids are dense per host.
     next_message: Vec<u32>,
@@ -118,17 +118,17 @@ impl FlowTable {
         Some(active)
     }
 
-    /// The flow that is a host's message, while it is under way.
+    /// Returns the flow of a host's message, while it is active.
     pub fn of_message(&self, host: HostIx, message: u32) -> Option<&Active> {
         self.active.get(self.messages[host.0 as usize].get(&message)?)
     }
 
-    /// A flow by its record, while it is under way.
+    /// Returns the flow of a record, while it is active.
     pub fn active(&self, record: u32) -> Option<&Active> {
         self.active.get(&record)
     }
 
-    /// All under way, in order of start.
+    /// Returns the active flows, by start.
     pub fn all_active(&self) -> impl Iterator<Item = (u32, &Active)> {
         self.active.iter().map(|(&record, active)| (record, active))
     }
@@ -138,7 +138,7 @@ impl FlowTable {
         self.active.values_mut()
     }
 
-    /// Returns whether a flow with a size is under way.
+    /// Returns whether a flow with a size is active.
     pub fn busy(&self) -> bool {
         self.sized > 0
     }
@@ -148,7 +148,7 @@ impl FlowTable {
         &self.records[record as usize]
     }
 
-    /// All records, with what `progress` says of the flows under way: bytes acknowledged, packets sent again.
+    /// Returns all records; `progress` gives the bytes acknowledged and packets retransmitted of active flows.
     pub fn records(&self, progress: impl Fn(&Active) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
         let mut records = self.records.clone();
         for (index, active) in self.all_active() {

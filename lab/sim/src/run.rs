@@ -368,7 +368,7 @@ impl<'e> SchemeRun<'e> {
         self.network.nics[flow.from.0 as usize].host.flow(flow.id)
     }
 
-    /// The experiment's flow of this number, while it is under way.
+    /// Returns the experiment's flow of this number, while it is active.
     fn flow_view(&self, listed: usize) -> Option<weir_host::FlowView> {
         self.view(self.flows.active(self.flows.listed(listed)?)?)
     }

@@ -57,7 +57,7 @@ pub struct AgentEnd {
 pub struct Frames {
     /// Received by the switch.
     pub rx_packets: u64,
-    /// Lost on the way out.
+    /// Frames that the interface dropped instead of sending them.
     pub tx_dropped: u64,
 }
 

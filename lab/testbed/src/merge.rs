@@ -16,7 +16,7 @@ use weir_experiment::{fct, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All that was seen of one scheme.
-pub struct Seen<'a> {
+pub struct Observations<'a> {
     /// The experiment, at the rate it ran at.
     pub experiment: &'a Experiment,
     /// Its routes.
@@ -33,7 +33,7 @@ pub struct Seen<'a> {
     pub base_rtt: Time,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Observations<'a> {
     /// The results of the scheme.
     pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {

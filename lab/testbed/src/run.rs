@@ -4,7 +4,7 @@ use super::agents::Agents;
 use super::bridge::{Bridge, Frames, PingMatrix};
 use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
 use super::faults::Faults;
-use super::merge::Seen;
+use super::merge::Observations;
 use super::p4runtime::Controller;
 use super::plan::{Places, Plan, SwitchKind, full_frame, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
@@ -198,7 +198,7 @@ impl Testbed<'_> {
         bridge.down()?;
         let seen = agents.results()?;
         let packet_hops = frames(&after, |f| f.rx_packets) - frames(&before, |f| f.rx_packets);
-        let seen = Seen {
+        let seen = Observations {
             experiment,
             routes: self.routes,
             agents: &seen,
@@ -313,7 +313,7 @@ impl Testbed<'_> {
         }
     }
 
-    fn scheme_facts(&self, seen: &Seen<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
+    fn scheme_facts(&self, seen: &Observations<'_>, pings: &Pings, base_rtt: Time) -> SchemeFacts {
         let topology = &self.experiment.topology;
         let flows = seen.started().map(|(flow, result)| {
             let planned =

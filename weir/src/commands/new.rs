@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Template,
 
     /// Print the result as JSON (docs/json.md)
     #[arg(long, global = true, help_heading = "Output")]
@@ -30,7 +30,7 @@ Examples:
 The project is a directory of that name; its README.md says what to do with it.";
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Template {
     /// A P4 program: Weir's headers and controls, one control more, an experiment and a packet test
     P4 {
         /// Name of the program, and of the directory
@@ -109,10 +109,10 @@ fn name(text: &str) -> Result<String, String> {
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.what {
-        What::P4 { name } => (name, p4(name)?),
-        What::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
-        What::Experiment { name, weir } => (name, experiment(name, &source_tree(weir.as_deref())?)),
-        What::Telemetry { name, weir } => (name, telemetry(name, &source_tree(weir.as_deref())?)?),
+        Template::P4 { name } => (name, p4(name)?),
+        Template::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
+        Template::Experiment { name, weir } => (name, experiment(name, &source_tree(weir.as_deref())?)),
+        Template::Telemetry { name, weir } => (name, telemetry(name, &source_tree(weir.as_deref())?)?),
     };
     let folder = Path::new(name);
     fs::create_dir(folder).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
@@ -171,7 +171,7 @@ fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(),
         let text = file.contents_utf8().ok_or_else(|| Failure::Work(format!("{path}: not a text")))?;
         files.push((path, text.to_owned()));
     }
-    // What runs of the example left behind is not part of it.
+    // Template runs of the example left behind is not part of it.
     let parts = directory.dirs().filter(|part| !part.path().ends_with("runs"));
     parts.into_iter().try_for_each(|part| collect(part, into, files))
 }

@@ -75,7 +75,7 @@ pub struct Args {
 
     /// Run as a scale model whose hosts have this rate, all times longer in proportion
     ///
-    /// Bytes stay: queues, windows and what is under way are those of the file. Mininet takes 10Mbps if the
+    /// Bytes are not scaled: queues, windows and bytes in flight are those of the file. Mininet takes 10Mbps if the
     /// file says more than 100Mbps.
     #[arg(long, value_name = "RATE")]
     rate: Option<Bandwidth>,

@@ -94,7 +94,7 @@ fn print(args: &Args, name: &str, outcome: &Outcome, console: &mut Console) -> R
     Ok(())
 }
 
-/// The packet, counted from 1, whose way explains a failure: the last one sent in before it.
+/// Returns the packet, counted from 1, whose path explains a failure: the last one injected before it.
 fn culprit(failure: &stf::Failure, outcome: &Outcome) -> Option<usize> {
     let until = match &failure.kind {
         FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => received.cause,

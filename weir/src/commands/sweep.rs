@@ -16,7 +16,7 @@ use weir_report::sweep::engine::Engine;
 use weir_report::sweep::pool::Outcome;
 use weir_report::sweep::slurm::Slurm;
 use weir_report::sweep::table::Findings;
-use weir_report::sweep::{Asked, Sweep};
+use weir_report::sweep::{Sweep, SweepRequest};
 
 /// Run an experiment many times, keys and seeds varied, and compare
 ///
@@ -58,7 +58,7 @@ pub struct Args {
 
     /// Engine of the runs; the tables are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
-    engine: Where,
+    engine: EngineKind,
 
     /// Slurm: print the scripts for `sbatch` and do nothing
     #[arg(long)]
@@ -94,7 +94,7 @@ pub struct Args {
 
 /// The engine of a sweep's runs
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Where {
+enum EngineKind {
     /// On the cores of this machine
     #[default]
     Local,
@@ -142,7 +142,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     check_options(args)?;
     let kit = console.kit.clone();
-    let asked = Asked {
+    let request = SweepRequest {
         kit: &kit,
         file: &args.file,
         set: &args.set,
@@ -152,9 +152,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         dir: args.out.as_deref(),
     };
     if let Some(number) = args.only {
-        return only(asked, number, args, console);
+        return only(request, number, args, console);
     }
-    let mut sweep = Sweep::plan(asked)?;
+    let mut sweep = Sweep::plan(request)?;
     if args.dry_run {
         let slurm = slurm(&sweep, args, console)?;
         for script in slurm.scripts(&sweep.open(warn)) {
@@ -169,9 +169,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
-        Where::Local => Box::new(super::pool(args.jobs, console)),
-        Where::Slurm => Box::new(slurm(&sweep, args, console)?),
-        Where::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.watched }),
+        EngineKind::Local => Box::new(super::pool(args.jobs, console)),
+        EngineKind::Slurm => Box::new(slurm(&sweep, args, console)?),
+        EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.watched }),
     };
     let outcomes = sweep.run(&*engine, args.fresh, warn)?;
     let findings = sweep.findings(&outcomes)?;
@@ -196,17 +196,22 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 /// Refuses options that would do nothing.
 fn check_options(args: &Args) -> Result<(), Failure> {
     let given = [
-        ("--dry-run", args.dry_run, args.engine == Where::Slurm, "--engine slurm"),
-        ("--detach", args.detach, args.engine == Where::Slurm, "--engine slurm"),
-        ("--sbatch", !args.sbatch.is_empty(), args.engine == Where::Slurm, "--engine slurm"),
+        ("--dry-run", args.dry_run, args.engine == EngineKind::Slurm, "--engine slurm"),
+        ("--detach", args.detach, args.engine == EngineKind::Slurm, "--engine slurm"),
+        ("--sbatch", !args.sbatch.is_empty(), args.engine == EngineKind::Slurm, "--engine slurm"),
         (
             "--jobs",
             args.jobs.is_some(),
-            args.engine != Where::Ray,
+            args.engine != EngineKind::Ray,
             "--engine local or slurm; Ray has its own limits",
         ),
-        ("--fresh", args.fresh, args.engine == Where::Local, "--engine local; remove the directory instead"),
-        ("--only", args.only.is_some(), args.engine == Where::Local, "--engine local"),
+        (
+            "--fresh",
+            args.fresh,
+            args.engine == EngineKind::Local,
+            "--engine local; remove the directory instead",
+        ),
+        ("--only", args.only.is_some(), args.engine == EngineKind::Local, "--engine local"),
     ];
     match given.iter().find(|(_, given, fits, _)| *given && !fits) {
         Some((option, .., place)) => Err(Failure::Input(format!("{option} is for {place}"))),
@@ -215,9 +220,9 @@ fn check_options(args: &Args) -> Result<(), Failure> {
 }
 
 /// Does one run.
-fn only(asked: Asked<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
+fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
-    let (dir, outcome) = Sweep::one(asked, number, &super::pool(args.jobs, console), args.fresh, warn)?;
+    let (dir, outcome) = Sweep::one(request, number, &super::pool(args.jobs, console), args.fresh, warn)?;
     match outcome {
         Outcome { failure: Some(failure), .. } => Err(failure.into()),
         Outcome { summary: None, .. } => {

@@ -183,7 +183,9 @@ fn warn(what: &str) -> std::io::Result<()> {
 fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::input(why));
     if args.debugger || args.debugger_addr.is_some() {
-        return refuse("--debugger: there is none here; `weir trace` and -L trace show a packet's way");
+        return refuse(
+            "--debugger: not supported; `weir trace` and -L trace show a packet's path through the program",
+        );
     }
     if args.restore_state.is_some() {
         return refuse("--restore-state: the switch saves no state; let its controller write it again");

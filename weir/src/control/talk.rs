@@ -13,7 +13,7 @@ const LONGEST: u64 = 1 << 18;
 /// Time that the other side may take.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An answer as it stands on the line.
+/// An answer in its encoded form, one line of JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line<R> {

@@ -39,14 +39,14 @@ impl Lab {
 
     /// A process for each switch.
     pub fn of(fabric: &str) -> Lab {
-        let mut lab = Lab::laid(fabric, |_| true);
+        let mut lab = Lab::build(fabric, |_| true);
         lab.switches = (0..lab.topology.switches.len()).map(|index| lab.start(index)).collect();
         lab
     }
 
     /// One process for all switches, with the links between them in it.
     pub fn in_one_process(fabric: &str, options: &[&str]) -> Lab {
-        let mut lab = Lab::laid(fabric, |link| matches!(link.a.node, Node::Host(_)));
+        let mut lab = Lab::build(fabric, |link| matches!(link.a.node, Node::Host(_)));
         let mut command = lab.command("s", WEIR);
         command.args(["switch", "--fabric", "fabric.yaml", "--no-p4"]).args(options);
         command.args(["--", "--cpu-port", "255"]);
@@ -57,7 +57,7 @@ impl Lab {
     }
 
     /// The namespaces, and those links that are to be veth pairs.
-    fn laid(fabric: &str, is_pair: impl Fn(&Link) -> bool) -> Lab {
+    fn build(fabric: &str, is_pair: impl Fn(&Link) -> bool) -> Lab {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("fabric.yaml"), fabric).expect("written");
         let spec = serde_yaml::from_str(fabric).expect("a topology");

@@ -189,7 +189,7 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     modules
 }
 
-/// No module at the top of a crate depends on itself by way of others.
+/// No top-level module of a crate depends on itself through others.
 #[test]
 fn no_crate_has_a_cycle_among_its_modules() {
     for member in MEMBERS {

@@ -11,25 +11,33 @@ const MOST_WORDS: usize = 1_500;
 /// Pages that a program writes, and which therefore state no reason for their length.
 const WRITTEN_BY_PROGRAMS: [&str; 1] = ["docs/results.md"];
 
-/// Terms to avoid in pages and comments (CONTRIBUTING.md#terms), with the most uses that there may be. The numbers only
-/// go down: replace a term where you meet it, and lower its number.
-const TERMS: [(&str, usize); 15] = [
-    ("befalls", 0),
-    ("books", 0),
-    ("crowded", 5),
-    ("goes round", 0),
-    ("knob", 0),
-    ("knobs", 0),
-    ("lane", 0),
-    ("of which", 3),
-    ("pace", 0),
-    ("reckons", 0),
-    ("so many", 3),
-    ("the line", 17),
-    ("way", 94),
-    ("ways", 3),
-    ("whoever", 0),
+/// Terms to avoid in pages and comments (CONTRIBUTING.md#terms).
+const TERMS: [&str; 20] = [
+    "befall",
+    "befalls",
+    "books",
+    "crowded",
+    "goes round",
+    "knob",
+    "knobs",
+    "lane",
+    "lanes",
+    "of which",
+    "pace",
+    "reckon",
+    "reckoned",
+    "reckons",
+    "so many",
+    "the line",
+    "under way",
+    "way",
+    "ways",
+    "whoever",
 ];
+
+/// Their uses in P4 sources, whose text is part of the digests of compiled programs: they change when a program does.
+const TERMS_IN_P4: [(&str, usize); 5] =
+    [("crowded", 5), ("of which", 2), ("so many", 3), ("way", 15), ("ways", 2)];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
@@ -283,22 +291,19 @@ fn comment<'a>(path: &str, line: &'a str) -> &'a str {
     line.split_once(mark).map_or("", |(_, comment)| comment)
 }
 
-#[test]
-fn terms_to_avoid_become_fewer() {
-    let mut sources = files("", &[".rs", ".p4", ".py", ".yaml"]);
-    sources.retain(|path| !path.ends_with("it/book.rs"));
-    sources.extend(pages().into_iter().filter(|page| page != "CONTRIBUTING.md"));
+/// Returns the uses of terms to avoid in these files, by term.
+fn uses(sources: &[String]) -> BTreeMap<&'static str, Vec<String>> {
     let mut uses: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for path in &sources {
+    for path in sources {
         let text = read(path);
         let text = if path.ends_with(".md") { prose(&text) } else { text };
         for (number, line) in text.lines().enumerate() {
             let words: Vec<String> = comment(path, line)
-                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
                 .filter(|word| !word.is_empty())
                 .map(str::to_lowercase)
                 .collect();
-            for (term, _) in TERMS {
+            for term in TERMS {
                 let parts: Vec<&str> = term.split(' ').collect();
                 let count = words.windows(parts.len()).filter(|window| **window == *parts).count();
                 let places = uses.entry(term).or_default();
@@ -306,10 +311,20 @@ fn terms_to_avoid_become_fewer() {
             }
         }
     }
-    let more: Vec<String> = TERMS
-        .iter()
-        .filter(|(term, most)| uses[term].len() > *most)
-        .map(|(term, most)| format!("\"{term}\": {}, at most {most}: {:?}", uses[term].len(), uses[term]))
-        .collect();
-    assert!(more.is_empty(), "terms to avoid (CONTRIBUTING.md#terms):\n{}", more.join("\n"));
+    uses
+}
+
+#[test]
+fn no_term_to_avoid_is_used() {
+    let mut sources = files("", &[".rs", ".py", ".yaml"]);
+    sources.retain(|path| !path.ends_with("it/book.rs"));
+    sources.extend(pages().into_iter().filter(|page| page != "CONTRIBUTING.md"));
+    let mut found = uses(&sources);
+    found.retain(|_, places| !places.is_empty());
+    assert!(found.is_empty(), "terms to avoid (CONTRIBUTING.md#terms): {found:#?}");
+    let in_p4 = uses(&files("", &[".p4"]));
+    for (term, places) in in_p4.into_iter().filter(|(_, places)| !places.is_empty()) {
+        let most = TERMS_IN_P4.iter().find(|(other, _)| *other == term).map_or(0, |(_, most)| *most);
+        assert!(places.len() <= most, "\"{term}\" (CONTRIBUTING.md#terms): {places:?}");
+    }
 }

@@ -128,7 +128,7 @@ fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
     }
 }
 
-/// Two hosts of the fabric with a flow under way, and the data and the ACK between them.
+/// Two hosts of the fabric with an active flow, and the data and the ACK between them.
 fn conversation() -> (Host, Vec<Vec<u8>>) {
     let (mut a, mut b) = (host([10, 0, 1, 1]), host([10, 0, 2, 1]));
     let spec = FlowSpec {

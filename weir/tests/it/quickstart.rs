@@ -196,7 +196,7 @@ fn an_interrupted_run_keeps_what_it_has() {
     command.args(["--set", "observe.interval=10us"]);
     let child =
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Long enough to be on its way, far too short to end: ten virtual seconds are hours.
+    // Long enough to have started, far too short to end: ten virtual seconds take hours.
     std::thread::sleep(Duration::from_secs(2));
     let sent = Instant::now();
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

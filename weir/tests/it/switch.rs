@@ -315,7 +315,7 @@ fn logs_every_packet_within_bounds() {
     assert_eq!(logs.len(), 3, "{logs:?}");
     let newest = fs::read_to_string(directory.path().join("log.1.txt")).unwrap();
     assert!(newest.contains("port 1 received 100 bytes: ["), "{newest}");
-    assert!(newest.contains("[T]"), "the way of the packet: {newest}");
+    assert!(newest.contains("[T]"), "the packet's path: {newest}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl ExperimentError {
         }
     }
 
-    /// Adds the line and the column, as far as the text has the key.
+    /// Adds line and column, if the text has the key.
     pub(super) fn located(self, positions: &Positions) -> ExperimentError {
         match self {
             ExperimentError::Key { file, position: None, place, why } => {

@@ -1,4 +1,4 @@
-//! `back-to-back`: every host always has a flow under way.
+//! `back-to-back`: every host always has an active flow.
 
 use super::fabric::{self, Fabric, Pairs, Wrong, one};
 use super::kind::{Flows, Workload};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::Time;
 
-/// Every host always has a flow under way to a host drawn anew: when one is done the next starts (AMP §5.3).
+/// Every host always has an active flow, each to a host drawn at random: when one is complete the next starts (AMP §5.3).
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub(super) struct BackToBackSpec {
 
 impl Workload for BackToBackSpec {
     const KIND: &'static str = "back-to-back";
-    const ABOUT: &'static str = "every host always has a flow under way: when one is done the next starts";
+    const ABOUT: &'static str = "every host always has an active flow: when one is complete the next starts";
 
     fn title(&self) -> String {
         format!("back to back with {}", self.sizes)
@@ -81,7 +81,7 @@ impl Workload for BackToBackSpec {
     }
 }
 
-/// Every sender always has the same number of flows under way.
+/// Every sender always has the same number of active flows.
 struct BackToBack {
     sizes: Arc<Sizes>,
     stop: Time,

@@ -94,7 +94,7 @@ struct Rule {
     hosts: Vec<HostIx>,
 }
 
-/// A job under way.
+/// A job in progress.
 struct Job {
     client: HostIx,
     began: Time,

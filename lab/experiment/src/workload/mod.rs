@@ -1,7 +1,7 @@
 //! Workloads: sources that create flows during a run.
 //!
-//! A run holds the flows that are under way and, of those that are over, a record each; a source holds what it needs
-//! to make the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
+//! A run holds the active flows, and a record of each completed one; a source holds the state from which it makes
+//! the next one. The same experiment and seed give the same flows, whatever a scheme does with them; only the
 //! closed loops start a flow because another has ended.
 //!
 //! A kind of workload is one file, which has its keys and its source, and one line in [`Workloads::builtin`].

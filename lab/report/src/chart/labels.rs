@@ -57,7 +57,7 @@ struct Candidate {
     block: Block,
     /// By how much its own line rises and falls along the name.
     unrest: f64,
-    /// The line's own position.
+    /// Position of its lower edge.
     line_bottom: f64,
 }
 

@@ -103,7 +103,7 @@ pub struct Mark {
     pub label: String,
 }
 
-/// Ways to name the lines of a chart.
+/// Placement of the names of a chart's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// In rows above the picture; on a page once for all charts of a section.

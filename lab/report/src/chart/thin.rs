@@ -11,9 +11,9 @@ const BIN: f64 = 3.0;
 /// The points of a series that are drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thinned {
-    /// The line.
+    /// Its points.
     pub line: Vec<(f64, f64)>,
-    /// For each point of the line the lowest and highest value it stands for; empty if it stands
+    /// For each point, the lowest and highest value it stands for; empty if it stands
     /// for itself.
     pub band: Vec<(f64, f64)>,
 }

@@ -17,7 +17,7 @@ impl<'a> Old<'a> {
         Old(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
     }
 
-    /// The line of this claim.
+    /// Returns the table row of this claim.
     fn claim(self, what: &str, paper: &str) -> Option<&'a str> {
         let begin = format!("| {} | {} |", cell(what), cell(paper));
         self.0.lines().find(|line| line.starts_with(&begin))
@@ -101,7 +101,7 @@ fn cell(text: &str) -> String {
     text.trim().replace('|', "\\|").replace('\n', " ")
 }
 
-/// Returns the position of a section's content: after the line of its first mark, before its second. `None` if the
+/// Returns the position of a section's content: behind its opening mark and before its closing one. `None` if the
 /// document has no such section.
 fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     let begin = format!("{BEGIN}{id} -->");

@@ -29,7 +29,7 @@ impl Open<'_> {
     /// # Errors
     ///
     /// The run has no results: `failure`, or the missing results if there is none.
-    pub fn outcome(&self, failure: Option<String>) -> Came {
+    pub fn outcome(&self, failure: Option<String>) -> TaskResult {
         let dir = self.task.dir.file_name().unwrap_or_default().to_string_lossy();
         match (self.done(), failure) {
             (Some(summary), _) => Ok(Some(summary)),
@@ -42,7 +42,7 @@ impl Open<'_> {
 }
 
 /// Outcome of a run: its numbers, or none if it was interrupted.
-pub type Came = Result<Option<Summary>, Error>;
+pub type TaskResult = Result<Option<Summary>, Error>;
 
 /// Does runs.
 pub trait Engine {
@@ -51,7 +51,7 @@ pub trait Engine {
     /// # Errors
     ///
     /// If none of them could begin.
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error>;
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error>;
 }
 
 /// Has `engine` do all tasks that are not done, or all of them if `fresh`, and returns the outcome of each, in their

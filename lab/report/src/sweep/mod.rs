@@ -14,4 +14,4 @@ pub mod slurm;
 pub mod stats;
 pub mod table;
 
-pub use plan::{Asked, Sweep, shell};
+pub use plan::{Sweep, SweepRequest, shell};

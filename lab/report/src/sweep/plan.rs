@@ -19,7 +19,7 @@ use weir_experiment::backend::Error;
 
 /// The arguments of a sweep, as `weir sweep` takes them.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct SweepRequest<'a> {
     /// The names that the file can use.
     pub kit: &'a Kit,
     /// The experiment's file.
@@ -36,7 +36,7 @@ pub struct Asked<'a> {
     pub dir: Option<&'a Path>,
 }
 
-impl Asked<'_> {
+impl SweepRequest<'_> {
     /// Returns the words of the command that asks for the same, with these keys and values.
     fn words(&self, over: &[String]) -> Vec<String> {
         let mut words = vec!["sweep".to_owned(), self.file.display().to_string()];
@@ -92,10 +92,10 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(asked: Asked<'_>) -> Result<Draft, Error> {
-        let Asked { kit, file, set, schemes, .. } = asked;
+    fn new(request: SweepRequest<'_>) -> Result<Draft, Error> {
+        let SweepRequest { kit, file, set, schemes, .. } = request;
         let base = Experiment::load_with(&kit.catalogue, file, set, None).map_err(Error::input)?;
-        let (over, origin) = match asked.over {
+        let (over, origin) = match request.over {
             [] => (base.spec.sweep.clone().unwrap_or_default().over, "sweep.over"),
             over => (over.to_vec(), "--over"),
         };
@@ -107,7 +107,7 @@ impl Draft {
         }
         let grid = Grid::parse(&over).map_err(|why| Error::Input(format!("{origin} {why}")))?;
         let default = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
-        let dir = asked.dir.map_or_else(default, Path::to_owned);
+        let dir = request.dir.map_or_else(default, Path::to_owned);
         let cells = grid.cells();
         let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
         let tasks = cells.iter().zip(&dirs).map(|(cell, name)| Task {
@@ -129,16 +129,16 @@ impl Sweep {
     /// # Errors
     ///
     /// If anything that was asked for is wrong, or another process writes into the directory.
-    pub fn plan(asked: Asked<'_>) -> Result<Sweep, Error> {
-        let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(asked)?;
+    pub fn plan(request: SweepRequest<'_>) -> Result<Sweep, Error> {
+        let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(request)?;
         let in_file = base.spec.sweep.unwrap_or_default();
-        let metrics = if asked.metrics.is_empty() { in_file.metrics } else { asked.metrics.to_vec() };
+        let metrics = if request.metrics.is_empty() { in_file.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
         let outcomes = pool::check(&tasks)?;
         plausible::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
-        let words = asked.words(&over);
+        let words = request.words(&over);
         Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
     }
 
@@ -153,13 +153,13 @@ impl Sweep {
     ///
     /// If the engine returns no outcome, a violation of its contract.
     pub fn one(
-        asked: Asked<'_>,
+        request: SweepRequest<'_>,
         number: usize,
         engine: &dyn Engine,
         fresh: bool,
         warn: fn(&str),
     ) -> Result<(PathBuf, Outcome), Error> {
-        let tasks = Draft::new(asked)?.tasks;
+        let tasks = Draft::new(request)?.tasks;
         let of = tasks.len();
         let Some(task) = tasks.into_iter().nth(number) else {
             return Err(Error::Input(format!("run {number}: the sweep has {of} runs, numbered from 0")));

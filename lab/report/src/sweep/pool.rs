@@ -1,6 +1,6 @@
 //! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
 
-use super::engine::{Came, Engine, Open};
+use super::engine::{Engine, Open, TaskResult};
 use crate::describe;
 use crate::kit::Kit;
 use crate::manifest::{self, Damage, Integrity};
@@ -144,7 +144,7 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
 pub struct Pool {
     /// Makes the backend of a run, for this number of schemes at a time.
     pub backend: fn(usize) -> Box<dyn Backend>,
-    /// Returns whether to begin nothing more, and to leave what is under way.
+    /// Returns whether to start no more runs and to abandon those in progress.
     pub is_cancelled: fn() -> bool,
     /// Runs at a time.
     pub jobs: usize,
@@ -155,7 +155,7 @@ pub struct Pool {
 }
 
 impl Engine for Pool {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
         let bar = Bar::new(open.len(), self.watched);
         // Fewer runs than cores: each has several for its schemes.
         let workers = self.jobs.clamp(1, open.len().max(1));
@@ -184,7 +184,7 @@ impl Engine for Pool {
 
 impl Pool {
     /// Does one run; there is no summary if it was interrupted.
-    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> Came {
+    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
         let run = describe(&experiment, &task.kit.charts);
         let place = RunDir::at(&task.dir).map_err(Error::input)?;
@@ -213,7 +213,7 @@ impl Pool {
 }
 
 /// Says on standard error how a run ended.
-fn tell(task: &Task, came: &Came) {
+fn tell(task: &Task, came: &TaskResult) {
     let came = match came {
         Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
         Ok(None) => "broken off".to_owned(),
@@ -247,7 +247,7 @@ impl Bar {
         all.insert(task, steps);
         self.bar.set_position(all.values().sum());
         let done = all.values().filter(|&&steps| steps == STEPS).count();
-        self.bar.set_message(format!("{done} of {} runs done, {} on their way", self.of, all.len() - done));
+        self.bar.set_message(format!("{done} of {} runs done, {} running", self.of, all.len() - done));
     }
 }
 

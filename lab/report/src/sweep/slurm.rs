@@ -2,7 +2,7 @@
 //! is on a file system that all nodes share. Slurm schedules; this submits, waits, and reads what came.
 
 use super::dir::SLURM;
-use super::engine::{Came, Engine, Open};
+use super::engine::{Engine, Open, TaskResult};
 use super::plan::shell;
 use crate::names::SUMMARY;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -204,7 +204,7 @@ impl Slurm {
 }
 
 impl Engine for Slurm {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
         let folder = self.folder();
         fs::create_dir_all(&folder).map_err(|error| Error::work(error).at(folder.display()))?;
         let bar = bar(open.len(), self.watched);

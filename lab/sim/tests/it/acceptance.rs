@@ -141,7 +141,7 @@ fn every_experiment_loads() {
     assert!(seen >= 8, "{seen} experiments");
 }
 
-/// Dart §III-D: with the look-ahead the long flow has given way when the incast comes, so less queues; and no
+/// Dart §III-D: with the look-ahead the long flow has slowed down when the incast arrives, so queues are shorter; and no
 /// scheme loses or repeats anything.
 #[test]
 fn look_ahead_makes_room_for_the_incast() {
@@ -191,8 +191,8 @@ fn hpcc_plus_keeps_the_queue_near_zero() {
     }
 }
 
-/// Dart Fig. 9 and 15: the second sender has exactly its half within a round trip, and the first has the line again
-/// within two of its end. DCQCN is far from it by then.
+/// Dart Fig. 9 and 15: the second sender has exactly its half within a round trip, and the first has line rate again
+/// within two after its end. DCQCN is far below it then.
 #[test]
 fn dart_gives_a_second_sender_its_half_in_one_round_trip() {
     let results = results("dart-fig15.yaml", &["schemes=[dart, dcqcn]"]);

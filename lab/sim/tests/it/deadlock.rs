@@ -24,7 +24,7 @@ fn ring(more: &str) -> String {
     )
 }
 
-/// Each port of the cycle leads to the switch of the next, all the way round.
+/// Each port of the cycle leads to the switch of the next, and the last one to the first.
 fn goes_round(deadlock: &DeadlockSummary) -> bool {
     let number = |port: &str| port[1..2].parse::<u8>().unwrap();
     let switches: Vec<u8> = deadlock.cycle.iter().map(|queue| number(&queue.port)).collect();

@@ -9,7 +9,7 @@ use weir_sim::medium::{Medium, address};
 use weir_units::Time;
 
 const IMIN: Time = Time::from_us(50);
-/// As with the default Imin of 16 round trips: a way there is half of one.
+/// Half of a round trip, where Imin is 16 round trips, the default.
 const DELAY: Time = Time::from_ns(1_562);
 const DOUBLINGS: u32 = 6;
 const LONGEST: Time = Time::from_us(50 << DOUBLINGS);

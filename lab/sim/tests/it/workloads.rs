@@ -114,7 +114,7 @@ fn all_to_all_has_every_pair_once_and_few_at_a_time() {
     assert!(experiment.all_flows().is_err(), "they start when others end");
 }
 
-/// The most flows that each host had under way.
+/// The maximum number of active flows of each host.
 fn at_a_time(flows: &[FlowRecord]) -> BTreeMap<String, usize> {
     let end = |flow: &FlowRecord| flow.fct.map_or(Time::MAX, |fct| flow.start + fct);
     let mut most = BTreeMap::new();

@@ -59,7 +59,7 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         let ack = frame(Kind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
-            // A switch of its own: what one kind left behind, as RoCC's notices, is not in the other's way.
+            // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
             let mut network = Blueprint::new(experiment, scheme, &routes, Engine::default())
                 .and_then(|it| it.build())
                 .map_err(Failure::work)?;
@@ -104,7 +104,7 @@ fn ports(topology: &Topology, switch: SwitchIx, host: &Host) -> Result<(u16, u16
         })
     };
     let next = topology.switches.get(1).and_then(|next| towards(&next.name));
-    towards(&host.name).zip(next).ok_or_else(|| Failure::work("bench: the first switch has no way on"))
+    towards(&host.name).zip(next).ok_or_else(|| Failure::work("bench: the first switch has no next hop"))
 }
 
 struct Sink {

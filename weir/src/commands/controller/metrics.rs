@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_client::watch::{Notice, Why};
 
 /// The sums over all notifications so far.
-pub struct Seen {
+pub struct Totals {
     /// Every switch of the fabric, and whether its session stands.
     switches: BTreeMap<String, bool>,
     /// The links that are down.
@@ -19,10 +19,10 @@ pub struct Seen {
     strange: u64,
 }
 
-impl Seen {
+impl Totals {
     /// Nothing of these switches has been heard yet.
-    pub fn new(switches: impl IntoIterator<Item = String>) -> Seen {
-        Seen {
+    pub fn new(switches: impl IntoIterator<Item = String>) -> Totals {
+        Totals {
             switches: switches.into_iter().map(|name| (name, false)).collect(),
             down: BTreeSet::new(),
             entries: 0,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn notices_are_counted() {
-        let mut seen = Seen::new(["s1".to_owned(), "s2".to_owned()]);
+        let mut seen = Totals::new(["s1".to_owned(), "s2".to_owned()]);
         seen.note(&Notice::Connected { switch: "s1".into(), pushed: true });
         let applied = Applied { inserted: 5, modified: 1, unchanged: 7, ..Applied::default() };
         let took = Duration::from_millis(3);

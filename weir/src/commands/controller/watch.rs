@@ -2,7 +2,7 @@
 
 use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
-use super::metrics::Seen;
+use super::metrics::Totals;
 use super::switches::SwitchArgs;
 use crate::console::{Console, Failure};
 use crate::metrics::MetricsOptions;
@@ -96,7 +96,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         routes: fabric.routes,
         options: fabric.options,
     };
-    let seen = Arc::new(Mutex::new(Seen::new(targets.iter().map(|target| target.name.clone()))));
+    let seen = Arc::new(Mutex::new(Totals::new(targets.iter().map(|target| target.name.clone()))));
     let shown = seen.clone();
     let metrics = args.metrics.open()?;
     let _metrics = metrics.map(|opened| opened.serve(move || lock(&shown).page())).transpose()?;
@@ -138,7 +138,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })?
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -45,7 +45,7 @@ pub struct HostOptions {
     #[arg(long, default_value_t = DEFAULT_RATE)]
     rate: Bandwidth,
 
-    /// Largest Ethernet frame on the way, without check sequence; absent: the interface's
+    /// Largest Ethernet frame on the path, without frame check sequence; absent: the interface's
     #[arg(long)]
     mtu: Option<Bytes>,
 

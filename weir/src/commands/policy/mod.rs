@@ -268,7 +268,7 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         return console.answer(&json!({"policy": ours}));
     }
     if !console.style.quiet {
-        writeln!(console.out, "policy {} is set, and on its way to all hosts", title(&ours))?;
+        writeln!(console.out, "policy {} is set and spreads to all hosts", title(&ours))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 use weir_experiment::backend::Error;
-use weir_report::sweep::engine::{Came, Engine, Open};
+use weir_report::sweep::engine::{Engine, Open, TaskResult};
 
 /// Executes tasks on a Ray cluster: that of RAY_ADDRESS, or one of this machine.
 pub struct Ray {
@@ -29,7 +29,7 @@ struct Ended {
 }
 
 impl Engine for Ray {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<Came>, Error> {
+    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
         if open.is_empty() {
             return Ok(Vec::new());
         }

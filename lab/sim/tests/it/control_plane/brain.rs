@@ -24,7 +24,7 @@ pub enum Order {
 #[derive(Clone, Copy, Default)]
 struct Session {
     is_primary: bool,
-    /// Reads under way, for the sake of the last one: the switch has come under control as often.
+    /// Outstanding reads, one for each time that the switch came under control; only the last one counts.
     reads: u32,
 }
 

@@ -19,7 +19,7 @@ fn seeds() -> u64 {
 }
 
 /// Faults of the control plane alone: connections that break or stall, a controller that is killed and started again,
-/// sleeps, or gives way to another one for a while. No packet is lost at any moment.
+/// sleeps, or loses its role to another one for a while. No packet is lost at any moment.
 #[test]
 fn faults_of_the_control_plane_never_touch_the_data_plane() {
     let faults = [Fault::Reset, Fault::Stall, Fault::Kill, Fault::Sleep, Fault::Rival];
