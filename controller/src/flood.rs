@@ -82,7 +82,7 @@ pub struct FloodProof {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FloodFault {
     /// A host can neither speak nor hear.
-    #[error("{host} is not on the flooding tree: {switch} does not flood by its port {port}")]
+    #[error("{host} is not on the flooding tree: {switch} does not flood out of its port {port}")]
     Deaf {
         /// The host.
         host: String,
@@ -93,7 +93,7 @@ pub enum FloodFault {
     },
     /// A switch does not send what comes by a port to all other ports of the tree, or sends it elsewhere.
     #[error(
-        "{switch}: what comes by port {port} is flooded to {found:?}, the tree's other ports are {others:?}"
+        "{switch}: packets from port {port} are flooded to {found:?}, the tree's other ports are {others:?}"
     )]
     NotAllOthers {
         /// The switch.
@@ -106,7 +106,7 @@ pub enum FloodFault {
         others: Vec<u16>,
     },
     /// Nothing is there, or what is there does not take it.
-    #[error("{switch} floods by port {port}, and nobody takes it there")]
+    #[error("{switch} floods out of port {port}, where no device accepts the packet")]
     Astray {
         /// The switch.
         switch: String,

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_directions_hash_alike_and_ports_tell_flows_apart() {
+    fn both_directions_have_one_hash_and_ports_distinguish_flows() {
         let there = FiveTuple {
             src: Ipv4Addr::new(10, 0, 1, 1),
             dst: Ipv4Addr::new(10, 0, 2, 7),

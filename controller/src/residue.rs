@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_what_all_numbers_show() {
+    fn choices_match_an_exhaustive_enumeration() {
         for (first, second) in [(6, 4), (4, 6), (5, 7), (8, 12), (1, 3), (500, 499)] {
             for index in (0..first).step_by(3) {
                 let all = after(&[(SLICE, first, index as usize)]).unwrap();

@@ -66,7 +66,7 @@ pub enum Fault {
     NotDelivered(String),
     /// The ACK takes another path.
     #[error(
-        "data takes {}, its ACK leaves that path at {at} by port {}, not {port}",
+        "data uses the path {}, but its ACK leaves that path at {at} by port {}, not {port}",
         path.join(" "), back_port.map_or("none".into(), |p| p.to_string())
     )]
     Parts {

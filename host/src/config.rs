@@ -346,7 +346,7 @@ pub enum ConfigError {
         class: u8,
     },
     /// A timer of zero.
-    #[error("{what}: a timer of zero never stops, leave it out for the default")]
+    #[error("{what}: a timer of zero would never end, omit it for the default")]
     NoTime {
         /// The parameter.
         what: &'static str,
@@ -364,7 +364,7 @@ pub enum ConfigError {
     },
     /// Several subflows need selective retransmission.
     #[error(
-        "{scheme} has several subflows, which go-back-n cannot carry: take recovery: selective, or one subflow"
+        "{scheme} has several subflows, which go-back-n does not support: use recovery: selective, or one subflow"
     )]
     NoSubflows {
         /// The scheme.

@@ -320,7 +320,7 @@ mod tests {
 
     /// c counts from the beginning of an interval to its end, t or no t.
     #[test]
-    fn what_is_heard_after_t_is_forgotten_with_the_interval() {
+    fn messages_heard_after_t_are_forgotten_with_the_interval() {
         let mut rng = rng(5);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         assert_eq!(timer.poll(timer.next(), &mut rng), Some(Tick::Transmit));
@@ -332,7 +332,7 @@ mod tests {
 
     /// A laptop that was closed for a year does not send a year's worth of messages.
     #[test]
-    fn a_late_caller_goes_on_from_now() {
+    fn a_late_caller_continues_from_now() {
         let mut rng = rng(6);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         let late = Time::from_secs(1_000_000);

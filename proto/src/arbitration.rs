@@ -226,7 +226,7 @@ impl Arbitration {
         let (code, message) = match highest {
             Some((primary, _)) if primary == to => (Code::Ok, "Is primary"),
             Some(_) => (Code::AlreadyExists, "Is backup"),
-            None => (Code::NotFound, "Is backup, there is no primary"),
+            None => (Code::NotFound, "Is backup, no client is primary"),
         };
         let status = Status { code: code.into(), message: message.into(), details: Vec::new() };
         let update = MasterArbitrationUpdate {

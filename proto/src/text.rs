@@ -80,7 +80,7 @@ mod tests {
     use crate::p4::config::v1::P4Info;
 
     #[test]
-    fn says_where_the_text_is_wrong() {
+    fn errors_name_line_and_column() {
         let error = parse::<P4Info>("tables {\n  preamble { id: 1 nane: \"x\" }\n}").unwrap_err();
         assert!(error.to_string().starts_with("2:20: not a P4Info in text format: "), "{error}");
         assert!(error.reason.contains("nane"), "{error}");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_what_reads_back() {
+    fn printed_values_parse_back() {
         let info: P4Info =
             parse("tables { preamble { id: 33554433 name: 'I.t' } size: 64 } tables {}").unwrap();
         assert_eq!(info.tables.len(), 2);

@@ -10,9 +10,9 @@ create_exception!(
     weir,
     InputError,
     PyValueError,
-    "The experiment, or something else that was given, is wrong. `file`, `line` and `column` say where; each may be None."
+    "The experiment, or another argument, is invalid. `file`, `line` and `column` give the place; each may be None."
 );
-create_exception!(weir, WorkError, PyRuntimeError, "What was given is right, and the work failed.");
+create_exception!(weir, WorkError, PyRuntimeError, "The arguments are valid, but the work failed.");
 
 /// Makes an `InputError` that knows its place.
 fn located(py: Python<'_>, message: String, file: Option<String>, at: Option<Position>) -> PyErr {

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_what_reads_back() {
+    fn printed_values_parse_back() {
         for n in [0, 1, 999, 1_000, 1_024, 15_180, 500_000, 1 << 30, u64::MAX] {
             assert_eq!(Bytes::new(n).to_string().parse(), Ok(Bytes::new(n)));
         }

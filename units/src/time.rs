@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn parses_common_spellings() {
         assert_eq!("1.5us".parse(), Ok(Time::from_ns(1500)));
         assert_eq!("300 ns".parse(), Ok(Time::from_ns(300)));
         assert_eq!("0.000001s".parse(), Ok(Time::from_us(1)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_what_reads_back() {
+    fn printed_values_parse_back() {
         for ps in [0, 1, 999, 1_000, 1_500, 121_440, 12_485_760, 1_000_000_000_000, u64::MAX] {
             let time = Time::from_ps(ps);
             assert_eq!(time.to_string().parse(), Ok(time), "{time}");

@@ -36,7 +36,11 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
         INTERRUPTED.store(true, Ordering::SeqCst);
         if FIRST.get_or_init(Instant::now).elapsed() >= SAME_REQUEST {
             if let Some(dir) = KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
-                let _ = writeln!(io::stderr(), "interrupted twice: {} has what was kept", dir.display());
+                let _ = writeln!(
+                    io::stderr(),
+                    "interrupted twice: {} has the results that were saved",
+                    dir.display()
+                );
             }
             process::exit(130);
         }

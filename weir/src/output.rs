@@ -14,11 +14,11 @@ pub struct Output {
     #[command(flatten)]
     answer: Answer,
 
-    /// Say on standard error what is done
+    /// Log progress to standard error
     #[arg(long, short, help_heading = "Output", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Print nothing but the place of what was written
+    /// Print nothing but the path of the output
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }

@@ -325,7 +325,7 @@ fn a_link_emulator_answers_what_it_can_and_leaves_nothing() {
     }
     assert!(refused(&["run", "l=v0,w0"]).contains("another process listens there"));
     assert!(refused(&["set", "m", "--down"]).contains("there is no link m; there are l"));
-    assert!(refused(&["set", "l"]).contains("nothing is to change"));
+    assert!(refused(&["set", "l"]).contains("no change given"));
     assert!(refused(&["set", "l", "--loss", "2"]).contains("--loss: 2 is more than all frames"));
     // Damaged requests, as bytes: each is answered or closed, and the next one is served.
     let damaged = r#"

@@ -95,7 +95,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         )),
     }
     if lossy > 0 {
-        warnings.push(format!("{lossy} links have an error rate, which is not taken over"));
+        warnings.push(format!("{lossy} links have an error rate, which is ignored"));
     }
     if let Some(pair) = parallel(&links) {
         warnings.push(format!("{pair} have several links: all are used (the HPCC simulator uses the last)"));

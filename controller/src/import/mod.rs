@@ -100,7 +100,7 @@ fn rate_of(mbps: f64, place: &str, warnings: &mut Vec<String>) -> Result<Bandwid
         return Ok(exact);
     }
     let next = RateCode::rates().find(|&rate| rate > exact).ok_or_else(wrong)?;
-    warnings.push(format!("{place}: {exact} has no code in telemetry, taken for {next}"));
+    warnings.push(format!("{place}: {exact} has no code in telemetry, {next} is used instead"));
     Ok(next)
 }
 

@@ -173,7 +173,7 @@ pub enum PlanError {
         expected: &'static str,
     },
     /// More entries than a table is declared to take.
-    #[error("switch \"{switch}\" needs {entries} entries in table \"{table}\", which takes {size}")]
+    #[error("switch \"{switch}\" needs {entries} entries in table \"{table}\", which has room for {size}")]
     TableFull {
         /// The switch.
         switch: String,

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_was_given_up_gets_nothing_more() {
+    fn a_switch_that_was_given_up_gets_no_more_updates() {
         let mut ranked = Ranked::new([("s1", difference(&[1, 2])), ("s2", difference(&[3]))]);
         assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s1")));
         ranked.give_up(&"s1");

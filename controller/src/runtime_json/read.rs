@@ -101,7 +101,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
         return Err((".match", "a default action has no match".to_owned()));
     }
     if !entry.default_action && table.match_fields.is_empty() {
-        return Err(("", format!("table {name} has no key, it takes \"default_action\": true only")));
+        return Err(("", format!("table {name} has no key, only \"default_action\": true is allowed")));
     }
     for field in entry.r#match.keys() {
         if table.match_field(field).is_none() {

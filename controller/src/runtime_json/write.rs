@@ -31,7 +31,7 @@ impl RuntimeJson {
             ..RuntimeJson::default()
         };
         for entity in entities {
-            let unsayable = || format!("a runtime.json cannot say \"{}\"", words::entity(entity, index));
+            let unsayable = || format!("a runtime.json cannot express \"{}\"", words::entity(entity, index));
             match entity.entity.as_ref().ok_or_else(unsayable)? {
                 Kind::TableEntry(entry) => {
                     file.table_entries.push(table_entry(entry, index).ok_or_else(unsayable)?);

@@ -50,7 +50,7 @@ pub enum Problem {
     #[error("\"{0}\" is declared twice; names of hosts and switches must differ")]
     Duplicate(String),
     /// A name that would not survive in file names and interface names.
-    #[error("\"{0}\" is not a usable name, take up to 12 letters, digits, '_' or '-', a letter first")]
+    #[error("\"{0}\" is not a valid name, use up to 12 letters, digits, '_' or '-', a letter first")]
     BadName(String),
     /// Both ends are the same node.
     #[error("\"{0}\" is linked to itself")]
@@ -68,7 +68,7 @@ pub enum Problem {
     #[error("no path between \"{0}\" and \"{1}\"")]
     Disconnected(String, String),
     /// A rate that telemetry cannot express.
-    #[error("rate {0} has no code in telemetry, take one of {codes}", codes = known_rates())]
+    #[error("rate {0} has no code in telemetry, use one of {codes}", codes = known_rates())]
     NoRateCode(Bandwidth),
     /// A rate of zero.
     #[error("rate is zero")]
@@ -97,7 +97,7 @@ pub enum Problem {
     #[error("{0} switches, at most {MAX_SWITCHES} can have an identity of 12 bits")]
     TooManySwitches(usize),
     /// A count outside its range.
-    #[error("{value} is out of range, take {least} to {most}")]
+    #[error("{value} is out of range, use {least} to {most}")]
     OutOfRange {
         /// The value in the file.
         value: u64,
@@ -111,7 +111,7 @@ pub enum Problem {
     OddArity(u64),
     /// A graph that cannot be, or that chance did not give.
     #[error(
-        "no connected graph of {switches} switches with {degree} links each was found, take another degree or seed"
+        "no connected graph of {switches} switches with {degree} links each was found, use another degree or seed"
     )]
     NoRegularGraph {
         /// Switches.

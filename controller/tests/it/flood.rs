@@ -39,7 +39,7 @@ fn all_hear_all_once() {
 }
 
 #[test]
-fn failed_links_are_gone_round_and_what_is_parted_floods_by_itself() {
+fn failed_links_are_avoided_and_partitions_flood_separately() {
     for topology in fabrics() {
         let whole = routes(&topology, Method::Auto).unwrap();
         let links: Vec<LinkIx> =
@@ -58,7 +58,7 @@ fn failed_links_are_gone_round_and_what_is_parted_floods_by_itself() {
 }
 
 #[test]
-fn the_proof_finds_what_is_wrong() {
+fn the_proof_finds_violations() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2}");
     let right = routes(&topology, Method::Auto).unwrap();
     let faults = |change: &dyn Fn(&mut Routes)| {
@@ -71,10 +71,10 @@ fn the_proof_finds_what_is_wrong() {
     let lost = says(faults(&|it| {
         it.switches[0].flood.remove(&1);
     }));
-    assert!(lost.contains("h1 is not on the flooding tree: s1 does not flood by its port 1"), "{lost}");
+    assert!(lost.contains("h1 is not on the flooding tree: s1 does not flood out of its port 1"), "{lost}");
     let silent = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().clear()));
     assert!(
-        silent.contains("s1: what comes by port 1 is flooded to [], the tree's other ports are [2, "),
+        silent.contains("s1: packets from port 1 are flooded to [], the tree's other ports are [2, "),
         "{silent}"
     );
     let back = says(faults(&|it| it.switches[0].flood.get_mut(&1).unwrap().push(1)));

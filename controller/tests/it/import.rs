@@ -96,7 +96,7 @@ fn hpcc_files_have_three_or_four_numbers_in_front_and_may_be_too_long() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_with_its_place() {
+fn unsupported_values_are_refused_with_their_place() {
     assert!(
         refused(r#"{"program": "x.p4", "language": "p4-16", "targets": {"mininet": {}}}"#)
             .contains("p4lang/p4app")
@@ -114,7 +114,7 @@ fn what_cannot_be_taken_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_plan_survives_the_way_through_runtime_json() {
+fn a_plan_survives_conversion_to_runtime_json_and_back() {
     let index = Index::from_text(FNCC).unwrap();
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 4}").unwrap()).unwrap();
     for method in [Method::Ecmp, Method::Trees] {
@@ -160,7 +160,7 @@ fn a_runtime_json_is_checked_against_the_program() {
 }
 
 #[test]
-fn what_is_written_for_the_hpcc_simulator_reads_back_as_the_same_graph() {
+fn a_topology_written_for_the_hpcc_simulator_reads_back_as_the_same_graph() {
     for yaml in [
         "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, host_rate: 25Gbps, delay: 1.5us}",
         "{kind: jellyfish, switches: 8, degree: 3, hosts_per_switch: 2}",

@@ -180,7 +180,7 @@ fn candidates_lead_to_the_other_switches_of_the_next_layer() {
 
 /// In a fat-tree an aggregation switch does not deflect up what is to go down: all cores above it lead back.
 #[test]
-fn nobody_is_deflected_to_where_it_would_come_straight_back_from() {
+fn no_packet_is_deflected_to_a_switch_that_would_return_it() {
     let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps}");
     let routes = routes(&topology, Method::Ecmp).unwrap();
     let of = |switch: &str, port| {
@@ -256,7 +256,7 @@ fn a_program_that_differs_is_refused_by_name() {
     let full = with(|info| {
         info.tables.iter_mut().find(|t| t.preamble().alias == "forward").unwrap().size = 1;
     });
-    assert_eq!(full, "switch \"s1\" needs 2 entries in table \"forward\", which takes 1");
+    assert_eq!(full, "switch \"s1\" needs 2 entries in table \"forward\", which has room for 1");
 }
 
 #[test]

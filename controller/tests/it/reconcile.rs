@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_switch_holds_it_ends_with_the_goal(
+    fn a_switch_reaches_the_goal_from_any_state(
         lost in prop::collection::vec(0usize..1000, 0..20),
         foreign in prop::collection::vec(0usize..1000, 0..20),
     ) {

@@ -41,7 +41,7 @@ fn ecmp_is_proved_on_every_kind() {
 }
 
 #[test]
-fn the_proof_counts_what_a_fat_tree_has() {
+fn the_proof_counts_the_pairs_and_paths_of_a_fat_tree() {
     let topology = fabric("{kind: fat-tree, k: 4}");
     let proof = verify(&topology, &routes(&topology, Method::Ecmp).unwrap()).unwrap();
     // 8 racks: 28 pairs: 4 in the same pod, with 2 paths each, and 24 with 4.

@@ -154,7 +154,7 @@ fn a_spec_reads_back_as_itself() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_its_place() {
+fn impossible_values_are_refused_with_their_place() {
     let custom = |links: &str| {
         refusal(&format!("{{kind: custom, hosts: [h1, h2], switches: [s1, s2], links: {links}}}"))
     };
@@ -173,7 +173,7 @@ fn what_cannot_be_is_refused_with_its_place() {
     assert_eq!(custom("[[h1, s1], [h2, s2]]"), "no path between \"h1\" and \"h2\"");
     assert_eq!(custom("[{a: h1, b: s1, rate: 0bps}]"), "link 1: rate is zero");
     assert!(custom("[{a: h1, b: s1, rate: 30Gbps}]").starts_with(
-        "link 1: rate 30Gbps has no code in telemetry, take one of 1Mbps, 5Mbps, 10Mbps, 20Mbps, 50Mbps, 100Mbps, 1Gbps"
+        "link 1: rate 30Gbps has no code in telemetry, use one of 1Mbps, 5Mbps, 10Mbps, 20Mbps, 50Mbps, 100Mbps, 1Gbps"
     ));
     assert!(custom("[{a: h1, b: s1, rate: 100}]").contains("rate \"100\" has no unit"));
     assert!(custom("[{a: h1, b: s1, delay: -1us}]").contains("is negative"));
@@ -185,29 +185,29 @@ fn what_cannot_be_is_refused_with_its_place() {
     assert_eq!(names("h1, h1"), "hosts: \"h1\" is declared twice; names of hosts and switches must differ");
     assert_eq!(names("s1"), "switches: \"s1\" is declared twice; names of hosts and switches must differ");
     assert_eq!(names(""), "there is no host");
-    assert!(names("'../x'").contains("is not a usable name"));
+    assert!(names("'../x'").contains("is not a valid name"));
 }
 
 #[test]
 fn counts_have_limits_that_are_checked_before_anything_is_built() {
-    assert_eq!(refusal("{kind: star, hosts: 0}"), "hosts: 0 is out of range, take 1 to 500");
+    assert_eq!(refusal("{kind: star, hosts: 0}"), "hosts: 0 is out of range, use 1 to 500");
     assert_eq!(
         refusal("{kind: star, hosts: 1000000000000}"),
-        "hosts: 1000000000000 is out of range, take 1 to 500"
+        "hosts: 1000000000000 is out of range, use 1 to 500"
     );
     assert_eq!(
         refusal("{kind: dumbbell, switches: 1, senders: 400, receivers: 101}"),
         "link 501: switch \"s1\" needs more than 500 ports"
     );
     assert_eq!(refusal("{kind: fat-tree, k: 5}"), "k: a fat-tree needs an even k, not 5");
-    assert_eq!(refusal("{kind: fat-tree, k: 58}"), "k: 58 is out of range, take 2 to 56");
+    assert_eq!(refusal("{kind: fat-tree, k: 58}"), "k: 58 is out of range, use 2 to 56");
     assert_eq!(
         refusal("{kind: jellyfish, switches: 4, degree: 1}"),
-        "degree: no connected graph of 4 switches with 1 links each was found, take another degree or seed"
+        "degree: no connected graph of 4 switches with 1 links each was found, use another degree or seed"
     );
     assert_eq!(
         refusal("{kind: dragonfly, a: 2, p: 1, h: 1, groups: 4}"),
-        "groups: 4 is out of range, take 1 to 3"
+        "groups: 4 is out of range, use 1 to 3"
     );
     assert!(refusal("{kind: butterfly, k: 16, stages: 16}").contains("at most 4095"));
     assert!(refusal("{kind: dragonfly, a: 100, p: 1, h: 100}").contains("at most 4095"));

@@ -96,7 +96,7 @@ pub enum AgentError {
         peer: Ipv4Addr,
     },
     /// Entropy port zero, or Weir's own.
-    #[error("flow {index} to {peer}: {port} cannot be its entropy port, take another than 0 and 22341")]
+    #[error("flow {index} to {peer}: {port} cannot be its entropy port, use another than 0 and 22341")]
     BadPort {
         /// Index in the list.
         index: usize,

@@ -125,7 +125,7 @@ impl Host {
     ///
     /// If `head` is shorter than [`MAX_HEAD`].
     pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
-        assert!(head.len() >= MAX_HEAD, "a head may take {MAX_HEAD} bytes, got {}", head.len());
+        assert!(head.len() >= MAX_HEAD, "a header may have up to {MAX_HEAD} bytes, got {}", head.len());
         let control_class = self.config.control_class;
         if !self.control.is_empty()
             && paused & 1 << control_class == 0

@@ -100,7 +100,7 @@ impl ParameterValue for RateOf {
             return Ok(RateOf::NicOver(n));
         }
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
-            Bandwidth::ZERO => Err("at rate zero a flow stands still for ever".to_owned()),
+            Bandwidth::ZERO => Err("a flow never ends at rate zero".to_owned()),
             rate => Ok(RateOf::Rate(rate)),
         }
     }

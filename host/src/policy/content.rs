@@ -205,7 +205,7 @@ pub enum PolicyError {
         why: String,
     },
     /// It does not fit a packet.
-    #[error("the policy takes {bytes} bytes in a packet, and {most} fit")]
+    #[error("the policy needs {bytes} bytes in a packet, which has room for {most}")]
     TooLong {
         /// Size of the policy.
         bytes: usize,
@@ -222,7 +222,7 @@ pub enum PolicyError {
     #[error("version {} is the last there can be", u64::MAX)]
     LastVersion,
     /// The host takes no part.
-    #[error("this host takes no part in policies: it was given no key")]
+    #[error("this host takes no part in policies: it has no policy key")]
     Off,
 }
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_are_reported_with_the_reason() {
         let wrong = |key: &str, value: &str| {
             hpcc().edit(&Registry::builtin(), &[(key, value)]).unwrap_err().to_string()
         };

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_that_do_not_fit_are_refused() {
         let mut long = body("hpcc");
         let parameters = &mut long.policy.as_mut().unwrap().parameters;
         parameters.insert("eta".to_owned(), "9".repeat(256));

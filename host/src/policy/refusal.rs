@@ -49,7 +49,7 @@ impl fmt::Display for PolicyRefusal {
             PolicyRefusal::Unknown => "names a scheme, a parameter or a value that this host does not know",
             PolicyRefusal::SwitchProgram => "needs another switch program",
             PolicyRefusal::SwitchTables => "needs other numbers in the switches' tables",
-            PolicyRefusal::NoMarks => "needs marks, which the switches are not set to make",
+            PolicyRefusal::NoMarks => "needs ECN marks, but marking is disabled in the switches",
             PolicyRefusal::Transport => "needs the other transport",
             PolicyRefusal::Config => "does not go with this host's configuration",
         })

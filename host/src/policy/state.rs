@@ -16,7 +16,7 @@ const DOMAIN: &[u8] = b"weir policy state 2";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// The host takes no part.
-    #[error("this host takes no part in policies: it was given no key")]
+    #[error("this host takes no part in policies: it has no policy key")]
     Off,
     /// Not what a node exports.
     #[error("the state is cut or is none at all")]

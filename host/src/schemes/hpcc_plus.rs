@@ -28,7 +28,7 @@ parameters! {
         /// End of the flow that computes the window.
         at: Computes = Computes::Sender => {
             name: "compute",
-            range: "sender or receiver (Rx-HPCC: DATA has telemetry, whatever the parameter telemetry says)",
+            range: "sender or receiver (Rx-HPCC: DATA has telemetry, regardless of the parameter telemetry)",
             source: "HPCC++ draft §6.2",
         };
         /// Measure of a queue that switches report.

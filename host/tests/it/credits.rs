@@ -63,7 +63,7 @@ fn forged_credits_do_little() {
 
 /// A request, or all credits, may be lost: it asks again after a timeout.
 #[test]
-fn silence_asks_again() {
+fn silence_leads_to_another_request() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
     open(&mut host, Time::ZERO, 7, 3_000);
     drain(&mut host, Time::ZERO);

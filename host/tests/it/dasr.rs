@@ -270,7 +270,7 @@ fn n_of(host: &mut Host, now: Time, frame: &Frame) -> u16 {
 /// Each message of an incast lists all senders. The list that comes first counts; one that comes late does not add a
 /// sender that is done, nor prolong that of one that never comes. The next incast's list counts again.
 #[test]
-fn a_late_list_of_an_incast_adds_nobody_who_is_done() {
+fn a_late_list_of_an_incast_adds_no_finished_sender() {
     let all = [addr(1), addr(2), addr(3)];
     for (incast, late, other) in [(7, 3, 4), (0, 4, 4)] {
         let (mut host, t) = (receiver(), Time::from_ms(1));
@@ -334,7 +334,7 @@ fn a_list_is_private_to_its_tenant() {
 /// A list that names a sender that has finished, or one that never starts: both are forgotten after `announced_for`.
 /// A sender that starts later counts like any other.
 #[test]
-fn who_is_announced_and_does_not_come_is_forgotten() {
+fn an_announced_sender_that_does_not_start_is_forgotten() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
     n(&mut host, t, &data(9, 1, 0, Flags::START));
     assert_eq!(n(&mut host, t, &data(2, 1, 0, Flags::START | Flags::END)), 1);

@@ -301,7 +301,7 @@ fn trap_6_the_minimum_rate_follows_the_nic() {
 
 /// HPCC Alg. 1 averages over T, FNCC's Eq. 5 and 6 have no average. U starts at 1, the sample is 1.25 of T/4.
 #[test]
-fn average_over_says_how_fast_u_follows() {
+fn average_over_sets_the_time_constant_of_u() {
     let window = |average_over: &str| {
         let hpcc = scheme("hpcc", &[("average_over", average_over), ("w_ai", "0B")]);
         let mut probe = Probe::new(&*hpcc, &params(gbps(100), T));

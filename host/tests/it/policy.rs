@@ -173,7 +173,7 @@ fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
 /// Open ones keep tokens and class to their END: switches find the entry of a deflected message by its tokens, and
 /// an END with others would leave the entry in use.
 #[test]
-fn messages_under_way_keep_their_tokens_and_their_class() {
+fn messages_in_progress_keep_their_tokens_and_their_class() {
     let cases = [
         ("dart", ("tokens", "0"), (0, 0)),
         ("iofd", ("short", "1KB"), (0, 0)),
@@ -262,7 +262,7 @@ fn events(host: &mut Host) -> Vec<PolicyEvent> {
 
 /// A scheme whose telemetry the switches do not give: not set here, and if it was set elsewhere held, passed on, not run.
 #[test]
-fn what_the_switches_do_not_do_is_refused() {
+fn features_that_switches_lack_are_refused() {
     use PolicyRefusal::{Config, NoMarks, SwitchProgram, SwitchTables, Transport, Unknown};
     let cases = [
         ("hpcc", "scheme", "fncc", SwitchProgram),
@@ -412,7 +412,7 @@ fn a_paused_class_holds_policies_back() {
 /// The timer is told with the policy, to hosts that were told different ones (RFC 6206 §6), and holds until the next says
 /// otherwise. One that leaves no time for k packets is refused (§6.6).
 #[test]
-fn the_timer_is_told_at_run_time() {
+fn the_timer_is_set_at_run_time() {
     let mut net = net(4, "hpcc");
     net.run_until(Time::from_us(50));
     let timers = |net: &Net| -> Vec<_> {
@@ -446,7 +446,7 @@ fn the_timer_is_told_at_run_time() {
 
 /// A holder of the key can send as another host, but not with a stamp far ahead: the other is heard again within an hour.
 #[test]
-fn a_stamp_from_the_future_silences_nobody() {
+fn a_stamp_from_the_future_silences_no_host() {
     let mut host = lone_host("hpcc", Bytes::new(1_518));
     let hour_ns = 3_600_000_000_000;
     let mut says = |at: Time, epoch_ns: u64| {
@@ -470,7 +470,7 @@ fn a_stamp_from_the_future_silences_nobody() {
 }
 
 #[test]
-fn what_was_kept_runs_after_a_restart() {
+fn the_saved_policy_runs_after_a_restart() {
     let mut host = lone_host("hpcc", Bytes::new(1_518));
     let id = host.set_policy(Time::from_us(5), &[("eta", "0.85"), ("lifetime", "10s")]).unwrap();
     let kept = host.export_policy(Time::from_secs(4)).unwrap();

@@ -43,7 +43,7 @@ fn acks_echo_the_packet() {
 
 /// FNCC's ACKs and NACKs ask the switches for telemetry and carry N; HPCC's do neither.
 #[test]
-fn answers_ask_for_what_the_scheme_needs() {
+fn answers_request_the_telemetry_of_the_scheme() {
     for (name, flags, n) in [("fncc", Flags::TELEMETRY, 1), ("hpcc", Flags::NONE, 0)] {
         let mut host = receiver(name, |_| {});
         for (kind, seq) in [(Kind::Ack, 0), (Kind::Nack, 2_000)] {

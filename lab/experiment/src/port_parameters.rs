@@ -15,7 +15,7 @@ const INVERSE: f64 = 4_294_967_296.0;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortParameterError {
     /// A number that the port's table cannot hold.
-    #[error("a port of {rate} cannot compute this: {what} would be {value}, and 1 to {most} fits the switch")]
+    #[error("a port of {rate} does not support this: {what} would be {value}, outside of 1 to {most}")]
     Number {
         /// The port's rate.
         rate: Bandwidth,
@@ -27,9 +27,7 @@ pub enum PortParameterError {
         most: u32,
     },
     /// A period that the switch's clock cannot tell from its wrap.
-    #[error(
-        "refresh: {period} is not 1 to {LONGEST_REFRESH} ticks of {tick}, which is what the switch can count"
-    )]
+    #[error("refresh: {period} is outside the switch's range of 1 to {LONGEST_REFRESH} ticks of {tick}")]
     Refresh {
         /// The period.
         period: Time,
@@ -227,7 +225,7 @@ mod tests {
         let error = row(&law("rocc"), Bandwidth::from_bps(1_000), NS).unwrap_err().to_string();
         assert_eq!(
             error,
-            "a port of 1Kbps cannot compute this: Qref in bytes would be 0.003, and 1 to 268435456 fits the switch"
+            "a port of 1Kbps does not support this: Qref in bytes would be 0.003, outside of 1 to 268435456"
         );
         assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
         assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());

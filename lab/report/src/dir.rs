@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_stays_and_whoever_comes_next_takes_another_name() {
+    fn saved_results_stay_and_the_next_run_takes_another_name() {
         let root = tempfile::tempdir().unwrap();
         let next = || RunDir::numbered_in(root.path(), "x", 1).open().unwrap();
         let mut killed = next();

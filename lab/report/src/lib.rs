@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_was_asked_for_and_nothing_else() {
+    fn writes_only_the_requested_files() {
         let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
         let expected = [
             "queue-s1-3-closer.svg",

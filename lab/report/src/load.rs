@@ -261,7 +261,7 @@ mod tests {
     use weir_experiment::file::TableFormat;
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_values_are_read_back() {
         for format in [TableFormat::Csv, TableFormat::Parquet] {
             for results in [sample::dumbbell(), sample::workload()] {
                 let dir = tempfile::tempdir().unwrap();

@@ -59,7 +59,7 @@ fn heading(run: &Run, results: &Results) -> Markup {
             h1 { (run.name) }
             @if let Some(about) = &run.about { p.about { (about) } }
             @if summary.partial {
-                p.partial role="note" { strong { "Not complete. " } "The run was broken off, or goes on: the numbers are of what it had simulated until now." }
+                p.partial role="note" { strong { "Not complete. " } "The run was interrupted, or is in progress: the numbers cover the time simulated so far." }
             }
             @for deadlock in super::deadlocks(results) {
                 p.partial role="note" { strong { "Not complete. " } (deadlock) "." }

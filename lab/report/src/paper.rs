@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_none() {
+    fn missing_values_are_none() {
         for formula in ["dcqcn.marks", "fncc", "fncc.queues.s9:1.peak_bytes", "fncc.marks / fncc.marks", ""] {
             assert_eq!(value(formula), None, "{formula}");
         }

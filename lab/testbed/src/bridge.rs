@@ -207,7 +207,7 @@ impl Bridge {
         let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let swept = sweep(self.python, self.work.path());
         let rest = if swept.is_ok() {
-            "what it left was removed"
+            "its remains were removed"
         } else {
             "`weir mininet --clean` removes the rest"
         };
@@ -235,7 +235,7 @@ impl Drop for Bridge {
 /// The caller is not root, Python or Mininet is missing, or something cannot be removed.
 pub fn clean() -> Result<String, Error> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Error::input("only root can remove what Mininet left: run this with sudo"));
+        return Err(Error::input("only root can remove the remains of Mininet: run this with sudo"));
     }
     let python = python()?;
     sweep_work_directories();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_has_no_cost() {
+    fn undecodable_messages_have_no_cost() {
         let cost = |message: &[u8]| shape("p4.v1.WriteRequest").cost(message, usize::MAX);
         for message in [&[0x22, 2, 0][..], &[0x22, 1, 0x80], &[0x20, 1], &[0x22, 2, 0x12, 1]] {
             assert!(matches!(cost(message), Err(Uncounted::Malformed(_))), "{message:?}");

@@ -38,7 +38,7 @@ pub enum Refused {
     },
     /// Its decoded form would take too much memory.
     #[error(
-        "a {message} of {bytes} bytes would take more than {limit} bytes of memory; send fewer elements at once"
+        "a {message} of {bytes} bytes would need more than {limit} bytes of memory; send fewer elements at once"
     )]
     TooLarge {
         /// The message's name.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_the_elements_has_a_bound() {
+    fn fields_beside_the_elements_have_a_bound() {
         let request = WriteRequest { role: "r".repeat(5000), ..Default::default() };
         let received = Received::<WriteRequest>::new(request.encode_to_vec().into());
         assert!(received.split::<Update>(UPDATES, 10, 10_000).is_ok());

@@ -96,7 +96,7 @@ impl Control {
         }
         if table.match_fields.is_empty() {
             return Err(ControlError::invalid(format!(
-                "table {name} has no key, it takes a default action only"
+                "table {name} has no key, only a default action is allowed"
             )));
         }
         match kind {

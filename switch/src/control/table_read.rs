@@ -34,7 +34,7 @@ impl Control {
                 ..TableEntry::default()
             };
             if *request != only {
-                return Err(ControlError::invalid("a read of all tables takes no other filter"));
+                return Err(ControlError::invalid("a read of all tables allows no other filter"));
             }
         }
         let tables = self

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_it_wrote_and_stops_at_its_limit() {
+    fn reads_its_own_files_and_stops_at_the_limit() {
         let path = path("limit");
         let limit = FILE_HEADER + 2 * RECORD_HEADER + 60 + 14;
         let mut writer = PcapWriter::create(&path, limit as u64).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_other_byte_orders_and_refuses_what_is_no_pcap() {
+    fn reads_other_byte_orders_and_refuses_other_files() {
         let path = path("foreign");
         let mut bytes = Vec::new();
         bytes.extend(MAGIC_NS.to_be_bytes());

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_once_or_says_that_nobody_will() {
+    fn answers_once_or_reports_that_no_answer_will_come() {
         let (promise, reply) = channel();
         let waiter = std::thread::spawn(|| reply.wait());
         promise.answer(Ok(7));

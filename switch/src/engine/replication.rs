@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_no_program_could_use_and_keeps_what_was_there() {
+    fn refuses_an_invalid_file_and_keeps_the_present_one() {
         let mut engine = Replication::default();
         let copy = |port, instance| Replica { port, instance };
         engine.set_group(1, vec![copy(1, 0), copy(1, 1)]).unwrap();

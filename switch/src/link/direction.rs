@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_queue_is_dropped() {
+    fn frames_beyond_the_queue_are_dropped() {
         let mut it = Bench::new("rate=10Mbps,queue=2500B");
         it.send(Time::ZERO, &[1250, 1250, 1250]);
         assert_eq!(it.arrivals(Time::MAX), [(1_000, 0), (2_000, 1)]);

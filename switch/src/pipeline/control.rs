@@ -447,9 +447,9 @@ impl Pipeline {
                 self.check_group(profile, *group)?;
                 Ok(Resolved::Link(Link::Group(group.0)))
             }
-            (_, Some(_)) => {
-                Err(TableError::Invalid(format!("table {name} takes members or groups of its profile")))
-            }
+            (_, Some(_)) => Err(TableError::Invalid(format!(
+                "table {name} needs members or groups of its profile as actions"
+            ))),
             (_, None) => Err(TableError::Invalid(format!("table {name} has no action profile"))),
         }
     }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_by_name_and_by_what_a_statement_writes() {
+    fn places_are_found_by_name_and_by_a_statements_target() {
         let info = |file: &str, line: u32, text: &str| serde_json::json!({"filename": file, "line": line, "column": 1, "source_fragment": text});
         let json = serde_json::json!({
             "pipelines": [{

@@ -63,7 +63,7 @@ fn optional<T>(
 }
 
 fn packet(line: &mut Line<'_>) -> Result<Command, Fault> {
-    let port = line.small("the port a packet comes in by")?;
+    let port = line.small("the packet's ingress port")?;
     if line.is_done() {
         return Err(line.fault("the bytes of the packet are expected, like 00AA BB01"));
     }
@@ -290,7 +290,7 @@ fn bucket(line: &mut Line<'_>) -> Result<Bucket, Fault> {
     });
     parts.ok_or((
         place,
-        "a meter takes two rates, committed and peak, each units per microsecond : burst, like 0.001:10"
+        "a meter has two rates, committed and peak, each units per microsecond : burst, like 0.001:10"
             .to_owned(),
     ))
 }
@@ -377,7 +377,15 @@ mod tests {
             assert_eq!(place.line, 1, "{message}");
             assert!(place.column <= end + 1 && message.len() > 20, "{end}: {message}");
         }
-        assert_eq!(fault("\n\npacket"), (3, 7, "the line ends too early: the port a packet comes in by is expected here, like 7, 0x1f or 0b101".into()));
+        assert_eq!(
+            fault("\n\npacket"),
+            (
+                3,
+                7,
+                "the line ends too early: the packet's ingress port is expected here, like 7, 0x1f or 0b101"
+                    .into()
+            )
+        );
         assert!(fault("packet 0").2.starts_with("the line ends too early: the bytes"));
         assert_eq!((fault("packet 0 ABC").0, fault("packet 0 ABC").1), (1, 10));
         assert!(fault("packet 0 ABC").2.contains("3 hex digits"));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_work() {
+    fn refuses_impossible_configurations() {
         assert_eq!(config().check(), Ok(()));
         let refused = |change: &dyn Fn(&mut TmConfig)| {
             let mut config = config();

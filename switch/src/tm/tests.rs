@@ -267,7 +267,7 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_when_headroom_holds_what_is_under_way(
+    fn nothing_is_lost_if_headroom_covers_the_bytes_in_flight(
         ops in proptest::collection::vec((0..PORTS, 0..PORTS, proptest::bool::weighted(0.7)), 1..2000)
     ) {
         // The packet that triggers the pause may itself lie in the headroom.
@@ -277,7 +277,7 @@ proptest! {
 }
 
 #[test]
-fn too_little_headroom_loses_and_says_so() {
+fn too_little_headroom_loses_frames_and_counts_them() {
     let ops: Vec<_> = (0..400).map(|_| (0, 1, true)).collect();
     assert_eq!(losses(&ops, 9_000, 10_000), Drops::default());
     let drops = losses(&ops, 20_000, 10_000);

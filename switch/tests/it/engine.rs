@@ -69,7 +69,7 @@ fn replication_is_that_of_simple_switch() {
 }
 
 #[test]
-fn what_has_nowhere_to_go_is_dropped_with_its_reason() {
+fn packets_without_a_destination_are_dropped_with_a_reason() {
     let config = SwitchConfig { priorities: 4, ..SwitchConfig::new([1, 2]) };
     let (mut switch, mut out) = (switch(config), Seen::default());
     send(&mut switch, &mut out, UNICAST, 9);
@@ -170,7 +170,7 @@ fn pause_frames_go_both_ways() {
 }
 
 #[test]
-fn a_trace_tells_the_way_of_a_packet() {
+fn a_trace_shows_the_path_of_a_packet() {
     let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
     let mut trace = PacketTrace::new();
     let packet = Packet::from_bytes(&[RESUBMIT, 1]);
@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn counters_balance_whatever_comes(
+    fn counters_balance_for_any_input(
         steps in proptest::collection::vec((0u8..4, 0u16..4, proptest::collection::vec(0u8..12, 0..4)), 1..120)
     ) {
         let limits = QueueLimits { packets: 5, bytes: Bytes::MAX };

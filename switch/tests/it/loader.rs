@@ -43,7 +43,7 @@ fn versions() {
 }
 
 #[test]
-fn what_is_unknown_is_named() {
+fn unknown_names_are_reported() {
     let index =
         |list: &Value, test: &dyn Fn(&Value) -> bool| list.as_array().unwrap().iter().position(test).unwrap();
     let program = tables();

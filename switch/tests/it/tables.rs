@@ -162,7 +162,7 @@ fn entries_of_the_program() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_whole() {
+fn an_invalid_file_is_refused_as_a_whole() {
     let mut pipeline = pipeline("tables");
     let one = pipeline.table_by_name("exact_one").unwrap();
     let longest = pipeline.table_by_name("MyIngress.longest").unwrap();

@@ -34,9 +34,11 @@ fn wall() -> Duration {
 /// Prints the timing errors; how large they may be depends on the machine (docs/links.md has ours).
 #[test]
 #[allow(clippy::print_stderr)]
-fn frames_arrive_when_the_link_says() {
+fn frames_arrive_at_the_time_that_the_link_computes() {
     const FRAMES: usize = 200;
-    let Some(lab) = Lab::new("frames_arrive_when_the_link_says", &["links", "hosts"]) else { return };
+    let Some(lab) = Lab::new("frames_arrive_at_the_time_that_the_link_computes", &["links", "hosts"]) else {
+        return;
+    };
     let (_emulator, h1, mut h2) = joined(&lab, "rate=10Mbps,delay=5ms");
     let takes = Duration::from_millis(1 + 5); // 1,250 bytes, and the delay
     let mut errors = Vec::new();

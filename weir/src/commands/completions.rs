@@ -18,7 +18,7 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut command = CommandLine::describe(&console.kit.catalogue);
     // The generator panics where it cannot write.

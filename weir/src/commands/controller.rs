@@ -57,7 +57,7 @@ enum Command {
     Tables(tables::Args),
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Plan(args) => plan::run(args, console),

@@ -36,7 +36,7 @@ pub struct Args {
     output: Answer,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let experiment = Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, args.seed)

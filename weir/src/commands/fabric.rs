@@ -67,7 +67,7 @@ struct NameArgs {
 
 #[derive(Debug, clap::Args)]
 struct UpArgs {
-    /// Topology: any file that `weir controller --topology` takes
+    /// Topology: any file that `weir controller --topology` reads
     #[arg(value_name = "TOPOLOGY")]
     topology: PathBuf,
 
@@ -103,7 +103,7 @@ struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::input("weir fabric needs root: run this with sudo"));

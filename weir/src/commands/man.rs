@@ -19,7 +19,7 @@ pub struct Args {
     directory: PathBuf,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let directory = folder(&args.directory)?;
     let command = CommandLine::describe(&console.kit.catalogue);

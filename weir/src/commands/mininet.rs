@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_testbed::{SwitchKind, Tutorial};
 
-/// Bring up a network of the p4 tutorials, or remove what runs left behind
+/// Bring up a network of the p4 tutorials, or remove the remains of killed runs
 ///
 /// Hosts, switches and links of a topology.json, with Mininet's command line. Switches whose runtime_json brings
 /// entries get them, and their program, over P4Runtime. Needs root and Debian's package mininet.
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "SWITCH")]
     switch: Option<Switch>,
 
-    /// Capture what passes the ports of switches, in DIR or pcaps/
+    /// Capture the frames at the ports of switches, in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 
@@ -65,7 +65,7 @@ Examples:
   sudo weir mininet topology.json --program build/basic.json --pcap
   sudo weir mininet --clean";
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.topology {
         None => Ok(writeln!(console.out, "{}", weir_testbed::clean()?)?),

@@ -59,7 +59,7 @@ Examples:
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
 Exit status: 0 done; 1 the work failed; 2 the input is wrong;
-130 interrupted, what was done is kept.";
+130 interrupted, the results so far are kept.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

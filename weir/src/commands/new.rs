@@ -27,7 +27,7 @@ Examples:
   weir new experiment mine   a workload, a topology and a chart, and their weir
   weir new telemetry mine    telemetry records in P4, and a scheme that reads them
 
-The project is a directory of that name; its README.md says what to do with it.";
+The project is a directory of that name; its README.md describes the next steps.";
 
 #[derive(Debug, Subcommand)]
 enum Template {

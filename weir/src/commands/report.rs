@@ -12,7 +12,7 @@ use weir_report::{compare, format, full_speed, load, table};
 
 /// Compare runs: one page with the schemes of several run directories side by side
 ///
-/// Reads what `weir run` left, in virtual time or in Mininet, complete or not, and writes one HTML file: what is
+/// Reads the directories of `weir run`, in virtual time or in Mininet, complete or not, and writes one HTML file: what is
 /// different between the experiments, every number with its change from the first run, the papers' values, and all
 /// schemes in the same plots. Nothing is run.
 #[derive(Debug, clap::Args)]
@@ -34,12 +34,12 @@ const HELP: &str = "\
 Examples:
   weir report runs/quickstart-1 runs/quickstart-2 --out both.html
   weir report runs/x-sweep/load=0.2,seed=1 runs/x-sweep/load=0.6,seed=1
-  weir report runs/long-1.partial    what a run that was killed had come to
+  weir report runs/long-1.partial    the results of a killed run so far
 
 Each file is compared with its SHA-256 in the run's SHA256SUMS. A damaged run is
 an error; one without SHA256SUMS, of an earlier version, is read with a warning.";
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let runs = args
@@ -59,10 +59,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (run, dir) in runs.iter().zip(&args.dirs) {
         // A run that is not complete has no manifest yet.
         if run.integrity == Integrity::Unknown && !run.results.summary.partial {
-            warn(&format!(
-                "{}: there is no {MANIFEST}, so nothing tells whether its files are those that the run wrote",
-                dir.display()
-            ));
+            warn(&format!("{}: there is no {MANIFEST}, so the files cannot be verified", dir.display()));
         }
     }
     write_whole(&args.out, compare::page(&runs).as_bytes(), PUBLIC).map_err(failed)?;

@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
 
-    /// Do again what is done
+    /// Repeat completed runs too
     #[arg(long)]
     fresh: bool,
 
@@ -74,10 +74,10 @@ The list has sections, each with a place in the document between
 
 Each `paper` note of the experiments that has `ours` becomes a line: what the
 paper says, our mean and 95 % confidence interval over the seeds, the command,
-and the note's `reason`. Lines of what is not run stay as they are. Ctrl-C keeps
-what is done, and the same command goes on.";
+and the note's `reason`. Lines of experiments that are not run stay as they are. Ctrl-C keeps
+the results so far, and the same command continues.";
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let mut plan = list::plan(&console.kit, &args.list, &args.experiments, args.quick, &args.out)?;
@@ -136,7 +136,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     if done < outcomes.len() {
         return Err(Failure::Interrupted(format!(
-            "{} has what is done; the same command goes on",
+            "{} has the results so far; repeat the command to continue",
             args.out.display()
         )));
     }

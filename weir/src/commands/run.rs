@@ -42,7 +42,7 @@ Sizes are written 64KB; websearch, fb_hadoop, alistorage, google_rpc2008 or
 data_mining; a .csv file of size,cumulative probability; {choice: [2KB, 8KB]};
 {uniform: {least: 1KB, most: 1MB}}; {pareto: {mean: 192MB, shape: 1.5}}. Hosts:
 h1-h64; h1-h128/2 (every second); h1,h5,h9-h12. Hosts are h1, h2.. and switches
-s1, s2.. `weir schema --markdown` says what every key takes, and its default.";
+s1, s2.. `weir schema --markdown` lists values and defaults of every key.";
 
 /// Run an experiment and write a report
 ///
@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long)]
     cli: bool,
 
-    /// Capture what passes the ports of Mininet's switches, in a folder for each scheme in DIR or pcaps/
+    /// Capture the frames at the ports of Mininet's switches, in a folder for each scheme in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 
@@ -137,7 +137,7 @@ enum World {
 const MININET_LIMIT: Bandwidth = Bandwidth::from_mbps(100);
 const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     // All files first: a mistake in the last one should not cost the runs before it.
@@ -299,7 +299,7 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let deadlocks = report::deadlocks(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
-        (None, true) => Err(Failure::Interrupted(format!("{} has what was done until then", dir.display()))),
+        (None, true) => Err(Failure::Interrupted(format!("{} has the results up to then", dir.display()))),
         (None, false) if deadlocks.is_empty() => Ok(()),
         (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, deadlocks.join("; ")))),
     }

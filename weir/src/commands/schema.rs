@@ -16,7 +16,7 @@ pub struct Args {
     markdown: bool,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let schema = console.kit.catalogue.schema();
     match args.markdown {

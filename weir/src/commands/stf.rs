@@ -11,7 +11,7 @@ use weir_switch::stf::{self, FailureKind, Outcome};
 
 /// Run packet tests (STF) on a compiled P4 program
 ///
-/// A test says which packets go in, which come out, and which table entries there are, in the
+/// A test lists the packets that are sent and expected, and the table entries that there are, in the
 /// language of p4c's STF tests. It runs on the embedded switch: no root, no BMv2.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,7 +41,7 @@ pub struct Args {
     output: Answer,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let program = load_program(&args.program, args.engine)?;

@@ -20,7 +20,7 @@ use weir_report::sweep::{Sweep, SweepRequest};
 
 /// Run an experiment many times, keys and seeds varied, and compare
 ///
-/// Every combination of the values is a run of its own, `jobs` of them at a time. The table gives the mean and the
+/// Every combination of the values is a run, `jobs` of them at a time. The table gives the mean and the
 /// 95 % confidence interval over the seeds and over keys marked with ~.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir sweep --help` has examples.", after_long_help = HELP)]
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// A key and the values it takes: key=a,b,c or seed=1..5
+    /// A key and its values: key=a,b,c or seed=1..5
     ///
     /// Keys are those of `weir run --set`. Commas within brackets belong to a value. Without any, those of the
     /// file's `sweep` block. Keys that change together: a+b=1+10,2+20. Times at even distances: key=0us..12us/25. A key
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUES")]
     over: Vec<String>,
 
-    /// A number to show of every run; absent: those of the report
+    /// A metric to show of every run; absent: those of the report
     ///
     /// A place in a scheme's part of summary.json such as fct.slowdown.p95, a formula over schemes as in the
     /// experiment's `paper.ours`, or a row of the report such as "peak queue". HEADING=.. names it.
@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Do again what is done
+    /// Repeat completed runs too
     #[arg(long)]
     fresh: bool,
 
@@ -118,13 +118,13 @@ In the experiment file, for `weir sweep x.yaml` alone:
     over: [\"workload.load=0.2,0.4,0.6\", \"seed=1..5\"]
     metrics: [fct.slowdown.p95]
 
-What a sweep leaves in its directory:
+Files of a sweep in its directory:
   report.html    table, a chart for each metric, links to the runs
   sweep.csv      mean and 95 % confidence interval of each metric
   runs.csv       the values of every run, and its digest
-  <key>=<value>,seed=<n>/    what `weir run` leaves, one for each run
+  <key>=<value>,seed=<n>/    the directory of each run, as of `weir run`
 
-A run that is done is not done again: the same command goes on after Ctrl-C or
+A completed run is not repeated: the same command continues after Ctrl-C or
 `kill`, and a longer list of values runs what is new. A run whose experiment has
 changed is done again, and one whose files do not match its SHA256SUMS. The same
 runs give the same bytes in sweep.csv and runs.csv, however many ran at a time
@@ -137,7 +137,7 @@ x.yaml --only N`; after them `weir sweep x.yaml` writes the tables.
 
 Exit status: as of `weir run`.";
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     check_options(args)?;
@@ -226,7 +226,7 @@ fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Con
     match outcome {
         Outcome { failure: Some(failure), .. } => Err(failure.into()),
         Outcome { summary: None, .. } => {
-            Err(Failure::Interrupted(format!("{}{PARTIAL} has what was done until then", dir.display())))
+            Err(Failure::Interrupted(format!("{}{PARTIAL} has the results up to then", dir.display())))
         }
         _ if console.style.json => console.answer(&json!({"directory": dir})),
         _ => Ok(writeln!(console.out, "{}", dir.display())?),
@@ -313,7 +313,7 @@ fn ending(findings: &Findings<'_>, outcomes: &[Outcome], dir: &Path) -> Result<(
         }
         Some(first) => Err(first.clone().into()),
         None if done < of => Err(Failure::Interrupted(format!(
-            "{} has {done} of {of} runs; the same command goes on",
+            "{} has {done} of {of} runs; repeat the command to continue",
             dir.display()
         ))),
         None => Ok(()),

@@ -36,7 +36,7 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 /// Interval at which the data plane is checked.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.json_version {
         return Ok(writeln!(console.out, "{JSON_VERSION}")?);
@@ -200,7 +200,9 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
         return refuse("--load-modules: externs are those of v1model");
     }
     if target.enable_swap {
-        return refuse("--enable-swap: a new program comes by P4Runtime (SetForwardingPipelineConfig)");
+        return refuse(
+            "--enable-swap: not supported; load a new program over P4Runtime (SetForwardingPipelineConfig)",
+        );
     }
     if !program && !args.no_p4 {
         return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
@@ -215,7 +217,7 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
 fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
-    warn(args.nanolog.is_some(), "--nanolog does nothing: there is no nanomsg here; see --log-file");
+    warn(args.nanolog.is_some(), "--nanolog is ignored: nanomsg is not supported; see --log-file");
     warn(
         args.notifications_addr.is_some(),
         "--notifications-addr does nothing: digests and idle timeouts come by P4Runtime",

@@ -39,7 +39,7 @@ Examples:
 
 Exit status: 0 ended; 1 the terminal or a switch failed; 2 the input is wrong.")]
 pub struct Args {
-    /// Topology: any file that `weir controller --topology` takes
+    /// Topology: any file that `weir controller --topology` reads
     #[arg(long, short, value_name = "FILE")]
     topology: PathBuf,
 
@@ -61,7 +61,7 @@ pub struct Round {
     readings: Vec<Result<Reading, String>>,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if args.interval < SHORTEST {

@@ -54,7 +54,7 @@ pub struct Args {
     output: Answer,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let hex = args.hex.as_deref().map(digits).transpose()?;

@@ -24,7 +24,7 @@ pub struct Args {
     install: Option<Option<PathBuf>>,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let Some(folder) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
     let folder = match folder {

@@ -52,7 +52,7 @@ pub fn connect(path: &Path) -> Result<UnixStream, Failure> {
             ))
         }
         std::io::ErrorKind::PermissionDenied => Failure::Input(format!(
-            "{}: only who started the agent may ask it: run this with sudo",
+            "{}: only the user who started the agent, or root, may query it: run this with sudo",
             path.display()
         )),
         _ => Failure::Work(format!("{}: the agent does not answer any more: {error}", path.display())),

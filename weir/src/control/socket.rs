@@ -52,7 +52,7 @@ impl Socket {
             }
             if UnixStream::connect(path).is_ok() {
                 return Err(Failure::Input(format!(
-                    "--control {}: another agent listens there; give this one a name of its own",
+                    "--control {}: another agent listens there; choose another name",
                     path.display()
                 )));
             }
@@ -71,7 +71,7 @@ impl Socket {
     pub fn bind_name(name: &str) -> Result<Socket, Failure> {
         let wrong = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AddrInUse => Failure::Input(format!(
-                "--control {name}: another process listens there; give this one a name of its own"
+                "--control {name}: another process listens there; choose another name"
             )),
             _ => Failure::Input(format!("--control {name}: {error}")),
         };

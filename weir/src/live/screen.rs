@@ -90,7 +90,7 @@ mod tests {
     use crate::live::{Order, PortRow};
 
     #[test]
-    fn keys_mean_what_the_foot_says() {
+    fn keys_do_what_the_footer_lists() {
         let scene = Scene { ports: vec![PortRow::default(); 3], ..Scene::default() };
         let mut choice = Choice::default();
         let mut press = |code| asked(KeyEvent::new(code, KeyModifiers::NONE), &mut choice, &scene);

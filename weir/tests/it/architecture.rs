@@ -150,7 +150,7 @@ fn the_pipeline_knows_no_p4runtime() {
 
 /// The paths in ARCHITECTURE.md exist.
 #[test]
-fn the_map_names_what_is_there() {
+fn the_paths_in_architecture_md_exist() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
     let mut checked = 0;
     for word in map.split('`').skip(1).step_by(2) {

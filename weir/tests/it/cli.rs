@@ -90,7 +90,7 @@ fn exit_2(args: &[&str]) -> String {
 }
 
 #[test]
-fn bad_arguments_say_what_to_do() {
+fn invalid_arguments_are_reported_with_a_remedy() {
     assert!(exit_2(&["run", "missing.yaml"]).contains("missing.yaml"));
     assert!(exit_2(&["run", "tiny.yaml", "--set", "nothing"]).contains("write it like"));
     assert!(exit_2(&["run", "tiny.yaml", "--set", "flows.7.size=1KB"]).contains("no entry \"7\""));
@@ -175,7 +175,7 @@ fn checks_every_experiment_of_the_repository() {
 }
 
 #[test]
-fn schemes_tell_their_parameters() {
+fn schemes_list_their_parameters() {
     let text = |args: &[&str]| {
         String::from_utf8(weir().args(args).assert().success().get_output().stdout.clone()).unwrap()
     };
@@ -350,7 +350,7 @@ fn a_sweep_has_every_combination_and_the_same_bytes_in_any_order() {
 }
 
 #[test]
-fn a_sweep_does_what_is_missing_partial_or_changed_and_nothing_else() {
+fn a_sweep_runs_only_missing_partial_and_changed_runs() {
     let dir = tempfile::tempdir().unwrap();
     tiny(&dir);
     let (_, _, first) = sweep(dir.path(), &GRID);
@@ -410,7 +410,7 @@ fn a_bad_sweep_is_one_clear_error_and_writes_nothing() {
 /// Ctrl-C, then the same command once more.
 #[cfg(unix)]
 #[test]
-fn an_interrupted_sweep_goes_on_where_it_stopped() {
+fn an_interrupted_sweep_continues_where_it_stopped() {
     use std::process::Stdio;
     use std::time::{Duration, Instant};
     let dir = tempfile::tempdir().unwrap();

@@ -225,7 +225,7 @@ fn tables_fit_the_columns_of_a_narrow_terminal() {
 }
 
 #[test]
-fn verbose_commands_say_what_they_do() {
+fn verbose_commands_log_their_steps() {
     let dir = tiny();
     let (_, out, err) = weir(dir.path(), "run tiny.yaml --out x -v");
     assert!(out.contains("Digest") && err.contains("tiny: topology 2 switches"), "{err}");
@@ -237,7 +237,7 @@ fn verbose_commands_say_what_they_do() {
 }
 
 #[test]
-fn a_run_leaves_a_trace_for_perfetto_if_it_is_asked_to() {
+fn a_run_writes_a_perfetto_trace_on_request() {
     let dir = tiny();
     let run = |more: &str| {
         let (status, _, err) = weir(dir.path(), &format!("run tiny.yaml --out x -q {more}"));

@@ -188,7 +188,7 @@ fn schemes_and_keys_can_be_chosen() {
 /// Ctrl-C as a shell sends it.
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_keeps_what_it_has() {
+fn an_interrupted_run_keeps_its_results_so_far() {
     use std::time::{Duration, Instant};
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(cargo_bin("weir"));
@@ -226,7 +226,7 @@ fn a_signal_sent_twice_is_one_request_and_the_results_are_kept() {
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{told}");
-    assert_eq!(told, "interrupted: out has what was done until then\n");
+    assert_eq!(told, "interrupted: out has the results up to then\n");
     let summary = summary(dir.path());
     assert!(summary.partial && summary.packet_hops > 0);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "out.partial is gone");
@@ -235,7 +235,7 @@ fn a_signal_sent_twice_is_one_request_and_the_results_are_kept() {
 /// `kill -9`, at once and later: what is there is whole, and says that it is not complete.
 #[cfg(unix)]
 #[test]
-fn a_killed_run_leaves_what_it_had() {
+fn a_killed_run_leaves_its_results_so_far() {
     use std::time::{Duration, Instant};
     let dir = tempfile::tempdir().unwrap();
     let partial = dir.path().join("out.partial");

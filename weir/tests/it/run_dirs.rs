@@ -186,7 +186,7 @@ fn wait_for(file: &Path) {
 }
 
 #[test]
-fn a_killed_process_blocks_nobody() {
+fn a_killed_process_blocks_no_other() {
     for (mut arguments, begun) in [
         (vec!["run", "tiny.yaml", "--out", "o"], "o.partial/summary.json"),
         (vec!["sweep", "tiny.yaml", "--over", "seed=1..2", "--out", "o"], "o/seed=1.partial/summary.json"),
@@ -239,7 +239,7 @@ const HARMS: [Harm; 7] = [
 ];
 
 #[test]
-fn a_resumed_sweep_does_damaged_runs_again_and_says_so() {
+fn a_resumed_sweep_repeats_and_reports_damaged_runs() {
     let dir = folder();
     let sweep = || weir(dir.path(), &["sweep", "tiny.yaml", "--over", "seed=1..3", "--out", "s"]);
     assert!(sweep().status.success());

@@ -368,7 +368,7 @@ fn port_states_decide_when_all_links_of_a_switch_fall_silent() {
 }
 
 #[test]
-fn a_neighbour_tells_whether_the_cable_to_a_silent_switch_is_connected() {
+fn a_neighbour_reports_whether_the_cable_to_a_silent_switch_is_connected() {
     let mut bench = Bench::settled();
     let (s1, s3) = (SwitchIx(0), SwitchIx(2));
     let link = bench.link("s1", "s3");

@@ -30,7 +30,7 @@ pub enum FaultSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// Links are down: what is on them, and what is sent on them, is lost. Several make a partition.
+    /// Links are down: frames in flight and frames sent on them are lost. Several make a partition.
     Down {
         /// As above.
         links: Vec<String>,
@@ -55,7 +55,7 @@ pub enum FaultSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// A switch starts anew: what it holds is lost, its tables are empty, and the controller fills them again.
+    /// A switch restarts: the packets that it holds are lost, its tables are empty, and the controller fills them again.
     Restart {
         /// The switch that restarts.
         switch: String,

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_are_reported_with_the_reason() {
         let mut root: Value = serde_yaml::from_str("{flows: [1]}").unwrap();
         assert!(apply(&mut root, "novalue").unwrap_err().contains("not an assignment"));
         assert!(apply(&mut root, "flows.7=1").unwrap_err().contains("no entry \"7\""));

@@ -279,7 +279,7 @@ fn resolve_own_schemes(
                 || config.needs().transport.recovery == beside.config.needs().transport.recovery;
             if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
                 let why = format!(
-                    "{} and {} want different things of the network or of receivers, they cannot run together",
+                    "{} and {} place different requirements on the network or receivers, they cannot run together",
                     entry.scheme, beside.label
                 );
                 return Err(wrong(place, why));

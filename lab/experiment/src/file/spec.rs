@@ -287,7 +287,7 @@ pub struct FlowSpec {
     /// It says which paths they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// A scheme of its own, whatever the others are compared with; all flows of a host have the same.
+    /// The flow's own scheme, independent of the others compared with; all flows of a host have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<SchemeEntry>,
 }

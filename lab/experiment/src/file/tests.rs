@@ -31,7 +31,7 @@ fn a_good_file_is_resolved() {
 }
 
 #[test]
-fn what_was_resolved_reads_back_the_same() {
+fn a_resolved_file_reads_back_as_itself() {
     let experiment = parse(GOOD, &["observe.fairness_window=300us"]).unwrap();
     let again = parse(&experiment.resolved_yaml(), &[]).unwrap();
     assert_eq!(again.resolved_yaml(), experiment.resolved_yaml());

@@ -111,7 +111,7 @@ pub(super) fn period(every: Time) -> Result<Time, Wrong> {
 
 /// Returns the error for a `load` beside an `every`.
 pub(super) fn twice() -> Wrong {
-    Wrong::new("load", "`every` says already how often")
+    Wrong::new("load", "`every` already gives the interval")
 }
 
 /// Returns the size if it is not zero.

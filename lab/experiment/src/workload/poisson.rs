@@ -84,7 +84,7 @@ impl Workload for PoissonSpec {
             (Some(_), Some(_)) => return Err(fabric::twice()),
             (Some(every), None) => Err(fabric::period(every)?.as_secs_f64()),
             (None, Some(load)) => Ok(fabric::load(load)?),
-            (None, None) => return Err(Wrong::new("load", "is missing; or say how often by `every`")),
+            (None, None) => return Err(Wrong::new("load", "is missing; or give the interval by `every`")),
         };
         let sizes = fabric::sizes("sizes", &self.sizes)?;
         let within = fabric.within(self.start, self.stop)?;

@@ -142,7 +142,7 @@ impl SizesSpec {
             SizesSpec::Rule(SizeRule::Uniform { least, most }) => Sizes::Uniform(*least, *most),
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
                 if !(shape.is_finite() && *shape > 1.0) {
-                    return Err(format!("Pareto's shape {shape} has no mean, take one above 1"));
+                    return Err(format!("Pareto's shape {shape} has no mean, use one above 1"));
                 }
                 // The mean is least * shape / (shape - 1).
                 Sizes::Pareto { least: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
@@ -166,7 +166,7 @@ fn named(name: &str) -> Result<Cdf, String> {
     }
     if !name.ends_with(".csv") {
         let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        return Err(format!("\"{name}\" is not a distribution, take {} or a .csv file", known.join(", ")));
+        return Err(format!("\"{name}\" is not a distribution, use {} or a .csv file", known.join(", ")));
     }
     let text = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
     Cdf::parse(&text).map_err(|why| format!("{name}: {why}"))
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_has_the_mean() {
+    fn drawn_values_have_the_mean() {
         for (yaml, tolerance) in [
             ("websearch", 0.02),
             ("fb_hadoop", 0.05),

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn is_well_formed_xml_whatever_the_names() {
+    fn is_well_formed_xml_for_any_names() {
         for names in [Names::Legend, Names::Direct, Names::None] {
             for size in [Size::Wide, Size::Narrow] {
                 let file = chart(names).svg_file(size);

@@ -44,7 +44,7 @@ fn a_scheme_has_the_same_colour_everywhere() {
 }
 
 #[test]
-fn files_have_names_of_their_own() {
+fn files_have_distinct_names() {
     for results in [sample::dumbbell(), sample::workload()] {
         let mut files: Vec<String> =
             sections(&results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect();

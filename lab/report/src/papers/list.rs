@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_with_a_papers_numbers_is_found_by_itself() {
+    fn an_experiment_with_a_papers_numbers_is_found_without_being_listed() {
         let dir = tempfile::tempdir().unwrap();
         let experiment =
             "topology: {kind: star, hosts: 3}\nschemes: [fncc]\nflows: [{from: h1, to: h2}]\nduration: 1us\n";

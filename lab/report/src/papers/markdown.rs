@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_run_keeps_its_lines() {
+    fn rows_of_experiments_that_were_not_run_stay() {
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
         let first = content(
             &known(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),

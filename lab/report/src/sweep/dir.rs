@@ -45,7 +45,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_sweeps_write_is_taken_and_other_things_are_not() {
+    fn directories_of_sweeps_are_accepted_and_others_refused() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("s");
         check(&dir).unwrap();

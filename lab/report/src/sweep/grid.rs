@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_have_names_of_their_own_whatever_the_order() {
+    fn directories_have_distinct_names_in_any_order() {
         let (one, other) = (grid(&["a.b=1,2", "seed=1..2"]), grid(&["seed=1..2", "a.b=1,2"]));
         let names = |grid: &Grid| -> std::collections::BTreeSet<String> {
             grid.cells().iter().map(|cell| grid.dir_name(cell)).collect()

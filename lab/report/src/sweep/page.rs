@@ -146,7 +146,7 @@ pub fn page(about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> Stri
             h1 { (about.name) }
             @if !about.title.is_empty() { p.about { (about.title) } }
             @if done < of {
-                p.partial role="note" { strong { "Not complete. " } (done) " of " (of) " runs are done; the same command goes on." }
+                p.partial role="note" { strong { "Not complete. " } (done) " of " (of) " runs are done; repeat the command to continue." }
             }
             dl {
                 @for axis in &findings.grid.axes { div { dt { (axis.key) } dd { (axis.values.join(", ")) } } }

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_told_from_what_a_run_may_have() {
+    fn typing_errors_in_metrics_are_told_from_values_that_a_run_may_have() {
         let dir = tempfile::tempdir().unwrap();
         let tasks = [task(dir.path())];
         for right in [

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_says_all_and_is_quoted() {
+    fn a_script_is_complete_and_quoted() {
         let script = slurm().script(&Array { first: 1001, indices: vec![0, 1, 2] });
         for line in [
             "#!/bin/bash",

@@ -60,7 +60,7 @@ fn a_switch_that_restarts_is_filled_again() {
 
 /// With PFC on, a node that was paused when a link or a switch disappeared is not paused forever.
 #[test]
-fn nobody_stays_paused() {
+fn no_port_stays_paused() {
     let text = "topology: {kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1500ns}\nschemes: [timely]\nduration: 60ms\n\
                 pfc: {threshold: 20KB}\n\
                 flows: [{from: h1, to: h3, size: 2MB}, {from: h2, to: h3, size: 2MB}]\n";
@@ -77,7 +77,7 @@ fn nobody_stays_paused() {
 }
 
 #[test]
-fn says_what_is_wrong() {
+fn errors_are_reported_with_the_reason() {
     let wrong = |faults: &str| {
         let text = format!(
             "topology: {{kind: dumbbell, switches: 3, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}}\nschemes: [hpcc]\nduration: 1ms\n\

@@ -33,7 +33,7 @@ until_idle: true
 ";
 
 #[test]
-fn receivers_see_the_marks_that_switches_set_and_the_way_that_the_topology_has() {
+fn receivers_see_the_marks_of_switches_and_the_path_of_the_topology() {
     let summary = run(&format!("{MEETING}observe: {{size_classes: [8KB], packets: true}}\n"));
     let dcqcn = &summary.schemes["dcqcn"];
     let [short, long] = packets(dcqcn).classes[..] else { panic!("two classes") };

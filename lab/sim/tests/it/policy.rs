@@ -14,7 +14,7 @@ fn outcome(text: &str) -> (SchemeSummary, PolicySummary, String) {
 
 /// 16 hosts under flows; one sets eta.
 #[test]
-fn sixteen_hosts_of_a_fat_tree_run_what_one_of_them_sets() {
+fn sixteen_hosts_of_a_fat_tree_run_the_policy_that_one_sets() {
     let text = "
 topology: {kind: fat-tree, k: 4, rate: 100Gbps, delay: 1.5us}
 schemes: [hpcc]
@@ -41,7 +41,7 @@ observe: {interval: 10us, ports: []}
 
 /// A host that is late, a partition, a switch that restarts, loss, and an attacker, all at once.
 #[test]
-fn all_agree_whatever_goes_wrong() {
+fn all_hosts_agree_despite_faults() {
     let text = "
 topology: {kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4, rate: 100Gbps, delay: 1us}
 schemes: [hpcc]

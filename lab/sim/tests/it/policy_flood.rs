@@ -136,7 +136,7 @@ fn every_host_hears_every_other_once_in_every_program() {
 /// A host may send a sixteenth of 64 KB at once, and then nothing, as the clock stands still. When all hosts but one
 /// have sent that much, everybody still receives that one's packets.
 #[test]
-fn who_says_too_much_is_cut_short() {
+fn flood_meter_limits_a_host() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
     let routes = routes(topology, experiment.spec.routing).unwrap();

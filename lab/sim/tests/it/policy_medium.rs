@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_messages() {
 }
 
 #[test]
-fn who_comes_late_catches_up_by_itself() {
+fn a_late_host_catches_up() {
     let late = PolicyConfig { start: LONGEST * 5, ..config(2) };
     let mut medium = Medium::new([vec![config(2); 31], vec![late]].concat(), DELAY, 0.1, 1);
     medium.sides[31] = 0;
@@ -176,7 +176,7 @@ fn sent_by(medium: &Medium, from: Time, chosen: impl Fn(usize) -> bool) -> usize
 
 /// RFC 6206 §6.1: where all have k = 1 and one has 2, it may speak in every interval, whatever their number.
 #[test]
-fn a_higher_k_speaks_more() {
+fn a_higher_k_sends_more_messages() {
     let mut configs = vec![config(1); 64];
     configs[7] = config(2);
     let mut medium = Medium::new(configs, DELAY, 0.0, 3);

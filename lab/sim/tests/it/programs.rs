@@ -46,7 +46,7 @@ fn both_engines_give_the_same_digest() {
 }
 
 #[test]
-fn weir_p4_does_what_each_schemes_own_program_does() {
+fn weir_p4_matches_the_program_of_each_scheme() {
     let (mut served, mut deflections, mut marks) = (Vec::new(), 0, 0);
     for scheme in Registry::builtin().schemes() {
         let (name, needed) = (scheme.name(), scheme.needs().program);
@@ -67,7 +67,7 @@ fn weir_p4_does_what_each_schemes_own_program_does() {
 }
 
 #[test]
-fn what_a_program_lacks_is_named() {
+fn missing_parts_of_a_program_are_named() {
     let lacks = [
         ("rocc", "weir", "RoCC's fair rates (table \"rocc_port\")"),
         ("rcp", "weir", "RCP's fair rates (table \"rcp_port\")"),
@@ -116,7 +116,7 @@ fn a_users_program_runs_with_entries_of_its_own() {
 }
 
 #[test]
-fn what_is_wrong_with_a_users_program_is_said_before_anything_runs() {
+fn faults_of_a_users_program_are_reported_before_anything_runs() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
     let cases = [
         ("program=missing.json", "missing.json: No such file"),

@@ -235,7 +235,7 @@ fn flow_files_are_written_as_they_are_read() {
 }
 
 #[test]
-fn what_cannot_be_is_named_with_its_place() {
+fn impossible_values_are_reported_with_their_place() {
     let refusal = |workload: &str| {
         let text = format!(
             "topology: {{kind: star, hosts: 4}}\nschemes: [hpcc]\nduration: 1ms\nworkload: {workload}\n"
@@ -245,7 +245,7 @@ fn what_cannot_be_is_named_with_its_place() {
     for (workload, parts) in [
         ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "take websearch"]),
         ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "more than a link"]),
-        ("{kind: poisson, sizes: 1KB}", ["workload.load", "or say how often"]),
+        ("{kind: poisson, sizes: 1KB}", ["workload.load", "or give the interval"]),
         ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "already"]),
         ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "zero"]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1-h9}", ["workload.from", "\"h9\""]),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_without_a_call_for_longest_gives_way() {
+    fn the_connection_that_was_idle_longest_is_closed() {
         let admission = admission(3, 3);
         let places: Vec<Place> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
         // The first has had a call since, so the second is next.
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_take_part_in_the_election_a_new_one_is_refused() {
+    fn a_connection_is_refused_if_all_others_take_part_in_arbitration() {
         let admission = admission(2, 2);
         let places: Vec<Place> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
         let calls: Vec<Call> = places.iter().map(|place| place.activity.begin_call()).collect();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_gives_way_is_told() {
+    async fn the_displaced_client_is_notified() {
         let admission = admission(1, 1);
         let first = admission.admit(peer(1)).unwrap();
         let second = admission.admit(peer(1)).unwrap();

@@ -78,7 +78,7 @@ pub fn load(
     let program = match program_text(&config.p4_device_config)? {
         Some(text) if loading_memory(&text) > MOST_PROGRAM => {
             let what = format!(
-                "to load this p4_device_config of {} bytes would take more than {MOST_PROGRAM} bytes of memory",
+                "to load this p4_device_config of {} bytes would need more than {MOST_PROGRAM} bytes of memory",
                 text.len()
             );
             return Err(ControlError::new(Code::ResourceExhausted, what));
@@ -110,7 +110,7 @@ fn program_text(device_config: &[u8]) -> Result<Option<Cow<'_, str>>, ControlErr
             Ok(packed) => Cow::Owned(packed.device_data),
             Err(_) => {
                 return Err(invalid(
-                    "p4_device_config is not BMv2 JSON; send what p4c-bm2-ss writes with -o",
+                    "p4_device_config is not BMv2 JSON; send the file that p4c-bm2-ss writes with -o",
                 ));
             }
         },

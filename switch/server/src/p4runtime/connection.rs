@@ -52,7 +52,7 @@ pub fn accept(
                 () = queue.closed() => return,
             };
             let Some(place) = admission.admit(peer.ip().to_canonical()) else {
-                tracing::warn!(%peer, "a P4Runtime connection is refused: all others take part in the election");
+                tracing::warn!(%peer, "a P4Runtime connection is refused: all open connections take part in the arbitration");
                 continue;
             };
             // Small messages go out at once; without it they are late, not lost.

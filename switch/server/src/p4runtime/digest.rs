@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_what_nobody_wants() {
+    fn packets_for_no_subscriber_are_not_delivered() {
         let mut digests = digests(100, 10, 0);
         digests.message(Time::ZERO, message(1));
         digests.configure(&BTreeMap::new());

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_metadata_is_refused_and_what_is_left_out_is_0() {
+    fn wrong_metadata_is_refused_and_omitted_fields_are_0() {
         let header = header(&[9, 7]).unwrap();
         let packet = |given: &[(u32, &[u8])]| {
             let one =

@@ -65,7 +65,7 @@ impl State {
             let kept = self.means_the_same(candidate.control.p4info(), update);
             let written = kept.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
             written.map_err(|error| {
-                let message = format!("what the switch holds cannot be kept: {}", error.message);
+                let message = format!("the switch's state cannot be preserved: {}", error.message);
                 ControlError::new(Code::InvalidArgument, message)
             })?;
         }

@@ -104,7 +104,7 @@ impl Sessions {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
         if !sent && !client.slow {
-            tracing::warn!(client = to, "a P4Runtime client reads too slowly: what it does not take is lost");
+            tracing::warn!(client = to, "a P4Runtime client reads too slowly: messages to it are dropped");
         }
         client.slow |= !sent;
         sent

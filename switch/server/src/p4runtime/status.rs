@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_a_header_is_shortened() {
+    fn messages_too_long_for_a_header_are_shortened() {
         let many: Vec<_> =
             (0..100).map(|n| refused(&format!("table MyIngress.forward has entry {n}"))).collect();
         let shortened = errors(&from_batch("update", &many).unwrap_err());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_a_roll_back_is_what_is_named() {
+    fn the_reason_of_a_roll_back_is_reported() {
         let aborted = || Err(ControlError::new(rpc::Code::Aborted, "taken back"));
         let status = from_batch("update", &[aborted(), refused("x"), aborted()]).unwrap_err();
         assert!(status.message().starts_with("update 2 of 3: ALREADY_EXISTS: x"), "{}", status.message());

@@ -266,7 +266,7 @@ fn profiles_cells_and_queues() {
 }
 
 #[test]
-fn multicast_groups_are_shared_with_whoever_else_writes_them() {
+fn multicast_groups_are_shared_with_other_writers() {
     let served = Served::new(Some(ENTITIES));
     let mut client = served.connect();
     let zero = Value::I32(0);

@@ -34,7 +34,7 @@ async fn a_large_read_comes_in_messages_below_the_limit() {
 }
 
 #[tokio::test]
-async fn a_read_of_several_gives_what_it_can_and_says_what_it_cannot() {
+async fn a_read_of_several_entities_returns_the_readable_ones_and_reports_the_others() {
     let (_bed, mut client) = Bed::ready().await;
     client.write(Insert, l2(1, 1)).await.unwrap();
     let entity = |entity| Entity { entity };
@@ -57,7 +57,7 @@ async fn a_read_of_several_gives_what_it_can_and_says_what_it_cannot() {
 }
 
 #[tokio::test]
-async fn values_are_canonical_on_the_way_back() {
+async fn values_read_back_are_canonical() {
     let (_bed, mut client) = Bed::ready().await;
     let mut padded = entry("l2", 1, call("forward", &[2]));
     padded.r#match[0].field_match_type =

@@ -81,7 +81,7 @@ async fn contradictory_updates_are_applied_in_their_order() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_repeated_in_short() {
+async fn errors_quote_the_refused_text_shortened() {
     let (_bed, mut client) = Bed::ready().await;
     let mut wide = entry("l2", 1, call("forward", &[1]));
     let value = vec![0xff; 1 << 20];
@@ -103,7 +103,7 @@ async fn what_is_refused_is_repeated_in_short() {
 }
 
 #[tokio::test]
-async fn so_many_errors_that_no_header_holds_them_are_summed_up() {
+async fn more_errors_than_a_header_holds_are_summarised() {
     let (_bed, mut client) = Bed::ready().await;
     let wrong = |n: u64| update(Modify, l2(n, 1));
     let status = client.write_all((0..100).map(wrong).collect(), ContinueOnError).await.unwrap_err();
@@ -169,7 +169,7 @@ async fn silent(bed: &Bed, from: u8) -> TcpStream {
 }
 
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
+async fn silent_connections_do_not_block_others() {
     let (bed, mut primary) = Bed::ready().await;
     for peers in [1..=1, 2..=9] {
         let mut all = Vec::new();
@@ -194,7 +194,7 @@ async fn silent_connections_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn streams_without_a_bid_keep_nobody_out() {
+async fn streams_without_a_bid_do_not_block_others() {
     let (bed, mut primary) = Bed::ready().await;
     let mut other = bed.client().await;
     let mut streams = Vec::new();
@@ -238,7 +238,7 @@ async fn a_primary_that_reads_nothing_loses_packets_and_then_its_stream() {
 }
 
 #[tokio::test]
-async fn a_read_that_nobody_takes_holds_up_nobody() {
+async fn a_read_whose_client_stops_reading_blocks_no_other_client() {
     let (bed, mut client) = Bed::ready().await;
     let many = (1..40_000).map(|n| update(Insert, l2(n, 1))).collect();
     client.write_all(many, ContinueOnError).await.unwrap();

@@ -30,7 +30,7 @@ async fn nothing_can_be_done_without_a_pipeline() {
 }
 
 #[tokio::test]
-async fn a_pipeline_is_given_back_as_asked_for() {
+async fn a_pipeline_is_returned_in_the_requested_form() {
     let (_bed, mut client) = Bed::ready().await;
     let all = config();
     assert_eq!(get(&mut client, ResponseType::All).await.unwrap(), all);
@@ -127,7 +127,7 @@ async fn a_saved_pipeline_takes_writes_and_runs_when_committed() {
 }
 
 #[tokio::test]
-async fn reconciling_keeps_what_the_new_program_has_a_place_for() {
+async fn reconciling_keeps_the_entries_that_the_new_program_can_hold() {
     let (_bed, mut client) = Bed::ready().await;
     let register = |value: u64| {
         let data =
@@ -179,12 +179,12 @@ async fn reconciling_keeps_what_the_new_program_has_a_place_for() {
     };
     let refused = client.push(Set::ReconcileAndCommit, Some(other)).await.unwrap_err();
     assert_eq!(refused.code(), Grpc::InvalidArgument);
-    assert!(refused.message().contains("what the switch holds cannot be kept"), "{refused:?}");
+    assert!(refused.message().contains("the switch's state cannot be preserved"), "{refused:?}");
     assert_eq!(client.l2().await, [(1, 1)].into());
 }
 
 #[tokio::test]
-async fn pi_s_packed_form_is_taken_and_nothing_means_what_runs() {
+async fn pi_s_packed_form_is_accepted_and_an_empty_config_means_the_running_one() {
     let bed = Bed::new().await;
     let mut client = bed.primary(1).await;
     // field 3 of p4.tmp.P4DeviceConfig, behind `reassign: true`

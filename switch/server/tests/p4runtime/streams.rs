@@ -138,7 +138,7 @@ async fn wrong_messages_are_answered_with_errors_of_the_stream() {
 }
 
 #[tokio::test]
-async fn without_a_cpu_port_a_packet_out_says_so() {
+async fn a_packet_out_without_a_cpu_port_is_refused() {
     let config = weir_switch::driver::DataplaneConfig::default();
     let dataplane = weir_switch::driver::Dataplane::start(config, None, &[]).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use weir_switch::control::Control;
 
 #[test]
-fn what_is_not_an_update_is_refused() {
+fn malformed_updates_are_refused() {
     let mut d = Device::new();
     let entry = Some(Entity { entity: Some(Kind::TableEntry(d.exact_one(1, 2))) });
     let mut apply = |update: Update| d.control.apply(&mut d.switch, &update).unwrap_err();
@@ -34,7 +34,7 @@ fn what_is_not_an_update_is_refused() {
 }
 
 #[test]
-fn a_batch_stops_at_its_first_error_and_says_which() {
+fn a_batch_stops_at_its_first_error_and_reports_its_index() {
     let mut d = Device::new();
     let insert = |entry| Update {
         r#type: Insert.into(),

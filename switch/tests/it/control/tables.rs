@@ -80,7 +80,7 @@ fn an_entry_is_inserted_once_modified_and_deleted_if_it_is_there() {
 }
 
 #[test]
-fn a_full_table_takes_no_more() {
+fn a_full_table_refuses_entries() {
     let mut d = Device::new();
     for a in 0..4 {
         d.ok(Insert, Kind::TableEntry(d.exact_one(a, 0)));
@@ -207,7 +207,7 @@ fn idle_timeouts_need_a_table_that_has_them() {
 }
 
 #[test]
-fn reads_filter_by_what_is_set() {
+fn reads_filter_by_the_fields_that_are_set() {
     let mut d = Device::new();
     for priority in 1..=3 {
         let entry = d.entry("ternary_one", &[ternary(priority, 0xff)], priority as i32, d.call("drop", &[]));

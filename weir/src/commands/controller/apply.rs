@@ -14,7 +14,7 @@ use weir_client::fleet::{self, Applied, Outcomes};
 use weir_controller::topology::Topology;
 use weir_report::table::fit;
 
-/// Make the switches hold the plan, writing only what differs
+/// Write the plan to the switches, only the entries that differ
 ///
 /// Pushes the program to switches that run another, reads their tables, writes the difference in an order in which no
 /// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. With a p4
@@ -32,7 +32,7 @@ pub struct Args {
     output: Output,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;

@@ -32,7 +32,7 @@ pub struct Args {
     output: Answer,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     // Status 2 says that something differs, so wrong input has the status of failed work.

@@ -177,7 +177,7 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
 }
 
 fn method(text: &str) -> Result<Method, String> {
-    serde_yaml::from_str(text).map_err(|_| "take auto, ecmp or trees".to_owned())
+    serde_yaml::from_str(text).map_err(|_| "use auto, ecmp or trees".to_owned())
 }
 
 /// The keys of an experiment file that concern the controller. The others are the experiment's.

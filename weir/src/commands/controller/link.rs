@@ -44,7 +44,7 @@ enum State {
     Up,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let topology = super::topology(&args.fabric.topology, &console.kit.catalogue.topologies)?;

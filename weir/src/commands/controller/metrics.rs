@@ -93,7 +93,7 @@ impl Totals {
         let help = "Programs put on switches.";
         page.counter("weir_controller_programs_total", help, &[], self.pushes);
         for (switch, &count) in &self.refusals {
-            let help = "Times that a switch did not take its entries.";
+            let help = "Number of times that a switch rejected entries.";
             page.counter("weir_controller_refusals_total", help, &[("switch", switch)], count);
         }
         let help = "Packet-ins that were no probes of this controller.";

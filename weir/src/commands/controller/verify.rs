@@ -37,7 +37,7 @@ pub struct Args {
     output: Output,
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let start = Instant::now();

@@ -122,7 +122,7 @@ struct ListArgs {
 /// After a flow without size was told to stop, its last bytes may take so long.
 const GRACE: Time = Time::from_secs(2);
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {

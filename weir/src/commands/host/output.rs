@@ -17,7 +17,7 @@ pub fn check(run: &RunOptions) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match folder.is_dir() && !path.is_dir() {
         true => Ok(()),
-        false => Err(Failure::Input(format!("--out {}: there is no such place for a file", path.display()))),
+        false => Err(Failure::Input(format!("--out {}: cannot create a file there", path.display()))),
     }
 }
 

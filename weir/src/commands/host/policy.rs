@@ -274,7 +274,7 @@ mod tests {
 
     /// Whatever comes by the socket, it is answered or closed, and the next one is served.
     #[test]
-    fn the_socket_takes_anything_and_leaves_nothing() {
+    fn the_socket_survives_any_input_and_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("h1.sock");
         let (orders, requests) = channel::<PolicyOrder>();

@@ -52,7 +52,7 @@ enum Command {
         #[command(flatten)]
         output: Answer,
     },
-    /// Change links while they run; what is in flight keeps its time
+    /// Change links while they run; frames in flight keep their time
     Set {
         /// Links by name (s1-s2 or s2-s1), a node for all its links, or `all`
         #[arg(required = true, value_name = "LINK")]
@@ -130,7 +130,7 @@ impl Change {
         }
         change.up = self.up.then_some(true).or(self.down.then_some(false));
         match change.is_empty() {
-            true => Err(Failure::input("nothing is to change: say what, such as --delay 5ms")),
+            true => Err(Failure::input("no change given: name one, such as --delay 5ms")),
             false => Ok(change),
         }
     }
@@ -146,7 +146,7 @@ enum Request {
     Set { links: Vec<String>, change: String },
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let ask = |at: &At, request: &Request| -> Result<LinkReport, Failure> {
         let (name, who) = (&at.control, format!("links {}", at.control));

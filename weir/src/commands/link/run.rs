@@ -110,7 +110,7 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
     Ok(links)
 }
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let links = links(args)?;

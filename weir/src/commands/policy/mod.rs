@@ -13,7 +13,7 @@ use weir_report::format;
 use weir_report::table::fit;
 use weir_units::Time;
 
-/// The parameters of congestion control of running hosts: what they are, and others for all of them
+/// Show and change the congestion-control parameters of running hosts
 ///
 /// Set at any one host, a policy spreads to all others by Trickle (RFC 6206), without a server. Hosts that were cut off or
 /// down catch up by themselves. Running flows go on with the new parameters. See docs/policy.md.
@@ -39,8 +39,8 @@ Examples:
 Keys: the parameters of the scheme (`weir schemes hpcc`), and
   scheme          another one, if the switches' program and tables suit it
   T               base round-trip time, or `host`: each host's own
-  ecn_thresholds  what switches are to mark by, for whoever fills their tables
-  lifetime        how long it holds, or `forever`
+  ecn_thresholds  thresholds at which switches mark, for the controller that fills their tables
+  lifetime        time for which it applies, or `forever`
   imin, imax, k   Trickle's timer, or `host`: each host's own
 
 Exit status: 0 done; 1 an agent did not answer, or another policy that was
@@ -88,7 +88,7 @@ struct Via {
 /// Time between two looks whether a policy stays.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Does it.
+/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Show { via, output } => {
@@ -181,10 +181,10 @@ fn running(report: &PolicyReport) -> String {
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
     let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
     match (&report.runs, &report.refused) {
-        (_, Some(why)) => format!("{scheme}, not what it holds, which {why}"),
+        (_, Some(why)) => format!("{scheme}, not its policy's, which {why}"),
         (Some(runs), None) if *runs == held => format!("it, {scheme}"),
         (Some((version, writer)), None) => format!("{version} by {writer}, {scheme}"),
-        (None, None) => format!("what it was started with, {scheme}"),
+        (None, None) => format!("the scheme that it was started with, {scheme}"),
     }
 }
 
@@ -202,7 +202,7 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
                 origin(held)
             )?;
         }
-        None => writeln!(out, "holds     none: nobody has set a policy that it knows of")?,
+        None => writeln!(out, "holds     none: knows of no policy")?,
     }
     writeln!(out, "runs      {}", running(report))?;
     writeln!(out, "flows     {}", report.flows)?;
@@ -244,7 +244,7 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
     let path = place::socket(via);
     let report = ask(&path, &PolicyRequest::Set { edits })?;
     let Some(ours) = report.policies.last().cloned() else {
-        return Err(Failure::Work(format!("{via} says nothing of what was set")));
+        return Err(Failure::Work(format!("{via} did not report the new policy")));
     };
     let end = Instant::now() + Duration::from_nanos(wait.as_ns());
     loop {
@@ -301,7 +301,7 @@ fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
             before = &it.says;
         }
         if report.policies.is_empty() {
-            writeln!(console.out, "{name}: nobody has set a policy that it knows of")?;
+            writeln!(console.out, "{name}: knows of no policy")?;
         } else {
             fit(&mut table, console.width);
             writeln!(console.out, "{}", table.trim_fmt())?;

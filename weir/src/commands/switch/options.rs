@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
     pub interfaces: Vec<(u16, String)>,
 
-    /// Capture what goes through each port: <interface>_in.pcap and <interface>_out.pcap, in DIR or here
+    /// Capture the frames of each port: <interface>_in.pcap and <interface>_out.pcap, in DIR or here
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pcap: Option<PathBuf>,
 
@@ -111,11 +111,11 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub packet_in: Option<String>,
 
-    /// Log the first N bytes of each frame that comes and goes
+    /// Log the first N bytes of each frame that is received or sent
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub dump_packet_data: usize,
 
-    /// Start without a program; a P4Runtime client will bring one
+    /// Start without a program; a P4Runtime client loads one later
     #[arg(long)]
     pub no_p4: bool,
 
@@ -143,7 +143,7 @@ pub struct Options {
     #[arg(long, value_name = "SIZE")]
     ring: Option<Bytes>,
 
-    /// Keep a port to a rate (bit/s of whole frames), so that what waits is in its queue; once for each (ours)
+    /// Limit a port to a rate (bit/s of whole frames), so that packets queue in its queue; once for each (ours)
     #[arg(long = "port-rate", value_name = "PORT=RATE", value_parser = port_rate)]
     pub port_rates: Vec<(u16, Bandwidth)>,
 
@@ -151,7 +151,7 @@ pub struct Options {
     #[arg(long, value_name = "PACKETS", default_value_t = QueueLimits::BMV2.packets, value_parser = clap::value_parser!(u32).range(1..))]
     pub queue_depth: u32,
 
-    /// Print what was counted, at the end (ours)
+    /// Print the counters at the end (ours)
     #[arg(long)]
     pub stats: bool,
 
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_with_an_interface() {
+    fn a_fault_of_an_interface_is_reported() {
         let refused = |text| interface(text).unwrap_err();
         assert!(refused("veth0").contains("<port>@<interface>"));
         assert!(refused("x@veth0").contains("not a port number"));

@@ -24,7 +24,7 @@ fn deflected_messages_stay_in_order() {
 
 /// Tables that are full, tokens that run out: the port is congested with two packets in its queue.
 #[test]
-fn so_they_do_when_everything_is_deflected() {
+fn messages_stay_in_order_when_every_packet_is_deflected() {
     let scheme = "{scheme: iofd, set: {deflect_above: 200B/10Gbps, tokens: 2}}";
     for (name, topology) in FABRICS {
         let seen = run(topology, scheme, 2);
@@ -35,7 +35,7 @@ fn so_they_do_when_everything_is_deflected() {
 
 /// Back into the network from a receiver's port, and to it again.
 #[test]
-fn so_they_do_when_receivers_ports_are_crowded() {
+fn messages_stay_in_order_when_receivers_ports_are_congested() {
     for (name, topology) in EVEN_FABRICS {
         let [fabric, everywhere] = ["off", "on"].map(|at_hosts| {
             let parameters = format!("tokens: 3, deflect_above: 1500B/10Gbps, deflect_at_hosts: {at_hosts}");
