@@ -228,8 +228,8 @@ impl Drop for Bridge {
     }
 }
 
-/// Removes what killed runs left; for `weir mininet --clean`.
-pub fn clean() -> Result<String, Error> {
+/// Removes what killed runs left, for `weir mininet --clean`. Returns the number of processes and interfaces removed.
+pub fn clean() -> Result<u64, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::input("only root can remove what Mininet left: run this with sudo"));
     }
@@ -292,10 +292,10 @@ fn listen(replies: PipeReader) -> Receiver<Value> {
     receiver
 }
 
-fn sweep(python: &str, work: &Path) -> Result<String, Error> {
+fn sweep(python: &str, work: &Path) -> Result<u64, Error> {
     let done = in_package(python, work).arg("clean").output()?;
     match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        true => String::from_utf8_lossy(&done.stdout).trim().parse().map_err(Error::work),
         false => Err(Error::Work(String::from_utf8_lossy(&done.stderr).trim().replace("error: ", ""))),
     }
 }
