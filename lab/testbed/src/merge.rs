@@ -75,6 +75,7 @@ impl<'a> Seen<'a> {
             rates,
             pauses: Vec::new(),
             flows: records,
+            packets: Vec::new(),
         };
         (summary, trace)
     }

@@ -96,7 +96,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
 
-    /// Write perfetto.json too: queues, loads, pauses, flows and rates for the Perfetto UI, https://ui.perfetto.dev
+    /// Write perfetto.json too: queues, loads, pauses, flows, rates and paths of packets for https://ui.perfetto.dev
     #[arg(long)]
     perfetto: bool,
 
@@ -308,7 +308,8 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
     if args.on == World::Sim {
-        return Ok(Box::new(VirtualTime { jobs: jobs(args, experiment), engine: args.engine.into() }));
+        let (jobs, engine) = (jobs(args, experiment), args.engine.into());
+        return Ok(Box::new(VirtualTime { jobs, engine, packets: args.perfetto }));
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;

@@ -257,6 +257,11 @@ fn a_run_leaves_a_trace_for_perfetto_if_it_is_asked_to() {
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
     assert!(of("C") > 50 && of("b") == 4 && of("e") == 4, "two flows under two schemes");
+    // Of each packet that arrived: two hosts and two switches, and so three arrows.
+    let packets = events.iter().filter(|event| event["cat"] == "packet");
+    let arrows = packets.clone().filter(|event| event["flow_out"] == true).count();
+    let ends = packets.clone().filter(|event| event["flow_in"] == true && event["flow_out"] == false);
+    assert!(packets.count() > 400 && arrows > 300 && ends.count() * 3 > arrows * 9 / 10, "{arrows}");
     let sums = fs::read_to_string(dir.path().join("x/SHA256SUMS")).unwrap();
     assert!(sums.contains("perfetto.json"), "{sums}");
     let report = weir(dir.path(), "report x --out one.html");
