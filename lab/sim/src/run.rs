@@ -230,6 +230,9 @@ impl<'e> SchemeRun<'e> {
                 let packet_hops = self.network.packet_hops;
                 let scheme = &self.experiment.schemes[index].label;
                 observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
+                while let Some(change) = observer.link_change() {
+                    self.happenings.change_link(time, &mut self.network, change);
+                }
                 if observer.keeps(index) {
                     observer.keep(self.part(index));
                 }

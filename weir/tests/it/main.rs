@@ -11,5 +11,6 @@ mod output;
 mod quickstart;
 mod run_dirs;
 mod running_fabric;
+mod serve;
 mod switch;
 mod tls;
