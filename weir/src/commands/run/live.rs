@@ -3,6 +3,7 @@
 use crate::commands::progress::Watch;
 use crate::commands::top::{self, Readings, Round};
 use crate::console::Failure;
+use crate::interrupt::interrupt;
 use crate::live::{Ask, FlowRow, PortRow, Scene, View};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -158,7 +159,11 @@ impl<'a> Live<'a> {
         loop {
             let patience = if self.mode == Mode::Paused { FRAME } else { Duration::ZERO };
             match self.view.ask(&self.scene, patience)? {
-                Some(Ask::Quit) => return Ok(ControlFlow::Break(())),
+                Some(Ask::Quit) => {
+                    // Mininet's run looks at this alone.
+                    interrupt();
+                    return Ok(ControlFlow::Break(()));
+                }
                 // Real time goes on.
                 Some(Ask::Pause | Ask::Step) if self.fabric.is_some() => {}
                 Some(Ask::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
@@ -268,7 +273,8 @@ fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
     let (trace, summary) = (&part.trace, &part.summary);
     let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
-        let load = port.utilisation.last().copied().unwrap_or(0.0);
+        // A frame counts in the sample in which it begins, and so the last sample may have more than fits.
+        let load = port.utilisation.last().copied().unwrap_or(0.0).min(1.0);
         PortRow {
             name: port.port.clone(),
             peer: port.towards.clone(),
@@ -316,7 +322,13 @@ fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
     }
     let drops = summary.drops.iter().map(|(reason, packets)| format!("{reason} {}", format::count(*packets)));
     let drops: Vec<String> = drops.collect();
-    scene.note = if drops.is_empty() { String::new() } else { format!("drops: {}", drops.join(", ")) };
+    scene.note = match drops.is_empty() {
+        true if trace.ports.is_empty() => {
+            "no port is observed: --set observe.ports=all shows them".to_owned()
+        }
+        true => String::new(),
+        false => format!("drops: {}", drops.join(", ")),
+    };
 }
 
 #[cfg(test)]
