@@ -106,7 +106,7 @@ impl<'a> Findings<'a> {
             }));
             cells
         });
-        crate::table::columns(&head, rows, styled, width)
+        crate::table::turnable(&head, &rows.collect::<Vec<_>>(), styled, width)
     }
 
     /// `sweep.csv`: a line for each row and measure.
