@@ -58,6 +58,11 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
+/// Asks the process to end as the first Ctrl-C does: the key of a view that has the terminal to itself.
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::SeqCst);
+}
+
 /// Leaves Ctrl-C to a child that has the terminal, or takes it back.
 pub fn lend(to_child: bool) {
     LENT.store(to_child, Ordering::SeqCst);

@@ -8,6 +8,7 @@ mod cli;
 pub mod commands;
 pub mod console;
 mod control;
+mod http;
 pub mod interrupt;
 mod live;
 mod metrics;

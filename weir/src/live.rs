@@ -1,16 +1,22 @@
-//! A terminal view of a fabric: its contents ([`Scene`]), their drawing ([`draw`]), and the keys.
+//! A live view of a fabric: its contents ([`Scene`]), their drawing on a terminal ([`draw`]) and in browsers ([`Web`]),
+//! and the keys.
 //!
 //! Rendering is a function of the scene and of the user's choices ([`Choice`]). Commands make
-//! scenes and hand them to a [`Screen`], which returns what the user asks for.
+//! scenes and hand them to a [`View`], which returns what the user asks for.
 
 mod draw;
 mod screen;
+mod view;
+mod web;
 
 pub use draw::draw;
 pub use screen::Screen;
+use serde::Serialize;
+pub use view::View;
+pub use web::{ServeOptions, Web};
 
 /// The contents of the view. Unknown numbers are `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Scene {
     /// The title: a file, a scheme.
     pub title: String,
@@ -20,6 +26,8 @@ pub struct Scene {
     pub progress: Option<f64>,
     /// Nothing moves until the user says so.
     pub is_paused: bool,
+    /// Nothing more comes.
+    pub is_over: bool,
     /// Egress ports, in the order of the topology.
     pub ports: Vec<PortRow>,
     /// Switches, if more is known of them than their ports say.
@@ -35,7 +43,7 @@ pub struct Scene {
 }
 
 /// An egress port and its link.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PortRow {
     /// `s1:2`
     pub name: String,
@@ -54,7 +62,7 @@ pub struct PortRow {
 }
 
 /// A switch.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SwitchRow {
     /// Its name.
     pub name: String,
@@ -69,7 +77,7 @@ pub struct SwitchRow {
 }
 
 /// A flow that is being sent.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowRow {
     /// Source and destination.
     pub name: String,

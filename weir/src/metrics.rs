@@ -1,21 +1,14 @@
-//! Metrics for Prometheus: its text format, and a server of one page.
+//! Metrics for Prometheus: its text format, served as one page.
 //!
 //! The format is version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
-use crate::console::{Failure, warn};
-use rustix::net::{Shutdown, shutdown};
+use crate::console::Failure;
+use crate::http::{Opened, Response, Server};
 use std::fmt::Write as _;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::net::SocketAddr;
 
-/// Time that a client has for its request and to take the answer. Clients are served one after the other.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The most bytes of a request that are read.
-const MOST_REQUEST: usize = 8 << 10;
+/// The media type of the format.
+const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The kinds of metrics in use.
 #[derive(Clone, Copy)]
@@ -96,104 +89,23 @@ pub struct MetricsOptions {
 impl MetricsOptions {
     /// Opens the address, before privileges are given up. `None`: no metrics were asked for.
     pub fn open(self) -> Result<Option<Opened>, Failure> {
-        let Some(address) = self.address else { return Ok(None) };
-        let listener = TcpListener::bind(address);
-        let listener = listener.map_err(|error| {
-            Failure::Input(format!("--metrics {address}: {error}; give another address and port"))
-        })?;
-        let address = listener.local_addr()?;
-        if !address.ip().is_loopback() {
-            warn(&format!("metrics are served on {address} to anyone who reaches this address"));
-        }
-        Ok(Some(Opened { listener, address }))
+        self.address.map(|address| Opened::at(address, "--metrics", "metrics are")).transpose()
     }
 }
 
-/// A listener that nobody answers yet.
-pub struct Opened {
-    listener: TcpListener,
-    address: SocketAddr,
-}
-
-impl Opened {
-    /// The address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Serves pages that `render` makes, on a thread.
-    pub fn serve(self, render: impl Fn() -> Page + Send + 'static) -> Result<MetricsServer, Failure> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let (listener, told) = (self.listener.try_clone()?, ended.clone());
-        let serve = move || {
-            while !told.load(Ordering::SeqCst) {
-                match listener.accept() {
-                    // A client that goes away has had its answer.
-                    Ok((stream, _)) => drop(answer(stream, &render)),
-                    Err(_) => std::thread::sleep(PATIENCE / 10),
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("metrics".into()).spawn(serve)?;
-        Ok(MetricsServer { listener: self.listener, ended, thread: Some(thread) })
-    }
-}
-
-/// A server. Dropping it ends it.
-pub struct MetricsServer {
-    listener: TcpListener,
-    ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        // It makes `accept` return; a listener that is shut down already is as good.
-        let _ = shutdown(&self.listener, Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn answer(mut stream: TcpStream, render: &impl Fn() -> Page) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST_REQUEST {
-        match stream.read(&mut buffer)? {
-            0 => break,
-            read => request.extend_from_slice(&buffer[..read]),
-        }
-    }
-    let mut words = request.split(|&byte| byte == b' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
-    let (status, body) = match (method, path) {
-        (b"GET", b"/metrics") => ("200 OK", render().to_string()),
-        (b"GET", _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "ask with GET\n".to_owned()),
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    )
+/// Serves pages that `render` makes.
+pub fn serve(opened: Opened, render: impl Fn() -> Page + Send + Sync + 'static) -> Result<Server, Failure> {
+    opened.serve(move |request| match (request.method, request.path) {
+        ("GET", "/metrics") => Response::ok(TEXT_FORMAT, render().to_string()),
+        ("GET", _) => Response::not_found("metrics are at /metrics"),
+        _ => Response::not_allowed(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ask(address: SocketAddr, request: &str) -> String {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
+    use crate::http::tests::ask;
 
     #[test]
     fn samples_of_a_name_stand_together_and_labels_are_escaped() {
@@ -211,23 +123,19 @@ mod tests {
         let options = MetricsOptions { address: Some("127.0.0.1:0".parse().unwrap()) };
         let opened = options.open().unwrap().unwrap();
         let address = opened.address();
-        let server = opened
-            .serve(|| {
-                let mut page = Page::default();
-                page.gauge("one", "One.", &[], 1);
-                page
-            })
-            .unwrap();
-        let page = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let render = || {
+            let mut page = Page::default();
+            page.gauge("one", "One.", &[], 1);
+            page
+        };
+        let _server = serve(opened, render).unwrap();
+        let page = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             page.starts_with("HTTP/1.1 200 OK\r\n")
                 && page.ends_with("\r\n\r\n# HELP one One.\n# TYPE one gauge\none 1\n"),
             "{page}"
         );
-        assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-        assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
-        assert!(ask(address, &"x".repeat(MOST_REQUEST)).starts_with("HTTP/1.1 405"));
-        drop(server);
-        assert!(TcpStream::connect(address).is_err(), "it has ended");
+        assert!(ask(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     }
 }

@@ -521,7 +521,9 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
     network.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut network = network.spawn().expect("weir starts");
     let mut terminal = network.stdin.take().expect("a pipe");
-    terminal.write_all(b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nexit\n").expect("it listens");
+    terminal
+        .write_all(b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nexit\n")
+        .expect("it listens");
     let done = network.wait_with_output().expect("it ends");
     let said = text(&done.stdout);
     assert!(done.status.success(), "{said}{}", text(&done.stderr));

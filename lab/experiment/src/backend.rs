@@ -3,6 +3,7 @@
 use crate::Experiment;
 use crate::results::{Part, Results};
 use std::ops::ControlFlow;
+use weir_controller::topology::LinkIx;
 use weir_units::Time;
 
 /// Runs experiments: virtual time and Mininet are two of them.
@@ -92,6 +93,15 @@ pub struct Progress<'a> {
     pub packet_hops: u64,
 }
 
+/// A link that an observer takes down or up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The link.
+    pub link: LinkIx,
+    /// Up, or down.
+    pub is_up: bool,
+}
+
 /// Observes a run and may interrupt it; results up to that time are still reported.
 pub trait Observer {
     /// Called every so often.
@@ -105,6 +115,12 @@ pub trait Observer {
 
     /// Keeps the results of one scheme so far.
     fn keep(&mut self, _part: Part) {}
+
+    /// Returns a link to take down or up now, in virtual time and if schemes run one after the other; asked until there is
+    /// none, as often as progress is reported.
+    fn link_change(&mut self) -> Option<LinkChange> {
+        None
+    }
 }
 
 /// Observes nothing.

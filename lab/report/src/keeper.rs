@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 use weir_experiment::results::{Heading, Part, Results};
-use weir_experiment::{Experiment, Observer, Progress};
+use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 
 /// The first time; what is over before has nothing to lose.
 const FIRST: Duration = Duration::from_secs(1);
@@ -126,5 +126,8 @@ impl<O: Observer> Observer for Kept<'_, O> {
             self.keeper.keep(part.clone());
         }
         self.watch.keep(part);
+    }
+    fn link_change(&mut self) -> Option<LinkChange> {
+        self.watch.link_change()
     }
 }

@@ -31,7 +31,20 @@ pub enum Better {
     Neither,
 }
 
+/// From this many microseconds on, times are shown in a larger unit: those of scale models.
+pub const LONG_US: f64 = 1e5;
+
 impl Metric {
+    /// The metric as people read it: times of scale models in seconds instead of millions of microseconds.
+    pub fn readable(mut self) -> Metric {
+        let most = self.values.iter().flatten().copied().fold(0.0, f64::max);
+        if self.unit == "us" && most >= LONG_US {
+            (self.unit, self.decimals) = ("s", 3);
+            self.values.iter_mut().flatten().for_each(|value| *value /= 1e6);
+        }
+        self
+    }
+
     /// Value number `index` as text.
     pub fn text(&self, index: usize) -> String {
         match self.values.get(index).copied().flatten() {

@@ -92,7 +92,7 @@ pub fn simulated(results: &Results) -> String {
 }
 
 fn comparison(results: &Results) -> Markup {
-    let metrics = metrics(results);
+    let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
     let port = bottleneck(&results.summary);
     html! {
         section {

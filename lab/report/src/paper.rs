@@ -1,8 +1,10 @@
 //! "The paper says, we measured": values from `summary.json` beside published ones.
 
 use super::format;
+use super::metrics::LONG_US;
 use serde_json::Value;
 use weir_experiment::results::Summary;
+use weir_units::Time;
 
 /// A published value, and where ours is found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +57,7 @@ pub fn text(formula: &str, value: f64) -> String {
     match formula.trim() {
         f if f.contains(CHANGE) => format!("{value:+.1} %"),
         f if f.contains(QUOTIENT) => format::significant(value),
+        f if f.ends_with("_us") && value >= LONG_US => format::duration(Time::from_secs_f64(value / 1e6)),
         f if f.ends_with("_us") => format!("{} us", format::decimal(value, 1)),
         f if f.ends_with("_bytes") => format::bytes(value),
         _ => format::significant(value),

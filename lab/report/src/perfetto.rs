@@ -1,14 +1,15 @@
 //! A run for the Perfetto UI (<https://ui.perfetto.dev>), in Chrome's JSON trace format.
 //!
 //! Every switch and host under every scheme is a process. A port is a thread for each priority class, whose slices are the
-//! PFC pauses that it sent, with counters of its queue and its load. A flow is an asynchronous slice of its sender, with a counter of its rate.
+//! PFC pauses that it sent, with counters of its queue and its load. A flow is an asynchronous slice of its sender, with a
+//! counter of its rate. A packet is a slice of its sender and of every switch that it came to, joined by flow arrows.
 
 use super::figures::carried;
 use super::format;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use weir_experiment::results::{PauseRecord, Results, SchemeTrace};
+use weir_experiment::results::{PacketPath, PauseRecord, Results, SchemeTrace};
 use weir_units::Time;
 
 /// Writes the series of a run as one trace.
@@ -17,13 +18,39 @@ use weir_units::Time;
 ///
 /// The error of `out`.
 pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
-    let mut trace = Trace { out, first: true, processes: BTreeMap::new(), asynchronous: 0 };
-    trace.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    let mut trace = Trace::begin(out)?;
     for (scheme, series) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))
     {
         trace.scheme(scheme, series)?;
     }
-    trace.out.write_all(b"\n]}\n")
+    trace.end()
+}
+
+/// Writes what packets do in one program, as `weir trace` follows them: a slice for each packet, and in it one for each step.
+/// Packets and steps have names. A step has no duration in P4; here it takes a microsecond.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_steps(packets: &[(String, Vec<String>)], out: &mut impl Write) -> io::Result<()> {
+    const STEP: u64 = 1;
+    let mut trace = Trace::begin(out)?;
+    let pid = trace.process("trace", "switch")?;
+    let slice = |trace: &mut Trace<'_, _>, name: &str, ts: u64, dur: u64| {
+        trace.event(
+            &json!({"name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": 1, "ts": ts, "dur": dur}),
+        )
+    };
+    let mut now = 0;
+    for (name, steps) in packets {
+        let whole = STEP * steps.len().max(1) as u64;
+        slice(&mut trace, name, now, whole)?;
+        for (step, name) in (0..).zip(steps) {
+            slice(&mut trace, name, now + STEP * step, STEP)?;
+        }
+        now += whole + STEP;
+    }
+    trace.end()
 }
 
 struct Trace<'a, W> {
@@ -33,7 +60,22 @@ struct Trace<'a, W> {
     processes: BTreeMap<String, usize>,
     /// Asynchronous slices so far.
     asynchronous: usize,
+    /// Packets with arrows so far.
+    arrows: usize,
 }
+
+/// A packet at a place, for some time.
+struct Stay {
+    /// Which of the packets.
+    packet: usize,
+    /// Another slice of the packet comes before, or behind.
+    arrows: (bool, bool),
+    since: Time,
+    until: Time,
+}
+
+/// Threads from this number on hold packets.
+const PACKETS: usize = 1 << 25;
 
 /// The thread of a port and a class. Pauses of different classes may overlap, which slices of one thread must not.
 fn thread(port: u16, class: u8) -> u64 {
@@ -41,7 +83,16 @@ fn thread(port: u16, class: u8) -> u64 {
     u64::from(port) * CLASSES + u64::from(class)
 }
 
-impl<W: Write> Trace<'_, W> {
+impl<'a, W: Write> Trace<'a, W> {
+    fn begin(out: &'a mut W) -> io::Result<Trace<'a, W>> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        Ok(Trace { out, first: true, processes: BTreeMap::new(), asynchronous: 0, arrows: 0 })
+    }
+
+    fn end(self) -> io::Result<()> {
+        self.out.write_all(b"\n]}\n")
+    }
+
     fn event(&mut self, event: &Value) -> io::Result<()> {
         let separator = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
         self.out.write_all(separator.as_bytes())?;
@@ -102,7 +153,70 @@ impl<W: Write> Trace<'_, W> {
                 gbps,
             )?;
         }
+        self.packets(scheme, &series.packets)
+    }
+
+    /// The stays of packets at hosts and switches. Those at one port may overlap, which slices of one thread must not: each
+    /// takes the first thread that is free.
+    fn packets(&mut self, scheme: &str, packets: &[PacketPath]) -> io::Result<()> {
+        let mut places: BTreeMap<(&str, String), Vec<Stay>> = BTreeMap::new();
+        for (packet, path) in packets.iter().enumerate() {
+            let switches = path.hops.iter().map(|hop| {
+                let place = match hop.port {
+                    Some(port) => format!("{}:{port}, packets", hop.switch),
+                    None => format!("{}, packets that did not leave", hop.switch),
+                };
+                (hop.switch.as_str(), place, hop.arrived, hop.left.unwrap_or(hop.arrived))
+            });
+            let (sent, at_end) = (path.sent, path.delivered);
+            let first = (path.from.as_str(), format!("{}, packets sent", path.from), sent.0, sent.1);
+            let last =
+                at_end.map(|time| (path.to.as_str(), format!("{}, packets received", path.to), time, time));
+            let stays: Vec<_> = std::iter::once(first).chain(switches).chain(last).collect();
+            let count = stays.len();
+            for (n, (node, place, since, until)) in stays.into_iter().enumerate() {
+                let arrows = (n > 0, n + 1 < count);
+                places.entry((node, place)).or_default().push(Stay { packet, arrows, since, until });
+            }
+        }
+        let mut tid = PACKETS;
+        for ((node, place), mut stays) in places {
+            let pid = self.process(scheme, node)?;
+            stays.sort_by_key(|stay| (stay.since, stay.until));
+            // When each of its threads is free.
+            let mut free: Vec<Time> = Vec::new();
+            for stay in stays {
+                let lane = free.iter().position(|&free| free <= stay.since).unwrap_or(free.len());
+                if lane == free.len() {
+                    let name = if lane == 0 { place.clone() } else { format!("{place} ({})", lane + 1) };
+                    let args = json!({"name": name});
+                    self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid + lane, "args": args}))?;
+                    free.push(Time::ZERO);
+                }
+                free[lane] = stay.until;
+                self.stay(&packets[stay.packet], &stay, (pid, tid + lane))?;
+            }
+            tid += free.len();
+        }
+        self.arrows += packets.len();
         Ok(())
+    }
+
+    fn stay(&mut self, path: &PacketPath, stay: &Stay, (pid, tid): (usize, usize)) -> io::Result<()> {
+        let name = format!("{} {}→{}", path.kind, path.from, path.to);
+        let args = json!({"message": path.message, "seq": path.seq, "bytes": path.bytes});
+        let mut slice = json!({
+            "name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": tid, "ts": us(stay.since),
+            "dur": us(stay.until.saturating_sub(stay.since)), "args": args,
+        });
+        let (from, to) = stay.arrows;
+        if from || to {
+            // The second version of flow events: the slices of a packet share an id.
+            slice["bind_id"] = json!(format!("{:#x}", self.arrows + stay.packet + 1));
+            slice["flow_in"] = json!(from);
+            slice["flow_out"] = json!(to);
+        }
+        self.event(&slice)
     }
 
     /// A value at the beginning, and then at each sample that differs from the one before.
@@ -172,6 +286,7 @@ fn us(time: Time) -> f64 {
 mod tests {
     use super::*;
     use crate::sample;
+    use weir_experiment::results::PacketHop;
 
     fn events(results: &Results) -> Vec<Value> {
         let mut text = Vec::new();
@@ -202,6 +317,89 @@ mod tests {
         }
         let load = events.iter().filter_map(|it| it["args"]["percent"].as_f64());
         assert!(load.fold(0.0, f64::max) <= 100.0);
+    }
+
+    /// As Perfetto's importer of JSON reads packets: slices of a thread nest or follow each other, and the slices of a
+    /// `bind_id`, by time, begin with `flow_out` alone and end with `flow_in` alone.
+    #[test]
+    fn packets_are_slices_at_every_place_joined_by_arrows() {
+        let (us, hop) = (Time::from_us, |switch: &str, port, arrived, left| PacketHop {
+            switch: switch.into(),
+            port,
+            arrived: Time::from_us(arrived),
+            left: Some(Time::from_us(left)),
+        });
+        let path = |seq, at: u64, wait: u64| PacketPath {
+            kind: "DATA",
+            from: "h1".into(),
+            to: "h2".into(),
+            message: 1,
+            seq,
+            bytes: 1_066,
+            sent: (us(at), us(at + 1)),
+            hops: vec![
+                hop("s1", Some(2), at + 2, at + 3 + wait),
+                hop("s2", Some(1), at + 5 + wait, at + 6 + wait),
+            ],
+            delivered: Some(us(at + 8 + wait)),
+        };
+        let mut lost = path(2, 5, 9);
+        lost.hops[1] = PacketHop { port: None, left: None, ..lost.hops[1].clone() };
+        lost.delivered = None;
+        let mut results = sample::dumbbell();
+        for trace in results.traces.values_mut() {
+            // The second and third wait behind the first at s1.
+            trace.packets = vec![path(0, 3, 20), path(1, 4, 20), lost.clone()];
+        }
+        let events = events(&results);
+        let packets: Vec<&Value> = events.iter().filter(|it| it["cat"] == "packet").collect();
+        let number = |it: &Value, key: &str| it[key].as_f64().unwrap();
+        let mut threads: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut flows: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for slice in &packets {
+            assert_eq!(slice["ph"], "X");
+            let since = number(slice, "ts");
+            let thread = format!("{}:{}", slice["pid"], slice["tid"]);
+            threads.entry(thread).or_default().push((since, since + number(slice, "dur")));
+            flows.entry(slice["bind_id"].as_str().unwrap()).or_default().push(slice);
+        }
+        for slices in threads.values_mut() {
+            slices.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(slices.windows(2).all(|two| two[0].1 <= two[1].0), "{slices:?}");
+        }
+        assert_eq!(flows.len(), 6, "three packets under two schemes");
+        for (id, slices) in &mut flows {
+            assert!(u64::from_str_radix(id.strip_prefix("0x").unwrap(), 16).is_ok());
+            slices.sort_by(|a, b| number(a, "ts").total_cmp(&number(b, "ts")));
+            let arrows: Vec<_> =
+                slices.iter().map(|it| (it["flow_in"] == true, it["flow_out"] == true)).collect();
+            let (first, last) = ((false, true), (true, false));
+            let whole = [first, (true, true), (true, true), last];
+            assert!(arrows == whole || arrows == [first, (true, true), last], "{arrows:?}");
+            assert!(slices.windows(2).all(|two| two[0]["pid"] != two[1]["pid"]));
+        }
+        let names = events.iter().filter(|it| it["name"] == "thread_name");
+        let names: Vec<&str> = names.filter_map(|it| it["args"]["name"].as_str()).collect();
+        for name in
+            ["h1, packets sent", "s1:2, packets", "s1:2, packets (3)", "s2, packets that did not leave"]
+        {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+    }
+
+    #[test]
+    fn steps_are_in_the_slice_of_their_packet() {
+        let steps = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let packets =
+            [("a".to_owned(), steps(&["x", "y"])), ("b".to_owned(), steps(&["z"])), ("c".to_owned(), vec![])];
+        let mut text = Vec::new();
+        write_steps(&packets, &mut text).unwrap();
+        let trace: Value = serde_json::from_slice(&text).unwrap();
+        let slices = trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X");
+        let number = |it: &Value, key: &str| it[key].as_u64().unwrap();
+        let slices = slices.map(|it| (it["name"].as_str().unwrap(), number(it, "ts"), number(it, "dur")));
+        let expected = [("a", 0, 2), ("x", 0, 1), ("y", 1, 1), ("b", 3, 1), ("z", 3, 1), ("c", 5, 1)];
+        assert_eq!(slices.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         RateSeries { flow: flow.into(), goodput: rate.clone(), rate }
     });
     SchemeTrace {
+        packets: Vec::new(),
         interval,
         end: Time::from_ms(1),
         // In the order of the topology, not of interest.
@@ -214,6 +215,7 @@ fn workload_trace(factor: f64, flows: Vec<FlowRecord>) -> SchemeTrace {
         (0..1000u64).map(|i| Bandwidth::from_gbps(10 + (i / 50 * (flow + 3)) % 30)).collect()
     };
     SchemeTrace {
+        packets: Vec::new(),
         interval,
         end: Time::from_ms(10),
         ports: vec![PortSeries {

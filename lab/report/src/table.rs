@@ -2,6 +2,7 @@
 
 use super::metrics::{Metric, metrics};
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use std::ops::Range;
 use weir_experiment::results::Results;
 
 /// Three rules and no walls.
@@ -13,20 +14,21 @@ const STYLE: TableStyle = TableStyle::new()
 /// Draws the comparison of schemes. `styled` adds bold letters, for terminals. A row for each scheme if that fits `width`
 /// columns, else a row for each metric, and below each other as many schemes as fit.
 pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
-    let metrics = metrics(results);
-    let all: Vec<usize> = (0..results.order.len()).collect();
+    let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
-    let mut parts: Vec<String> = Vec::new();
-    let mut rest = &all[..];
-    while !rest.is_empty() {
-        let fitting = (1..=rest.len()).rev().map(|n| (n, by_metric(results, &metrics, &rest[..n], styled)));
-        let (number, part) = fitting
-            .into_iter()
-            .find(|(n, part)| *n == 1 || columns_of(part) <= width)
-            .unwrap_or((rest.len(), String::new()));
+    below_each_other(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))
+}
+
+/// Draws `count` things in tables below each other, in each as many as fit, at least one.
+fn below_each_other(count: usize, width: usize, draw: impl Fn(Range<usize>) -> String) -> String {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    while from < count {
+        let mut fitting = (from + 1..=count).rev().map(|to| (to, draw(from..to)));
+        let found = fitting.find(|(to, part)| *to == from + 1 || columns_of(part) <= width);
+        let (to, part) = found.unwrap_or((count, String::new()));
         parts.push(part);
-        rest = &rest[number..];
+        from = to;
     }
     parts.join("\n")
 }
@@ -79,14 +81,14 @@ fn by_scheme(results: &Results, metrics: &[Metric], styled: bool) -> String {
     padded(table, 1)
 }
 
-fn by_metric(results: &Results, metrics: &[Metric], schemes: &[usize], styled: bool) -> String {
+fn by_metric(results: &Results, metrics: &[Metric], schemes: Range<usize>, styled: bool) -> String {
     let mut table = empty(styled);
-    let heads = schemes.iter().map(|&index| bold(right(results.order[index].clone()), styled));
+    let heads = schemes.clone().map(|index| bold(right(results.order[index].clone()), styled));
     table.set_header(std::iter::once(Cell::new("")).chain(heads));
     for metric in metrics {
         let unit = if metric.unit.is_empty() { String::new() } else { format!(" ({})", metric.unit) };
         let values =
-            schemes.iter().map(|&index| bold(right(metric.text(index)), styled && metric.is_best(index)));
+            schemes.clone().map(|index| bold(right(metric.text(index)), styled && metric.is_best(index)));
         table.add_row(std::iter::once(Cell::new(format!("{}{unit}", metric.name))).chain(values));
     }
     padded(table, 1)
@@ -127,6 +129,30 @@ pub fn columns(
     table.trim_fmt()
 }
 
+/// As [`columns`], but if that does not fit: a column for each row, and below each other as many as fit.
+pub fn turnable(
+    head: &[(String, CellAlignment)],
+    rows: &[Vec<String>],
+    styled: bool,
+    width: Option<usize>,
+) -> String {
+    let wide = columns(head, rows.iter().cloned(), styled, None);
+    let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
+    below_each_other(rows.len(), width, |some| {
+        let mut table = empty(styled);
+        for (at, (name, _)) in head.iter().enumerate() {
+            let cells = rows[some.clone()].iter().map(|row| right(row.get(at).cloned().unwrap_or_default()));
+            let line = std::iter::once(Cell::new(name.replace('\n', " "))).chain(cells);
+            if at == 0 {
+                table.set_header(line.map(|cell| bold(cell, styled)));
+            } else {
+                table.add_row(line);
+            }
+        }
+        padded(table, 2)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,10 +171,21 @@ mod tests {
             }
         }
         assert_eq!(table(&results, false, Some(200)), table(&results, false, None));
+        let mut model = sample::dumbbell();
+        let schemes = model.summary.schemes.values_mut();
+        schemes.for_each(|scheme| scheme.first_slowdown_us = scheme.first_slowdown_us.map(|us| us * 1e4));
+        let text = table(&model, false, Some(60));
+        assert!(text.contains("first slowdown (s)") && text.contains("3.040"), "{text}");
         let head = ["claim", "paper"].map(|text| (text.to_owned(), CellAlignment::Left));
         let row =
             vec!["a claim of many words that is longer than the terminal".to_owned(), "12 us".to_owned()];
         let text = columns(&head, [row].into_iter(), false, Some(40));
         assert!(columns_of(&text) <= 40 && text.contains("12 us"), "{text}");
+        let head = ["claim", "paper", "ours", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
+        let rows: Vec<Vec<String>> = (0..5).map(|n| vec![format!("{n} ± 0.125 us"); 4]).collect();
+        let text = turnable(&head, &rows, false, Some(40));
+        assert!(columns_of(&text) <= 40 && text.matches("paper").count() == 3, "{text}");
+        assert!((0..5).all(|n| text.contains(&format!("{n} ± 0.125 us"))), "no value is broken: {text}");
+        assert_eq!(turnable(&head, &rows, false, Some(80)), columns(&head, rows.into_iter(), false, None));
     }
 }

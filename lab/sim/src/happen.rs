@@ -6,14 +6,14 @@ use crate::events::Event;
 use crate::link::Fault;
 use crate::network::Network;
 use crate::tally;
-use std::collections::BTreeMap;
-use weir_controller::topology::{HostIx, SwitchIx};
-use weir_experiment::Experiment;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
 use weir_experiment::file::{Attack, What};
 use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
 use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, LinkChange};
 use weir_host::PolicyEvent;
 use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, default_trickle};
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
@@ -33,6 +33,8 @@ pub struct Happenings<'e> {
     expired: u64,
     /// Packets and POLICY packets that switches had taken at half time.
     half: Option<(u64, u64)>,
+    /// Links that the observer took down.
+    cut: BTreeSet<LinkIx>,
 }
 
 struct Set {
@@ -55,8 +57,8 @@ impl<'e> Happenings<'e> {
             match &happening.what {
                 What::Loss(links, _) | What::Down(links) | What::Up(links) => {
                     for index in links.iter().flat_map(|&link| both(link)) {
-                        let stream = stream_seed(experiment.spec.seed, &format!("wire {index}"));
-                        network.directions[index as usize].fault = Some(Box::new(Fault::none(stream)));
+                        let fault = Box::new(fresh_fault(experiment, index));
+                        network.directions[index as usize].fault = Some(fault);
                     }
                 }
                 What::Attack(host, _) => network.nics[host.0 as usize].heard = Some(Default::default()),
@@ -73,6 +75,7 @@ impl<'e> Happenings<'e> {
             lost: 0,
             expired: 0,
             half: None,
+            cut: BTreeSet::new(),
         }
     }
 
@@ -117,7 +120,26 @@ impl<'e> Happenings<'e> {
 
     /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
     pub fn is_over(&self) -> bool {
-        self.next == self.experiment.happenings.len()
+        self.next == self.experiment.happenings.len() && self.cut.is_empty()
+    }
+
+    /// The observer takes a link down or up. Beside the experiment's faults: a link is up if neither keeps it down.
+    pub fn change_link(&mut self, now: Time, network: &mut Network, LinkChange { link, is_up }: LinkChange) {
+        let is_change = if is_up { self.cut.remove(&link) } else { self.cut.insert(link) };
+        let link = link.0 as usize;
+        if !is_change {
+            return;
+        }
+        for index in both(link) {
+            let fault = &mut network.directions[index as usize].fault;
+            fault.get_or_insert_with(|| Box::new(fresh_fault(self.experiment, index)));
+        }
+        if is_up {
+            let up = faults(network, &[link], |fault| fault.mend(now));
+            up.into_iter().for_each(|index| network.unpause(now, index));
+        } else {
+            faults(network, &[link], |fault| fault.down += 1);
+        }
     }
 
     fn restart(&mut self, now: Time, network: &mut Network, ix: SwitchIx) -> Result<(), Error> {
@@ -280,6 +302,11 @@ impl<'e> Happenings<'e> {
         let spec = self.experiment.spec.policy.as_ref()?;
         Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
     }
+}
+
+/// No fault of a wire, with random numbers of its own.
+fn fresh_fault(experiment: &Experiment, index: u32) -> Fault {
+    Fault::none(stream_seed(experiment.spec.seed, &format!("wire {index}")))
 }
 
 /// Both directions of a link.

@@ -6,8 +6,8 @@
 //!   `weir_switch`, which the drivers on real sockets run as well.
 //! - [`deadlock`]: finds ports that wait for each other for good.
 //! - [`medium`]: policies by Trickle without a fabric.
-//! - [`run()`]: one experiment, all schemes, and [`VirtualTime`], the same as a backend; [`recorder`], [`arrivals`] and
-//!   [`tally`] turn what happened into results.
+//! - [`run()`]: one experiment, all schemes, and [`VirtualTime`], the same as a backend; [`recorder`], [`arrivals`],
+//!   [`packets`] and [`tally`] turn what happened into results.
 //!
 //! This crate does not depend on any protocol, scheme or P4 program, and neither prints nor writes files. The only
 //! clock it reads is for `wall_s`.
@@ -22,6 +22,7 @@ mod happen;
 pub mod link;
 pub mod medium;
 pub mod network;
+pub mod packets;
 mod parallel;
 pub mod recorder;
 pub mod run;

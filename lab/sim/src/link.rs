@@ -143,6 +143,11 @@ impl Direction {
         (self.busy_until > now).then_some(self.busy_until)
     }
 
+    /// Returns when the last bit of a frame of this length has left if its first one does now.
+    pub fn end(&self, now: Time, length: u32) -> Time {
+        now + self.rate.tx_time(Bytes::new(u64::from(length)))
+    }
+
     /// Starts to serialise `packet`. Returns its arrival if it is now the `first` on the wire.
     #[inline]
     pub fn send(&mut self, now: Time, packet: Box<Packet>, first: &mut First) -> Option<Time> {

@@ -11,8 +11,9 @@ use crate::arrivals::Arrivals;
 use crate::doubling::Doubling;
 use crate::events::{Event, EventQueue};
 use crate::link::{Direction, First, PfcFrame};
+use crate::packets::Packets;
 use std::collections::{BTreeMap, VecDeque};
-use weir_controller::topology::{Node, SwitchIx};
+use weir_controller::topology::{HostIx, Node, SwitchIx};
 use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
 use weir_host::{Host, Transmit};
 use weir_switch::engine::{Switch, SwitchOutput};
@@ -79,6 +80,8 @@ pub struct Network {
     pub policy_hops: Option<u64>,
     /// Statistics of arriving data packets, if requested.
     pub arrivals: Option<Box<Arrivals>>,
+    /// Paths of packets, if requested.
+    pub packets: Option<Box<Packets>>,
     /// Hosts that may have something to report, to be drained by the caller.
     pub touched: Vec<u32>,
     outbox: Outbox,
@@ -134,6 +137,7 @@ impl Network {
             policy_sent: Doubling::new(Time::ZERO, Time::from_us(1)),
             policy_hops: None,
             arrivals: None,
+            packets: None,
             touched: Vec::new(),
             outbox: Outbox::default(),
             pool: PacketPool::default(),
@@ -192,6 +196,9 @@ impl Network {
                 if let Some(hops) = &mut self.policy_hops {
                     *hops += u64::from(is_policy(packet.bytes()));
                 }
+                if let Some(packets) = &mut self.packets {
+                    packets.arrive(now, switch, packet.bytes(), packet.virtual_len());
+                }
                 let chassis = &mut self.switches[switch.0 as usize];
                 chassis.switch.receive(now, port, packet, &mut self.outbox);
                 self.flush_outbox(now, switch);
@@ -206,6 +213,9 @@ impl Network {
                 }
                 if let Some(arrivals) = &mut self.arrivals {
                     arrivals.take(packet.bytes(), packet.virtual_len());
+                }
+                if let Some(packets) = &mut self.packets {
+                    packets.deliver(now, packet.bytes(), packet.virtual_len());
                 }
                 nic.host.receive(now, packet.bytes(), packet.virtual_len());
                 self.pool.put(packet);
@@ -299,6 +309,14 @@ impl Network {
     #[inline]
     fn send(&mut self, now: Time, index: u32, packet: Box<Packet>, more: bool) {
         let direction = &mut self.directions[index as usize];
+        if let Some(packets) = &mut self.packets {
+            let (frame, virtual_len, end) =
+                (packet.bytes(), packet.virtual_len(), direction.end(now, packet.len()));
+            match direction.from {
+                Node::Host(host) => packets.leave_host(HostIx(host.0), frame, virtual_len, (now, end)),
+                Node::Switch(switch) => packets.leave(end, switch, direction.from_port, frame, virtual_len),
+            }
+        }
         if let Some(arrival) = direction.send(now, packet, &mut self.firsts[index as usize]) {
             self.events.push(arrival, Event::Arrive(index));
         }

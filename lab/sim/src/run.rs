@@ -42,12 +42,14 @@ pub struct VirtualTime {
     pub jobs: usize,
     /// The engine of the switches' programs. The results do not depend on it.
     pub engine: Engine,
+    /// Keeps the paths of a sample of packets ([`SchemeTrace::packets`]).
+    pub packets: bool,
 }
 
 impl VirtualTime {
     /// Runs `jobs` schemes at a time on the fast engine.
     pub fn new(jobs: usize) -> VirtualTime {
-        VirtualTime { jobs, engine: Engine::default() }
+        VirtualTime { jobs, engine: Engine::default(), packets: false }
     }
 }
 
@@ -74,7 +76,7 @@ pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Resul
 /// As of [`run`].
 pub fn run_on(
     experiment: &Experiment,
-    VirtualTime { jobs, engine }: VirtualTime,
+    VirtualTime { jobs, engine, packets }: VirtualTime,
     observer: &mut dyn Observer,
 ) -> Result<Results, Error> {
     let began = Instant::now();
@@ -88,6 +90,7 @@ pub fn run_on(
         routes(&experiment.topology, spec.routing).map_err(|e| Error::Input(format!("topology: {e}")))?;
     let one = |index: usize, observer: &mut dyn Observer| {
         let mut run = SchemeRun::new(experiment, &schemes[index], &routes, engine)?;
+        run.network.packets = packets.then(Box::default);
         let flow = run.go((index, schemes.len()), observer);
         Ok((run.part(index), flow))
     };
@@ -227,6 +230,9 @@ impl<'e> SchemeRun<'e> {
                 let packet_hops = self.network.packet_hops;
                 let scheme = &self.experiment.schemes[index].label;
                 observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
+                while let Some(change) = observer.link_change() {
+                    self.happenings.change_link(time, &mut self.network, change);
+                }
                 if observer.keeps(index) {
                     observer.keep(self.part(index));
                 }
@@ -462,7 +468,8 @@ impl<'e> SchemeRun<'e> {
         let interval = self.experiment.spec.observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
-        (summary, SchemeTrace { interval, end, ports, rates, pauses, flows })
+        let packets = network.packets.as_ref().map(|packets| packets.paths(topology)).unwrap_or_default();
+        (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
     }
 
     /// Returns what packets cost and what befell them, if that was counted.

@@ -228,12 +228,12 @@ impl Drop for Bridge {
     }
 }
 
-/// Removes the remains of killed runs, for `weir mininet --clean`.
+/// Removes the remains of killed runs, for `weir mininet --clean`. Returns the number of processes and interfaces removed.
 ///
 /// # Errors
 ///
 /// The caller is not root, Python or Mininet is missing, or something cannot be removed.
-pub fn clean() -> Result<String, Error> {
+pub fn clean() -> Result<u64, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::input("only root can remove the remains of Mininet: run this with sudo"));
     }
@@ -296,10 +296,10 @@ fn listen(replies: PipeReader) -> Receiver<Value> {
     receiver
 }
 
-fn sweep(python: &str, work: &Path) -> Result<String, Error> {
+fn sweep(python: &str, work: &Path) -> Result<u64, Error> {
     let done = in_package(python, work).arg("clean").output()?;
     match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        true => String::from_utf8_lossy(&done.stdout).trim().parse().map_err(Error::work),
         false => Err(Error::Work(String::from_utf8_lossy(&done.stderr).trim().replace("error: ", ""))),
     }
 }

@@ -75,6 +75,7 @@ impl<'a> Observations<'a> {
             rates,
             pauses: Vec::new(),
             flows: records,
+            packets: Vec::new(),
         };
         (summary, trace)
     }

@@ -53,7 +53,7 @@ enum Task {
     /// Start switches and namespaces; Ctrl-C before it is done takes everything down again
     Up(UpArgs),
     /// Stop the switches and remove the namespaces
-    Down(NameArgs),
+    Down(DownArgs),
     /// Run a command in a host's namespace
     Exec(ExecArgs),
 }
@@ -63,6 +63,15 @@ struct NameArgs {
     /// Name of the fabric: host h1 of fabric x is the network namespace x-h1
     #[arg(long, value_name = "NAME", default_value = "weir")]
     name: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct DownArgs {
+    #[command(flatten)]
+    name: NameArgs,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 #[derive(Debug, clap::Args)]
@@ -111,9 +120,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.task {
         Task::Up(args) => up(args, console),
         Task::Down(args) => {
-            let state = State::load(&args.name)?;
-            state.remove()?;
-            Ok(writeln!(console.out, "{}: down", args.name)?)
+            console.style(args.output);
+            let name = &args.name.name;
+            State::load(name)?.remove()?;
+            if console.style.json {
+                return console.answer(&json!({"name": name}));
+            }
+            Ok(writeln!(console.out, "{name}: down")?)
         }
         Task::Exec(args) => exec(args),
     }

@@ -2,7 +2,9 @@
 
 use crate::console::{Console, Failure};
 use crate::interrupt::SIGNALS;
+use crate::output::Answer;
 use crate::privilege;
+use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +13,8 @@ use weir_testbed::{SwitchKind, Tutorial};
 /// Bring up a network of the p4 tutorials, or remove the remains of killed runs
 ///
 /// Hosts, switches and links of a topology.json, with Mininet's command line. Switches whose runtime_json brings
-/// entries get them, and their program, over P4Runtime. Needs root and Debian's package mininet.
+/// entries get them, and their program, over P4Runtime. With --json there is no command line: the network is taken down after
+/// its hosts pinged each other. Needs root and Debian's package mininet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -38,6 +41,9 @@ pub struct Args {
     /// Remove processes, interfaces and files of runs that were killed, and only those, in contrast to `mn -c`
     #[arg(long, conflicts_with_all = ["topology", "program", "switch", "pcap", "logs"])]
     clean: bool,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// The kinds of switches
@@ -67,8 +73,19 @@ Examples:
 
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
     match &args.topology {
-        None => Ok(writeln!(console.out, "{}", weir_testbed::clean()?)?),
+        None => {
+            let removed = weir_testbed::clean()?;
+            if console.style.json {
+                return console.answer(&json!({"removed": removed}));
+            }
+            match removed {
+                0 => writeln!(console.out, "nothing was left to remove")?,
+                _ => writeln!(console.out, "removed {removed} processes and interfaces")?,
+            }
+            Ok(())
+        }
         Some(topology) => tutorial(topology, args, console),
     }
 }
@@ -92,6 +109,9 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
         }
     }
     let (answered, pairs) = network.ping()?;
+    if console.style.json {
+        return console.answer(&json!({"pairs": pairs, "answered": answered}));
+    }
     writeln!(console.out, "{answered} of {pairs} pairs of hosts answer a ping")?;
     console.out.flush()?;
     Ok(network.cli()?)

@@ -9,12 +9,13 @@ use super::progress::Watch;
 use super::{Engine, folder};
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
+use crate::live::{ServeOptions, View, Web};
 use crate::output::Output;
 use crate::privilege;
 use live::{Live, Shown};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use weir_experiment::backend::{Backend, Outcome};
@@ -96,7 +97,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
 
-    /// Write perfetto.json too: queues, loads, pauses, flows and rates for the Perfetto UI, https://ui.perfetto.dev
+    /// Write perfetto.json too: queues, loads, pauses, flows, rates and paths of packets for https://ui.perfetto.dev
     #[arg(long)]
     perfetto: bool,
 
@@ -116,12 +117,22 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["check", "quiet", "verbose"])]
     live: bool,
 
+    #[command(flatten)]
+    serve: ServeOptions,
+
     /// Check the files and estimate packet-hops, time and memory; run nothing
     #[arg(long)]
     check: bool,
 
     #[command(flatten)]
     output: Output,
+}
+
+impl Args {
+    /// Returns whether a live view was asked for.
+    fn is_watched(&self) -> bool {
+        self.live || self.serve.is_given()
+    }
 }
 
 /// The back end of an experiment.
@@ -172,8 +183,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Ok(());
     }
     interrupt::catch_ctrl_c()?;
+    let web = args.serve.open()?;
+    if let Some(web) = &web {
+        let _ = writeln!(io::stderr(), "Live view {}", web.url());
+    }
     for experiment in &experiments {
-        run_one(experiment, args, console)?;
+        run_one(experiment, args, web.as_ref(), console)?;
     }
     Ok(())
 }
@@ -211,7 +226,7 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
 
 /// As many as asked for, else as keep all cores busy; one if it is watched, so that it can be paused.
 fn jobs(args: &Args, experiment: &Experiment) -> usize {
-    if args.live {
+    if args.is_watched() {
         return 1;
     }
     args.jobs.map_or_else(|| pool::at_a_time(experiment.schemes.len(), pool::cores()), NonZeroUsize::get)
@@ -234,7 +249,12 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
+fn run_one(
+    experiment: &Experiment,
+    args: &Args,
+    web: Option<&Web>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let place = match &args.out {
         Some(dir) => RunDir::at(dir).map_err(Failure::input)?,
         None => RunDir::numbered(&experiment.spec.name, experiment.spec.seed),
@@ -247,10 +267,12 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     for (what, value) in &described.facts {
         console.detail(format_args!("{}: {what} {value}", described.name));
     }
-    let watch = match args.live {
+    let watch = match args.is_watched() {
         true => {
             let (name, topology) = (&experiment.spec.name, &experiment.topology);
-            let live = Live::open(name, topology, !console.styled)?;
+            let view = View::open(args.live, !console.styled, web)?;
+            // A run in virtual time would be over before a browser has the page.
+            let live = Live::open(name, topology, view, web.is_some());
             let live = if args.on == World::Mininet { live.of_mininet()? } else { live };
             Shown::Live(Box::new(live))
         }
@@ -259,9 +281,9 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let mut kept = Kept { watch, keeper };
     let outcome = backend.run(experiment, &mut kept);
     let Kept { watch, keeper } = kept;
-    let closed = match watch {
+    let (closed, links) = match watch {
         Shown::Live(live) => live.close(),
-        Shown::Bars(_) => Ok(()),
+        Shown::Bars(_) => (Ok(()), Vec::new()),
     };
     let Outcome { results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
@@ -271,6 +293,10 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
         }
     };
     described.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
+    if !links.is_empty() {
+        // The file alone does not give these results.
+        described.facts.push(("Links by hand".to_owned(), links.join("; ")));
+    }
     let written = keeper.finish(&results, &described, |dir| {
         if args.perfetto {
             let mut file = BufWriter::new(File::create(dir.join(names::PERFETTO))?);
@@ -282,6 +308,9 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
     let dir = written.map_err(Failure::work)?;
     closed?;
     let page = dir.join("report.html");
+    if let Some(web) = web {
+        web.end(format!("Report {}", page.display()));
+    }
     if console.style.json {
         let answer = json!({
             "experiment": results.summary.experiment, "directory": dir, "report": page,
@@ -308,7 +337,8 @@ fn run_one(experiment: &Experiment, args: &Args, console: &mut Console) -> Resul
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
     if args.on == World::Sim {
-        return Ok(Box::new(VirtualTime { jobs: jobs(args, experiment), engine: args.engine.into() }));
+        let (jobs, engine) = (jobs(args, experiment), args.engine.into());
+        return Ok(Box::new(VirtualTime { jobs, engine, packets: args.perfetto }));
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;

@@ -2,10 +2,12 @@
 
 use crate::console::{Console, Failure};
 use crate::output::Answer;
+use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 use std::io::Write;
 use weir_host::parameter::Parameter;
 use weir_host::scheme::{SchemeConfig, TelemetryOn};
+use weir_report::table::fit;
 
 /// List the congestion control schemes, or the parameters of one
 ///
@@ -39,11 +41,16 @@ fn list(console: &mut Console) -> Result<(), Failure> {
         let all: Vec<_> = all.iter().map(|it| json!({"name": it.name(), "about": it.about()})).collect();
         return console.answer(&all);
     }
-    let width = all.iter().map(|scheme| scheme.name().len()).max().unwrap_or(0);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     for scheme in &all {
-        writeln!(console.out, "{:width$}  {}", scheme.name(), scheme.about())?;
+        table.add_row([scheme.name(), scheme.about()]);
     }
-    Ok(())
+    for (column, right) in table.column_iter_mut().zip([2, 0]) {
+        column.set_padding((0, right));
+    }
+    fit(&mut table, console.width);
+    Ok(writeln!(console.out, "{}", table.trim_fmt())?)
 }
 
 fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure> {

@@ -135,7 +135,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let page = page.map(|page| {
         writeln!(console.out, "Metrics at http://{}/metrics", page.address())?;
-        page.serve(move || metrics::page(&watched))
+        crate::metrics::serve(page, move || metrics::page(&watched))
     });
     let page = page.transpose()?;
     console.out.flush()?;

@@ -4,15 +4,17 @@ mod probe;
 
 use super::controller::{SwitchArgs, ThriftArgs, imported_topology};
 use crate::console::{Console, Failure};
-use crate::live::{Ask, PortRow, Scene, Screen, SwitchRow};
+use crate::interrupt::catch_ctrl_c;
+use crate::live::{Ask, PortRow, Scene, ServeOptions, SwitchRow, View};
 use crate::output::Answer;
 use probe::{Probe, Reading};
 use serde_json::{Map, Value, json};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use weir_client::{ClientOptions, Target};
+use weir_client::{ClientOptions, Target, ThriftClient, ThriftError};
 use weir_controller::topology::{Node, SwitchIx, Topology};
 use weir_units::{Bytes, Time};
 
@@ -36,6 +38,7 @@ link down or up, space holds the picture, q quits.
 Examples:
   weir top --topology fabric.yaml
   weir top --topology fabric.yaml --json
+  weir top --topology fabric.yaml --serve 127.0.0.1:8080
 
 Exit status: 0 ended; 1 the terminal or a switch failed; 2 the input is wrong.")]
 pub struct Args {
@@ -51,6 +54,8 @@ pub struct Args {
     switches: SwitchArgs,
     #[command(flatten)]
     thrift: ThriftArgs,
+    #[command(flatten)]
+    serve: ServeOptions,
     #[command(flatten)]
     output: Answer,
 }
@@ -166,35 +171,52 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
     if silent.is_empty() { Ok(()) } else { Err(Failure::Work(silent.join("; "))) }
 }
 
-/// The terminal, until the user has seen enough.
+/// The terminal or browsers, until the user has seen enough.
 fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
     let title = args.topology.display().to_string();
-    let mut screen = Screen::open(!console.styled)?;
+    let web = args.serve.open()?;
+    if let Some(web) = &web {
+        let _ = writeln!(io::stderr(), "Live view {}", web.url());
+    }
+    // A view in browsers does without a terminal, such as in a service.
+    let on_terminal = web.is_none() || (io::stdin().is_terminal() && io::stdout().is_terminal());
+    if !on_terminal {
+        catch_ctrl_c()?;
+    }
+    let mut view = View::open(on_terminal, !console.styled, web.as_ref())?;
     let (mut last, mut shown): (Option<Round>, Scene) = (None, Scene::default());
     shown.title.clone_from(&title);
     shown.clock = "waiting for the switches".to_owned();
     let (mut note, mut is_held) = (String::new(), false);
     let mut peaks: Vec<u64> = Vec::new();
-    screen.show(&shown)?;
+    view.show(&shown)?;
     loop {
         if let Some(round) = readings.next(Duration::ZERO) {
             if !is_held {
                 shown = scene(topology, &title, last.as_ref(), &round);
                 keep_peaks(&mut peaks, &mut shown);
                 shown.note.clone_from(&note);
-                screen.show(&shown)?;
+                view.show(&shown)?;
             }
             last = Some(round);
         }
-        match screen.ask(&shown, KEYS)? {
+        match view.ask(&shown, KEYS)? {
             None | Some(Ask::Step) => continue,
-            Some(Ask::Quit) => return Ok(()),
+            Some(Ask::Quit) => {
+                if let Some(web) = &web {
+                    web.end(String::new());
+                }
+                return Ok(());
+            }
             Some(Ask::Pause) => is_held = !is_held,
-            Some(Ask::Link(at)) => note = toggle(topology, args, &shown, at),
+            Some(Ask::Link(at)) => {
+                let done = toggle(topology, |ix| args.thrift.connect(ix), &shown, at);
+                note = done.unwrap_or_else(|why| why);
+            }
         }
         shown.is_paused = is_held;
         shown.note.clone_from(&note);
-        screen.show(&shown)?;
+        view.show(&shown)?;
     }
 }
 
@@ -208,17 +230,22 @@ pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut Scene) {
 }
 
 /// Takes the link of a port down, or up if it is down; says what came of it.
-fn toggle(topology: &Topology, args: &Args, scene: &Scene, at: usize) -> String {
-    let Some((switch, port)) = ports(topology).nth(at) else { return String::new() };
+pub fn toggle(
+    topology: &Topology,
+    connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
+    scene: &Scene,
+    at: usize,
+) -> Result<String, String> {
+    let Some((switch, port)) = ports(topology).nth(at) else { return Err(String::new()) };
     let row = &scene.ports[at];
     let name = format!("{}-eth{port}", topology.switch(switch).name);
-    let done = args.thrift.connect(switch).and_then(|mut client| match row.is_up {
+    let done = connect(switch).and_then(|mut client| match row.is_up {
         true => client.remove_port(port),
         false => client.add_port(port, &name),
     });
     match done {
-        Ok(()) => format!("{} is taken {}", row.name, if row.is_up { "down" } else { "up" }),
-        Err(error) => format!("{}: {error}", row.name),
+        Ok(()) => Ok(format!("{} is taken {}", row.name, if row.is_up { "down" } else { "up" })),
+        Err(error) => Err(format!("{}: {error}", row.name)),
     }
 }
 

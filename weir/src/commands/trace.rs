@@ -8,6 +8,8 @@ use crate::output::Answer;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
+use weir_report::files::{PUBLIC, write_whole};
+use weir_report::perfetto;
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
 
@@ -24,6 +26,7 @@ use weir_switch::trace::PacketTrace;
 Examples:
   weir trace p4src/build/fncc.json --stf p4src/tests/fncc/forwarding-ttl.stf
   weir trace p4src/build/fncc.json --stf routes.stf --packet 2
+  weir trace p4src/build/fncc.json --stf routes.stf --perfetto trace.json
   weir trace build/basic.json --stf entries.stf --port 1 --hex 'ffffffffffff 0800...'
   weir trace --topology fabric.yaml --from h1 --to h2
   weir trace --topology fabric.yaml --from h1 --hex 'ffffffffffff 0800...'")]
@@ -47,6 +50,10 @@ pub struct Args {
     /// A packet of your own, sent after those of the file; blanks and colons are skipped
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
+
+    /// Write the steps as slices to FILE, for https://ui.perfetto.dev, and print nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    perfetto: Option<PathBuf>,
 
     #[command(flatten)]
     running: running::RunningArgs,
@@ -78,6 +85,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
     };
     let shown = traces.iter().enumerate().filter(|(i, _)| shown.contains(i));
+    if let Some(file) = &args.perfetto {
+        let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
+            let steps = trace.to_string().lines().map(|line| line.trim().to_owned()).collect();
+            (format!("packet {} ({name}:{line})", index + 1), steps)
+        };
+        let mut bytes = Vec::new();
+        perfetto::write_steps(&shown.map(packet).collect::<Vec<_>>(), &mut bytes)?;
+        write_whole(file, &bytes, PUBLIC)
+            .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
+        return Ok(());
+    }
     if console.style.json {
         let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
             let steps: Vec<String> = trace.to_string().lines().map(str::to_owned).collect();

@@ -1,6 +1,8 @@
 //! `weir wireshark`
 
 use crate::console::{Console, Failure};
+use crate::output::Answer;
+use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_report::files::{PUBLIC, write_whole};
@@ -22,10 +24,17 @@ pub struct Args {
     /// Install it in DIR, or in your folder for Wireshark's plugins
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     install: Option<Option<PathBuf>>,
+
+    #[command(flatten)]
+    output: Answer,
 }
 
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
+    console.style(args.output);
+    if console.style.json && args.install.is_none() {
+        return Err(Failure::input("--json goes with --install; without it the dissector itself is printed"));
+    }
     let Some(folder) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
     let folder = match folder {
         Some(folder) => folder.clone(),
@@ -36,6 +45,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let file = super::folder(&folder)?.join(FILE);
     write_whole(&file, DISSECTOR.as_bytes(), PUBLIC)
         .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
+    if console.style.json {
+        return console.answer(&json!({"dissector": file}));
+    }
     Ok(writeln!(console.out, "Dissector {}", file.display())?)
 }
 

@@ -264,6 +264,7 @@ mod tests {
             clock: "12.3 of 20 ms".into(),
             progress: Some(0.615),
             is_paused: true,
+            is_over: false,
             ports,
             switches,
             flows: vec![FlowRow {

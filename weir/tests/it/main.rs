@@ -11,6 +11,7 @@ mod output;
 mod quickstart;
 mod run_dirs;
 mod running_fabric;
+mod serve;
 mod snippets;
 mod switch;
 mod tls;

@@ -90,6 +90,15 @@ fn every_command_with_a_result_prints_it_as_json() {
     let trace = answer(dir, &format!("trace {program} --stf good.stf --packet 1"), 0);
     assert_eq!((trace.as_array().map(Vec::len), &trace[0]["packet"]), (Some(1), &json!(1)), "{trace}");
     assert!(trace[0]["steps"].as_array().is_some_and(|steps| steps.len() > 5), "{trace}");
+    let (status, out, err) = weir(dir, &format!("trace {program} --stf good.stf --perfetto steps.json"));
+    assert_eq!((status, out.as_str()), (0, ""), "{err}");
+    let steps: Value = serde_json::from_slice(&fs::read(dir.join("steps.json")).unwrap()).unwrap();
+    let slices = steps["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X");
+    assert!(slices.filter(|it| it["name"].as_str().unwrap().starts_with("packet ")).count() > 0, "{steps}");
+    let dissector = answer(dir, "wireshark --install plugins", 0);
+    assert!(dir.join(dissector["dissector"].as_str().unwrap()).is_file(), "{dissector}");
+    assert_eq!(weir(dir, "wireshark --json").0, 2, "the dissector is no JSON");
+    assert!(answer(dir, "man pages", 0)["pages"].as_u64() > Some(25));
     let new = answer(dir, "new p4 mine", 0);
     assert_eq!(new["directory"], "mine");
     assert!(
@@ -248,6 +257,11 @@ fn a_run_writes_a_perfetto_trace_on_request() {
     let events = trace["traceEvents"].as_array().unwrap();
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
     assert!(of("C") > 50 && of("b") == 4 && of("e") == 4, "two flows under two schemes");
+    // Of each packet that arrived: two hosts and two switches, and so three arrows.
+    let packets = events.iter().filter(|event| event["cat"] == "packet");
+    let arrows = packets.clone().filter(|event| event["flow_out"] == true).count();
+    let ends = packets.clone().filter(|event| event["flow_in"] == true && event["flow_out"] == false);
+    assert!(packets.count() > 400 && arrows > 300 && ends.count() * 3 > arrows * 9 / 10, "{arrows}");
     let sums = fs::read_to_string(dir.path().join("x/SHA256SUMS")).unwrap();
     assert!(sums.contains("perfetto.json"), "{sums}");
     let report = weir(dir.path(), "report x --out one.html");

@@ -9,7 +9,7 @@ mod summary;
 
 pub use deadlock::{DeadlockSummary, StuckQueue};
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
-pub use series::{FlowRecord, PauseRecord, PortSeries, RateSeries, SchemeTrace};
+pub use series::{FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace};
 pub use summary::{
     Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles, QueueSummary, SchemeSummary,
     Summary,

@@ -20,6 +20,8 @@ pub struct SchemeTrace {
     pub pauses: Vec<PauseRecord>,
     /// Every flow that started, in order of start.
     pub flows: Vec<FlowRecord>,
+    /// A sample of packets, in the order in which they were sent; empty unless it was requested.
+    pub packets: Vec<PacketPath>,
 }
 
 impl SchemeTrace {
@@ -51,6 +53,42 @@ pub struct RateSeries {
     pub rate: Vec<Bandwidth>,
     /// Payload acknowledged since the sample before.
     pub goodput: Vec<Bandwidth>,
+}
+
+/// The path of a packet.
+#[derive(Clone, Debug)]
+pub struct PacketPath {
+    /// `DATA`, `ACK` and so on.
+    pub kind: &'static str,
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// The sender's number of the message.
+    pub message: u32,
+    /// First byte of the payload, or the first byte that an ACK asks for.
+    pub seq: u32,
+    /// Length of the frame as the host sent it.
+    pub bytes: u32,
+    /// Times at which its first and its last bit left the host.
+    pub sent: (Time, Time),
+    /// Switches that it came to, in this order.
+    pub hops: Vec<PacketHop>,
+    /// Time of its arrival at a host; `None` if it was lost, or on its path when the run ended.
+    pub delivered: Option<Time>,
+}
+
+/// A packet at a switch.
+#[derive(Clone, Debug)]
+pub struct PacketHop {
+    /// The switch.
+    pub switch: String,
+    /// The egress port; `None` if it did not leave.
+    pub port: Option<u16>,
+    /// Time of its arrival.
+    pub arrived: Time,
+    /// Time at which its last bit left; `None` if it did not.
+    pub left: Option<Time>,
 }
 
 /// A PFC frame.

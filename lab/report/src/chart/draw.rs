@@ -10,6 +10,8 @@ use maud::{Markup, PreEscaped, html};
 
 /// Room for one row of letters.
 const ROW: f64 = 18.0;
+/// Rows for the words of vertical lines; words that find no room in them are left out.
+const MARK_ROWS: usize = 3;
 /// Between the frame and what stands at its left and below.
 const TICK_GAP: f64 = 6.0;
 /// So that the first and the last tick label are not cut off.
@@ -141,16 +143,29 @@ impl Chart {
         }
     }
 
-    /// Vertical lines; their words stand on the side that has room.
+    /// Vertical lines; their words stand on the side that has room, in the first row where they meet no others.
     fn marks(&self, frame: Frame) -> Markup {
+        // Where the words of each row end.
+        let mut ends = [f64::MIN; MARK_ROWS];
+        let placed = self.marks.iter().map(|mark| {
+            let (x, width) = (frame.left + self.x.place(mark.x) * frame.width, labels::width(&mark.label));
+            let fits = x + TICK_GAP + width < frame.right();
+            let from = if fits { x + TICK_GAP } else { x - TICK_GAP - width };
+            let row = ends.iter().position(|&end| end <= from);
+            if let Some(row) = row {
+                ends[row] = from + width + TICK_GAP;
+            }
+            (mark, x, fits, row)
+        });
+        let placed: Vec<_> = placed.collect();
         html! {
-            @for mark in &self.marks {
-                @let x = frame.left + self.x.place(mark.x) * frame.width;
-                @let fits = x + TICK_GAP + labels::width(&mark.label) < frame.right();
+            @for (mark, x, fits, row) in placed {
                 @let (at, anchor) = if fits { (x + TICK_GAP, "start") } else { (x - TICK_GAP, "end") };
                 line class=(Ink::Mark.class()) stroke=(Ink::Mark.light()) stroke-dasharray="2 3"
                     x1=(px(x)) x2=(px(x)) y1=(px(frame.top - TICK_GAP)) y2=(px(frame.bottom())) {}
-                (text((at, frame.top), anchor, Ink::Faint, &mark.label))
+                @if let Some(row) = row {
+                    (text((at, frame.top + row as f64 * ROW), anchor, Ink::Faint, &mark.label))
+                }
             }
         }
     }
@@ -368,6 +383,21 @@ mod tests {
                 assert!(value.is_none_or(|v| (0.0..=most).contains(&v)), "{attribute} of {node:?}");
             }
         }
+    }
+
+    #[test]
+    fn words_of_vertical_lines_do_not_meet() {
+        let mut chart = chart(Names::None);
+        chart.marks =
+            (0..5).map(|n| Mark { x: 10.0 * f64::from(n), label: "eight flows start".into() }).collect();
+        let file = chart.svg_file(Size::Narrow);
+        let tree = roxmltree::Document::parse(&file).unwrap();
+        let words =
+            tree.descendants().filter(|node| node.text() == Some("eight flows start") && node.is_element());
+        let rows: Vec<&str> = words.filter_map(|node| node.attribute("y")).collect();
+        assert_eq!(rows.len(), MARK_ROWS, "those without room are left out");
+        assert!(rows.windows(2).all(|two| two[0] != two[1]), "{rows:?}");
+        assert_eq!(file.matches("stroke-dasharray=\"2 3\"").count(), 5, "their lines are not");
     }
 
     #[test]

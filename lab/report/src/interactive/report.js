@@ -45,6 +45,8 @@
 
   /* Lines that coincide take turns in pieces, as many as are shown. */
   const PIECE = 9;
+  // Rows for the words of vertical lines.
+  const ROWS = 3;
   const dashes = plot => {
     const ratio = devicePixelRatio;
     for (const line of plot.lines) {
@@ -96,6 +98,8 @@
     ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
     ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.lineDashOffset = 0;
+    // Where the labels of each row end: one that would meet another goes to the next row.
+    const ends = [];
     for (const mark of plot.data.marks) {
       const x = u.valToPos(mark.x, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -103,10 +107,16 @@
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const room = bbox.left + bbox.width - x > ctx.measureText(mark.label).width + 8;
-      ctx.textAlign = room ? "left" : "right";
+      const gap = 6 * devicePixelRatio, width = ctx.measureText(mark.label).width;
+      const room = bbox.left + bbox.width - x > width + gap;
+      const from = room ? x + gap : x - gap - width;
+      let row = 0;
+      while (ends[row] > from) row++;
+      if (row >= ROWS) continue;
+      ends[row] = from + width + gap;
+      ctx.textAlign = "left";
       ctx.textBaseline = "top";
-      ctx.fillText(mark.label, x + (room ? 6 : -6) * devicePixelRatio, bbox.top + 2);
+      ctx.fillText(mark.label, from, bbox.top + 2 + row * 14 * devicePixelRatio);
     }
     ctx.restore();
   };

@@ -106,7 +106,7 @@ impl<'a> Findings<'a> {
             }));
             cells
         });
-        crate::table::columns(&head, rows, styled, width)
+        crate::table::turnable(&head, &rows.collect::<Vec<_>>(), styled, width)
     }
 
     /// Returns `sweep.csv`: a row for each point, scheme and measure.

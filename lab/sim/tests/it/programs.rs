@@ -38,7 +38,7 @@ fn both_engines_give_the_same_digest() {
     for scheme in Registry::builtin().schemes() {
         let experiment = experiment(scheme.name(), "observe: {packets: true}").unwrap();
         let digest = |engine| {
-            let backend = VirtualTime { jobs: 1, engine };
+            let backend = VirtualTime { engine, ..VirtualTime::new(1) };
             weir_sim::run_on(&experiment, backend, &mut ()).unwrap().summary.digest
         };
         assert_eq!(digest(Engine::Compiled), digest(Engine::Interpreter), "{}", scheme.name());

@@ -5,7 +5,7 @@ use super::fabric::{FabricArgs, ProgramArgs};
 use super::metrics::Totals;
 use super::switches::SwitchArgs;
 use crate::console::{Console, Failure};
-use crate::metrics::MetricsOptions;
+use crate::metrics::{self, MetricsOptions};
 use crate::output::Answer;
 use serde_json::json;
 use std::io::Write;
@@ -99,7 +99,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let seen = Arc::new(Mutex::new(Totals::new(targets.iter().map(|target| target.name.clone()))));
     let shown = seen.clone();
     let metrics = args.metrics.open()?;
-    let _metrics = metrics.map(|opened| opened.serve(move || lock(&shown).page())).transpose()?;
+    let _metrics = metrics.map(|opened| metrics::serve(opened, move || lock(&shown).page())).transpose()?;
     let (quit, mut told_to_quit) = mpsc::channel(1);
     ctrlc::set_handler(move || {
         // A second signal while the first one is served changes nothing.

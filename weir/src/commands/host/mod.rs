@@ -208,7 +208,7 @@ fn go(
             let status = Arc::new(Mutex::new(Status::default()));
             agent = agent.showing(status.clone());
             let status = move || status.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Some(opened.serve(move || metrics::page(&addr.to_string(), &status()))?)
+            Some(crate::metrics::serve(opened, move || metrics::page(&addr.to_string(), &status()))?)
         }
         None => None,
     };

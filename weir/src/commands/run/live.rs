@@ -1,16 +1,17 @@
-//! `weir run --live`: a run in virtual time on the terminal, while it goes.
+//! `weir run --live` and `--serve`: a run on the terminal or in browsers, while it goes.
 
 use crate::commands::progress::Watch;
 use crate::commands::top::{self, Readings, Round};
 use crate::console::Failure;
-use crate::interrupt::interrupted;
-use crate::live::{Ask, FlowRow, PortRow, Scene, Screen};
+use crate::interrupt::interrupt;
+use crate::live::{Ask, FlowRow, PortRow, Scene, View};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use weir_client::{ClientOptions, Target};
-use weir_controller::topology::Topology;
+use weir_client::{ClientOptions, Target, ThriftClient};
+use weir_controller::topology::{LinkIx, Topology};
 use weir_experiment::results::Part;
-use weir_experiment::{Observer, Progress};
+use weir_experiment::{LinkChange, Observer, Progress};
 use weir_report::format;
 use weir_testbed::{device_id, grpc_port, thrift_address};
 use weir_units::Time;
@@ -49,11 +50,17 @@ impl Observer for Shown<'_> {
             Shown::Live(live) => live.keep(part),
         }
     }
+    fn link_change(&mut self) -> Option<LinkChange> {
+        match self {
+            Shown::Bars(_) => None,
+            Shown::Live(live) => live.link_change(),
+        }
+    }
 }
 
-/// The terminal, and what the user wants of the run.
+/// The view, and what the user wants of the run.
 pub struct Live<'a> {
-    screen: Screen,
+    view: View<'a>,
     scene: Scene,
     topology: &'a Topology,
     name: &'a str,
@@ -62,9 +69,17 @@ pub struct Live<'a> {
     began: Instant,
     drawn: Instant,
     mode: Mode,
+    /// Links that are down by hand, of the scheme that runs.
+    cut: BTreeSet<LinkIx>,
+    /// Links that are to go down or up when virtual time goes on.
+    changes: VecDeque<LinkChange>,
+    /// What was done to links by hand.
+    links: Vec<String>,
+    /// Time that the run has reached.
+    now: Time,
     /// Readings of the switches, where there are any: in Mininet.
     fabric: Option<Fabric>,
-    /// The error for which the terminal could not be used any more.
+    /// The error for which the view could not be used any more.
     trouble: Option<Failure>,
 }
 
@@ -85,13 +100,27 @@ enum Mode {
 }
 
 impl<'a> Live<'a> {
-    /// Takes the terminal for a run of this name on this topology.
-    pub fn open(name: &'a str, topology: &'a Topology, is_plain: bool) -> Result<Live<'a>, Failure> {
+    /// Shows a run of this name on this topology. If `stands`, virtual time stands until the user lets it go on.
+    pub fn open(name: &'a str, topology: &'a Topology, view: View<'a>, stands: bool) -> Live<'a> {
         let now = Instant::now();
         let scene = Scene { title: name.to_owned(), ..Scene::default() };
-        let screen = Screen::open(is_plain)?;
-        let (mode, fabric, trouble) = (Mode::Running, None, None);
-        Ok(Live { screen, scene, topology, name, index: None, began: now, drawn: now, mode, fabric, trouble })
+        let mode = if stands { Mode::Stepping } else { Mode::Running };
+        Live {
+            view,
+            scene,
+            topology,
+            name,
+            index: None,
+            began: now,
+            drawn: now,
+            mode,
+            cut: BTreeSet::new(),
+            changes: VecDeque::new(),
+            links: Vec::new(),
+            now: Time::ZERO,
+            fabric: None,
+            trouble: None,
+        }
     }
 
     /// Reads the switches of Mininet for it.
@@ -106,6 +135,7 @@ impl<'a> Live<'a> {
         let options = ClientOptions::default();
         let readings = Readings::start(topology, targets, &options, thrift_address, READ)?;
         self.fabric = Some(Fabric { readings, last: None, peaks: Vec::new() });
+        self.mode = Mode::Running;
         Ok(self)
     }
 
@@ -115,40 +145,65 @@ impl<'a> Live<'a> {
         let Some(round) = fabric.readings.next(Duration::ZERO) else { return Ok(()) };
         let seen = top::scene(self.topology, "", fabric.last.as_ref(), &round);
         let (ports, switches, totals) = (seen.ports, seen.switches, seen.totals);
-        self.scene = Scene { ports, switches, totals, ..std::mem::take(&mut self.scene) };
+        let keys = vec![("d", "link down/up")];
+        self.scene = Scene { ports, switches, totals, keys, ..std::mem::take(&mut self.scene) };
         top::keep_peaks(&mut fabric.peaks, &mut self.scene);
         fabric.last = Some(round);
-        self.screen.show(&self.scene)
+        self.view.show(&self.scene)
     }
 
     /// Draws, and does what keys ask for. `Break`: the run is to end.
     fn serve(&mut self) -> Result<ControlFlow<()>, Failure> {
+        let began = Instant::now();
+        let stood = self.mode == Mode::Paused;
         loop {
             let patience = if self.mode == Mode::Paused { FRAME } else { Duration::ZERO };
-            match self.screen.ask(&self.scene, patience)? {
-                Some(Ask::Quit) => return Ok(ControlFlow::Break(())),
+            match self.view.ask(&self.scene, patience)? {
+                Some(Ask::Quit) => {
+                    // Mininet's run looks at this alone.
+                    interrupt();
+                    return Ok(ControlFlow::Break(()));
+                }
                 // Real time goes on.
                 Some(Ask::Pause | Ask::Step) if self.fabric.is_some() => {}
                 Some(Ask::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
                 // The next look is shown first.
                 Some(Ask::Pause | Ask::Step) => self.mode = Mode::Stepping,
-                Some(Ask::Link(_)) => {
-                    let how = match self.fabric {
-                        Some(_) => "links of Mininet are taken down by `weir top` or `ip link`",
-                        None => "links of virtual time fail by `faults` of the experiment",
-                    };
-                    self.scene.note = how.to_owned();
-                    self.screen.show(&self.scene)?;
+                Some(Ask::Link(at)) => {
+                    self.scene.note = self.toggle(at);
+                    self.view.show(&self.scene)?;
                 }
                 None => {}
             }
-            if interrupted() {
-                return Ok(ControlFlow::Break(()));
-            }
             if self.mode != Mode::Paused {
+                if stood {
+                    self.began += began.elapsed();
+                }
                 return Ok(ControlFlow::Continue(()));
             }
         }
+    }
+
+    /// Takes the link of a port down, or up if it is down by hand; says what comes of it.
+    fn toggle(&mut self, at: usize) -> String {
+        let Some(port) = self.scene.ports.get_mut(at) else { return String::new() };
+        let (scheme, now) = (self.index.unwrap_or(0) + 1, format::duration(self.now));
+        if self.fabric.is_some() {
+            let connect = |ix| ThriftClient::connect(&thrift_address(ix));
+            let done = top::toggle(self.topology, connect, &self.scene, at);
+            self.links.extend(done.iter().map(|what| format!("{what} at {now} of scheme {scheme}")));
+            return done.unwrap_or_else(|why| why);
+        }
+        let Some(link) = link_of(self.topology, &port.name) else { return String::new() };
+        let is_up = self.cut.remove(&link);
+        if !is_up {
+            self.cut.insert(link);
+        }
+        port.is_up = is_up;
+        self.changes.push_back(LinkChange { link, is_up });
+        let note = format!("the link of {} is taken {}", port.name, if is_up { "up" } else { "down" });
+        self.links.push(format!("{note} at {now} of scheme {scheme}"));
+        note
     }
 
     fn failed(&mut self, failure: Failure) -> ControlFlow<()> {
@@ -156,10 +211,10 @@ impl<'a> Live<'a> {
         ControlFlow::Break(())
     }
 
-    /// Gives the terminal back; says what was wrong with it.
-    pub fn close(self) -> Result<(), Failure> {
-        drop(self.screen);
-        self.trouble.map_or(Ok(()), Err)
+    /// Gives the terminal back; says what was wrong with the view, and what was done to links.
+    pub fn close(self) -> (Result<(), Failure>, Vec<String>) {
+        drop(self.view);
+        (self.trouble.map_or(Ok(()), Err), self.links)
     }
 }
 
@@ -167,7 +222,9 @@ impl Observer for Live<'_> {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
         if self.index != Some(p.index) {
             (self.index, self.began) = (Some(p.index), Instant::now());
+            self.cut.clear();
         }
+        self.now = p.now;
         let per_second = p.packet_hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
         self.scene.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.of);
         self.scene.clock = format!("{} of {}", format::duration(p.now), format::duration(p.end));
@@ -189,25 +246,35 @@ impl Observer for Live<'_> {
         }
         self.drawn = Instant::now();
         fill(&mut self.scene, self.topology, &part);
+        for port in &mut self.scene.ports {
+            port.is_up = !link_of(self.topology, &port.name).is_some_and(|link| self.cut.contains(&link));
+        }
         self.scene.is_paused = self.mode == Mode::Paused;
         let word = if self.scene.is_paused { "go on" } else { "pause" };
-        self.scene.keys = vec![("space", word), ("s", "step")];
-        if let Err(failure) = self.screen.show(&self.scene) {
+        self.scene.keys = vec![("space", word), ("s", "step"), ("d", "link down/up")];
+        if let Err(failure) = self.view.show(&self.scene) {
             self.trouble = Some(failure);
         }
     }
+
+    fn link_change(&mut self) -> Option<LinkChange> {
+        self.changes.pop_front()
+    }
+}
+
+/// The link of a port by its name, such as `s1:2`.
+fn link_of(topology: &Topology, port: &str) -> Option<LinkIx> {
+    let (switch, port) = port.rsplit_once(':')?;
+    topology.switch(topology.switch_named(switch)?).link_at(port.parse().ok()?)
 }
 
 /// Puts what a scheme has come to into a scene.
 fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
     let (trace, summary) = (&part.trace, &part.summary);
-    let capacity = |name: &str| {
-        let (switch, port) = name.rsplit_once(':')?;
-        let link = topology.switch(topology.switch_named(switch)?).link_at(port.parse().ok()?)?;
-        Some(topology.link(link).rate.as_bps() as f64)
-    };
+    let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
-        let load = port.utilisation.last().copied().unwrap_or(0.0);
+        // A frame counts in the sample in which it begins, and so the last sample may have more than fits.
+        let load = port.utilisation.last().copied().unwrap_or(0.0).min(1.0);
         PortRow {
             name: port.port.clone(),
             peer: port.towards.clone(),
@@ -245,10 +312,23 @@ fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
     scene.totals = totals.map(|(word, value)| (word.to_owned(), format::count(value))).into();
     if let Some(policy) = &summary.policy {
         scene.totals.push(("policy packets".to_owned(), format::count(policy.sent)));
+        if let Some(last) = policy.sets.last() {
+            let of = topology.hosts.len();
+            scene.totals.push((
+                format!("hosts with policy {}", policy.sets.len()),
+                format!("{} of {of}", last.hosts),
+            ));
+        }
     }
     let drops = summary.drops.iter().map(|(reason, packets)| format!("{reason} {}", format::count(*packets)));
     let drops: Vec<String> = drops.collect();
-    scene.note = if drops.is_empty() { String::new() } else { format!("drops: {}", drops.join(", ")) };
+    scene.note = match drops.is_empty() {
+        true if trace.ports.is_empty() => {
+            "no port is observed: --set observe.ports=all shows them".to_owned()
+        }
+        true => String::new(),
+        false => format!("drops: {}", drops.join(", ")),
+    };
 }
 
 #[cfg(test)]

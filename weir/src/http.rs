@@ -1,0 +1,262 @@
+//! A small HTTP server for pages that this process makes: metrics, and live views in browsers.
+//!
+//! Requests have no bodies, and a connection serves one request (RFC 9112 section 9.6).
+
+use crate::console::{Failure, warn};
+use rustix::net::{Shutdown, shutdown};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time that a client has for its request, and then to take the answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Clients that are served at a time. Browsers open connections before they have anything to ask.
+const WORKERS: usize = 4;
+/// The most bytes of a request that are read.
+const MOST_REQUEST: usize = 8 << 10;
+
+/// The head of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    /// `GET`, or whatever the client sent.
+    pub method: &'a str,
+    /// The path without its query.
+    pub path: &'a str,
+    /// The header fields, one a line.
+    pub fields: &'a str,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the head of a request. What is no HTTP has neither method nor path.
+    fn parse(head: &'a str) -> Request<'a> {
+        let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
+        let mut words = line.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        Request { method, path: target.split('?').next().unwrap_or_default(), fields }
+    }
+
+    /// Returns the value of a header field.
+    pub fn field(&self, name: &str) -> Option<&'a str> {
+        let mut fields = self.fields.split("\r\n").filter_map(|line| line.split_once(':'));
+        fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// Status code and reason, such as `200 OK`.
+    pub status: &'static str,
+    /// The media type of the body.
+    pub kind: &'static str,
+    /// The body.
+    pub body: String,
+}
+
+impl Response {
+    /// An answer with a body of this media type.
+    pub fn ok(kind: &'static str, body: String) -> Response {
+        Response { status: "200 OK", kind, body }
+    }
+
+    /// A refusal, with a sentence for people.
+    pub fn refused(status: &'static str, why: &str) -> Response {
+        Response { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n") }
+    }
+
+    /// The answer to a path that does not exist.
+    pub fn not_found(why: &str) -> Response {
+        Response::refused("404 Not Found", why)
+    }
+
+    /// The answer to a method that is not served.
+    pub fn not_allowed() -> Response {
+        Response::refused("405 Method Not Allowed", "ask with GET")
+    }
+}
+
+/// A listener that nobody answers yet.
+pub struct Opened {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Opened {
+    /// Listens on an address that `option` names, to serve `what`; warns if others than this machine reach it.
+    ///
+    /// # Errors
+    ///
+    /// If the address is taken, or not this machine's.
+    pub fn at(address: SocketAddr, option: &str, what: &str) -> Result<Opened, Failure> {
+        let listener = TcpListener::bind(address).map_err(|error| {
+            Failure::Input(format!("{option} {address}: {error}; give another address and port"))
+        })?;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            warn(&format!("{what} served on {address} to anyone who reaches this address"));
+        }
+        Ok(Opened { listener, address })
+    }
+
+    /// The address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves what `answer` makes, on threads.
+    pub fn serve(
+        self,
+        answer: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
+    ) -> Result<Server, Failure> {
+        let mut server =
+            Server { listener: self.listener, ended: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
+        let answer = Arc::new(answer);
+        for _ in 0..WORKERS {
+            let (listener, ended, answer) =
+                (server.listener.try_clone()?, server.ended.clone(), answer.clone());
+            let serve = move || {
+                while !ended.load(Ordering::SeqCst) {
+                    match listener.accept() {
+                        // A client that goes away has had its answer.
+                        Ok((stream, _)) => drop(exchange(stream, &*answer)),
+                        Err(_) => std::thread::sleep(PATIENCE / 10),
+                    }
+                }
+            };
+            server.threads.push(std::thread::Builder::new().name("http".into()).spawn(serve)?);
+        }
+        Ok(server)
+    }
+}
+
+/// A server. Dropping it ends it.
+pub struct Server {
+    listener: TcpListener,
+    ended: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        // It makes `accept` return; a listener that is shut down already is as good.
+        let _ = shutdown(&self.listener, Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A connection until a point in time, so that slow clients cannot hold a thread.
+struct Until {
+    stream: TcpStream,
+    end: Instant,
+}
+
+impl Until {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Until {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Reads a request and writes its answer.
+fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
+    let mut stream = Until { stream, end: Instant::now() + PATIENCE };
+    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
+    let ends = |request: &[u8]| request.windows(4).any(|end| end == b"\r\n\r\n");
+    while !ends(&request) && request.len() < MOST_REQUEST {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            read => request.extend_from_slice(&buffer[..read]),
+        }
+    }
+    let head = String::from_utf8_lossy(&request);
+    let Response { status, kind, body } = answer(&Request::parse(&head));
+    stream.end = Instant::now() + PATIENCE;
+    let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
+                  img-src data:; frame-ancestors 'none'";
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nContent-Security-Policy: {policy}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Sends a request, and returns the answer.
+    pub fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        // A server that closes before it has read everything resets the connection.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    fn echo() -> (SocketAddr, Server) {
+        let opened = Opened::at("127.0.0.1:0".parse().unwrap(), "--serve", "a page is").unwrap();
+        let address = opened.address();
+        let answer = |request: &Request<'_>| match request.method {
+            "GET" => Response::ok("text/plain", format!("{} {:?}", request.path, request.field("host"))),
+            _ => Response::not_allowed(),
+        };
+        (address, opened.serve(answer).unwrap())
+    }
+
+    #[test]
+    fn requests_are_answered_until_the_server_is_dropped() {
+        let (address, server) = echo();
+        let page = ask(address, b"GET /a?b=c HTTP/1.1\r\nAccept: */*\r\nHOST:  x:1 \r\n\r\n");
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\n/a Some(\"x:1\")"),
+            "{page}"
+        );
+        drop(server);
+        assert!(TcpStream::connect(address).is_err(), "it has ended");
+    }
+
+    #[test]
+    fn hostile_requests_are_refused_and_do_not_end_the_server() {
+        let (address, _server) = echo();
+        let long = [b"GET /".as_slice(), &[b'x'; 2 * MOST_REQUEST]].concat();
+        let fields = [b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(10_000)].concat();
+        let junk: Vec<u8> = (0..=255).cycle().take(MOST_REQUEST).collect();
+        for request in
+            [b"\r\n\r\n".as_slice(), b"GET\r\n\r\n", b":\r\n:\r\n\r\n", b"\xff\xfe \xff\r\n\r\n", &junk]
+        {
+            assert!(ask(address, request).starts_with("HTTP/1.1 "), "{request:?}");
+        }
+        for request in [long, fields] {
+            ask(address, &request);
+        }
+        // As many as there are threads say nothing, or one byte now and then: others wait for a second at most.
+        let mut silent: Vec<_> = (0..2 * WORKERS).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let _ = silent[0].write(b"G");
+        assert!(ask(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+}

@@ -1,0 +1,45 @@
+//! Where scenes are shown: on the terminal, in browsers, or both.
+
+use super::{Ask, Scene, Screen, Web};
+use crate::console::Failure;
+use crate::interrupt::interrupted;
+use std::time::Duration;
+
+/// A terminal, a server of pages, or both.
+pub struct View<'a> {
+    screen: Option<Screen>,
+    web: Option<&'a Web>,
+}
+
+impl<'a> View<'a> {
+    /// Takes the terminal if `on_terminal`, and shows everything in `web` too.
+    ///
+    /// # Errors
+    ///
+    /// If the terminal is wanted and there is none.
+    pub fn open(on_terminal: bool, is_plain: bool, web: Option<&'a Web>) -> Result<View<'a>, Failure> {
+        let screen = on_terminal.then(|| Screen::open(is_plain)).transpose()?;
+        Ok(View { screen, web })
+    }
+
+    /// Shows a scene.
+    pub fn show(&mut self, scene: &Scene) -> Result<(), Failure> {
+        if let Some(web) = self.web {
+            web.show(scene);
+        }
+        self.screen.as_mut().map_or(Ok(()), |screen| screen.show(scene))
+    }
+
+    /// Waits at most so long for what users ask for.
+    pub fn ask(&mut self, scene: &Scene, patience: Duration) -> Result<Option<Ask>, Failure> {
+        if interrupted() {
+            return Ok(Some(Ask::Quit));
+        }
+        // With a terminal, browsers are looked at between two waits for keys.
+        let alone = if self.screen.is_some() { Duration::ZERO } else { patience };
+        if let Some(ask) = self.web.and_then(|web| web.ask(scene, alone)) {
+            return Ok(Some(ask));
+        }
+        self.screen.as_mut().map_or(Ok(None), |screen| screen.ask(scene, patience))
+    }
+}

@@ -1,0 +1,257 @@
+//! Scenes in browsers: one page that asks for the scene again and again, and sends what its reader asks for.
+
+use super::{Ask, Scene};
+use crate::console::Failure;
+use crate::http::{Opened, Request, Response, Server};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The page, with its style and script.
+const PAGE: &str = include_str!("page.html");
+/// Requests of readers that may wait.
+const WAITING: usize = 16;
+/// A page that asked within this time is still open; this long it may take until it asks again.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The option of live views.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ServeOptions {
+    /// Show the fabric in browsers at http://ADDR/; a port alone is one of this machine's, 0 any that is free
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
+    serve: Option<SocketAddr>,
+}
+
+impl ServeOptions {
+    /// Returns whether a view in browsers was asked for.
+    pub fn is_given(self) -> bool {
+        self.serve.is_some()
+    }
+
+    /// Begins to serve. `None`: it was not asked for.
+    pub fn open(self) -> Result<Option<Web>, Failure> {
+        let Some(address) = self.serve else { return Ok(None) };
+        Opened::at(address, "--serve", "the live view is").and_then(Web::serve).map(Some)
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((IpAddr::from([127, 0, 0, 1]), port).into()),
+        Err(_) => {
+            text.parse().map_err(|_| "give a port, or an IP address and a port: 127.0.0.1:8080".to_owned())
+        }
+    }
+}
+
+/// What the server and the view share.
+#[derive(Debug, Default)]
+struct Shared {
+    scene: Scene,
+    /// When a page last asked for the scene.
+    asked: Option<Instant>,
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A view in browsers. Dropping it ends it.
+pub struct Web {
+    address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+    asks: Receiver<Wish>,
+    _server: Server,
+}
+
+/// What a reader asks for. Ports have names: their places are the view's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wish {
+    Pause,
+    Step,
+    Link(String),
+}
+
+impl Web {
+    fn serve(opened: Opened) -> Result<Web, Failure> {
+        let address = opened.address();
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (sender, asks) = sync_channel(WAITING);
+        let (is_local, read) = (address.ip().is_loopback(), shared.clone());
+        let _server = opened.serve(move |request| respond(request, is_local, &read, &sender))?;
+        Ok(Web { address, shared, asks, _server })
+    }
+
+    /// The address of the page.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// Shows a scene.
+    pub fn show(&self, scene: &Scene) {
+        lock(&self.shared).scene.clone_from(scene);
+    }
+
+    /// Waits at most so long for what a reader asks for.
+    pub fn ask(&self, scene: &Scene, patience: Duration) -> Option<Ask> {
+        match self.asks.recv_timeout(patience).ok()? {
+            Wish::Pause => Some(Ask::Pause),
+            Wish::Step => Some(Ask::Step),
+            Wish::Link(name) => scene.ports.iter().position(|port| port.name == name).map(Ask::Link),
+        }
+    }
+
+    /// Says that nothing more comes, and lets open pages see it.
+    pub fn end(&self, note: String) {
+        let began = Instant::now();
+        let is_watched = {
+            let mut shared = lock(&self.shared);
+            shared.scene.note = note;
+            (shared.scene.is_over, shared.scene.is_paused) = (true, false);
+            shared.asked.is_some_and(|asked| asked.elapsed() < POLL)
+        };
+        while is_watched && began.elapsed() < POLL && lock(&self.shared).asked < Some(began) {
+            std::thread::sleep(POLL / 50);
+        }
+    }
+}
+
+/// Answers a request. A page of another origin can neither read the scene nor ask for anything: `Host` must name this
+/// machine (DNS rebinding), and `Origin`, which browsers send with POST, must be the page's own.
+fn respond(
+    request: &Request<'_>,
+    is_local: bool,
+    shared: &Mutex<Shared>,
+    asks: &SyncSender<Wish>,
+) -> Response {
+    let host = request.field("host").unwrap_or_default();
+    if is_local && !names_this_machine(host) {
+        return Response::refused("403 Forbidden", "ask for 127.0.0.1 or localhost");
+    }
+    match (request.method, request.path) {
+        ("GET", "/") => Response::ok("text/html; charset=utf-8", PAGE.to_owned()),
+        ("GET", "/scene.json") => {
+            let mut shared = lock(shared);
+            let text = serde_json::to_string(&shared.scene);
+            shared.asked = Some(Instant::now());
+            text.map_or_else(
+                |_| Response::refused("500 Internal Server Error", "the scene has no JSON"),
+                |text| Response::ok("application/json", text),
+            )
+        }
+        ("GET", _) => Response::not_found("the page is at /"),
+        ("POST", _) if !is_local => {
+            Response::refused("403 Forbidden", "the view is served to others, who may look only")
+        }
+        ("POST", path) => {
+            let is_own = |origin: &str| origin.strip_prefix("http://") == Some(host);
+            if !request.field("origin").is_none_or(is_own) {
+                return Response::refused("403 Forbidden", "this is for the page's own script");
+            }
+            let wish = match path {
+                "/pause" => Wish::Pause,
+                "/step" => Wish::Step,
+                _ => match path.strip_prefix("/link/") {
+                    Some(port) => Wish::Link(port.to_owned()),
+                    None => return Response::not_found("ask for /pause, /step or /link/PORT"),
+                },
+            };
+            match asks.try_send(wish) {
+                Ok(()) => Response::ok("application/json", "{}".to_owned()),
+                Err(_) => Response::refused("503 Service Unavailable", "others have asked before"),
+            }
+        }
+        _ => Response::not_allowed(),
+    }
+}
+
+/// Returns whether a `Host` is this machine by a name that no DNS server is asked for.
+fn names_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::tests::ask;
+    use crate::live::PortRow;
+
+    fn web() -> Web {
+        let options = ServeOptions { serve: Some(address("0").unwrap()) };
+        options.open().unwrap().unwrap()
+    }
+
+    fn send(web: &Web, line: &str, fields: &str) -> String {
+        ask(web.address, format!("{line} HTTP/1.1\r\n{fields}\r\n").as_bytes())
+    }
+
+    #[test]
+    fn a_port_alone_is_this_machines() {
+        assert_eq!(address("8080").unwrap().to_string(), "127.0.0.1:8080");
+        assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
+        for wrong in ["", "x", "127.0.0.1", "65536", "localhost:8080"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pages_read_the_scene_and_ask_by_name() {
+        let web = web();
+        let port = |name: &str| PortRow { name: name.into(), load: f64::NAN, ..PortRow::default() };
+        let scene = Scene {
+            title: "<b>".into(),
+            ports: vec![port("s1:1"), port("s1:2")],
+            keys: vec![("space", "pause")],
+            ..Scene::default()
+        };
+        web.show(&scene);
+        assert!(send(&web, "GET /", "Host: localhost:1\r\n").contains("<title>Weir</title>"));
+        let answer = send(&web, "GET /scene.json?1", "Host: 127.0.0.1\r\n");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("default-src 'none'"), "{head}");
+        let read: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&read["title"], &read["ports"][1]["name"]), (&"<b>".into(), &"s1:2".into()));
+        assert_eq!(read["keys"][0][1], "pause");
+        let moment = Duration::from_secs(5);
+        for (path, asked) in [("/pause", Ask::Pause), ("/step", Ask::Step), ("/link/s1:2", Ask::Link(1))] {
+            let own = "Host: [::1]:8\r\nOrigin: http://[::1]:8\r\n";
+            assert!(send(&web, &format!("POST {path}"), own).starts_with("HTTP/1.1 200"));
+            assert_eq!(web.ask(&scene, moment), Some(asked));
+        }
+        send(&web, "POST /link/s9:9", "Host: localhost\r\n");
+        assert_eq!(web.ask(&scene, moment), None, "there is no such port");
+        web.end("it is done".into());
+        let last = send(&web, "GET /scene.json", "Host: localhost\r\n");
+        assert!(last.contains("\"is_over\":true") && last.contains("it is done"), "{last}");
+    }
+
+    #[test]
+    fn other_origins_are_refused() {
+        let web = web();
+        let refused = |line: &str, fields: &str| send(&web, line, fields).starts_with("HTTP/1.1 403");
+        for host in ["", "evil.example", "localhost.evil.example", "10.0.0.1:80", "127.0.0.1.evil.example:80"]
+        {
+            assert!(refused("GET /scene.json", &format!("Host: {host}\r\n")), "{host}");
+        }
+        assert!(refused("GET /", ""));
+        assert!(refused("POST /pause", "Host: localhost\r\nOrigin: http://evil.example\r\n"));
+        assert!(refused("POST /pause", "Host: localhost\r\nOrigin: null\r\n"));
+        assert!(send(&web, "POST /quit", "Host: localhost\r\n").starts_with("HTTP/1.1 404"));
+        assert!(send(&web, "PUT /", "Host: localhost\r\n").starts_with("HTTP/1.1 405"));
+        for _ in 0..WAITING {
+            assert!(send(&web, "POST /step", "Host: localhost\r\n").starts_with("HTTP/1.1 200"));
+        }
+        assert!(send(&web, "POST /step", "Host: localhost\r\n").starts_with("HTTP/1.1 503"));
+        // Readers on other machines may look only.
+        let (sender, _asks) = sync_channel(1);
+        let request = |method| Request { method, path: "/pause", ..Request::default() };
+        let answer = respond(&request("POST"), false, &Mutex::default(), &sender);
+        assert!(answer.status.starts_with("403"), "{answer:?}");
+    }
+}
