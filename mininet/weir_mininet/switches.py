@@ -103,8 +103,10 @@ class SwitchNode(Node):
 
 
 def answers(port: int) -> bool:
+    """Returns whether something listens. Where nothing does, Linux may choose the port itself as the client's, and the
+    connection is one with itself."""
     try:
-        socket.create_connection((LOOPBACK, port), 1.0).close()
-        return True
+        with socket.create_connection((LOOPBACK, port), 1.0) as connection:
+            return connection.getsockname() != connection.getpeername()
     except OSError:
         return False
