@@ -4,7 +4,7 @@ use crate::yaml::in_file;
 use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use weir_host::abilities::{Ability, Declaration, TELEMETRY_ANNOTATION};
 use weir_host::offer::Offer;
 use weir_host::own_record::{RECORD_HEADER, RecordLayout};
@@ -22,13 +22,26 @@ pub struct Artifact {
     pub p4info: Cow<'static, str>,
 }
 
-/// The text is a static: a constant would be in the binary once for each crate that asks for it.
+/// The texts are statics: a constant would be in the binary once for each crate that asks for it. They are compressed
+/// (`build.rs`), and unpacked when they are first asked for.
 macro_rules! shipped {
     ($name:literal) => {{
-        static JSON: &str = include_str!(concat!("../assets/p4/", $name, ".json"));
-        static P4INFO: &str = include_str!(concat!("../assets/p4/", $name, ".p4info.txtpb"));
-        Artifact { name: Cow::Borrowed($name), json: Cow::Borrowed(JSON), p4info: Cow::Borrowed(P4INFO) }
+        static JSON: LazyLock<String> = unpacked!($name, ".json");
+        static P4INFO: LazyLock<String> = unpacked!($name, ".p4info.txtpb");
+        Artifact { name: Cow::Borrowed($name), json: Cow::Borrowed(&**JSON), p4info: Cow::Borrowed(&**P4INFO) }
     }};
+}
+
+macro_rules! unpacked {
+    ($name:literal, $ending:literal) => {
+        LazyLock::new(|| unpack(include_bytes!(concat!(env!("OUT_DIR"), "/", $name, $ending))))
+    };
+}
+
+fn unpack(bytes: &[u8]) -> String {
+    let text = miniz_oxide::inflate::decompress_to_vec(bytes).ok().and_then(|text| String::from_utf8(text).ok());
+    // A test unpacks all of them.
+    text.unwrap_or_default()
 }
 
 impl Artifact {
