@@ -258,7 +258,7 @@ impl Path {
             writeln!(console.out, "{} receives it", topology.host(host).name)?;
         }
         if self.is_cut {
-            writeln!(console.out, "after {MOST_VISITS} switches it is still under way: a loop")?;
+            writeln!(console.out, "after {MOST_VISITS} switches it is not delivered yet: a loop")?;
         } else if self.received.is_empty() {
             writeln!(console.out, "no host receives it")?;
         }
