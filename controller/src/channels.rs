@@ -43,7 +43,7 @@ struct ChannelName {
 }
 
 impl ChannelCycle {
-    /// The classes of the channels, in order.
+    /// Returns the classes of the channels, in order.
     pub fn classes(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.iter().map(|channel| channel.class)
     }
@@ -185,8 +185,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The ports by which a packet may leave whose tables say `port`, with the class in which it waits there and how often it
-    /// was deflected then.
+    /// Returns the ports by which a packet may leave whose tables say `port`, with the class in which it waits there
+    /// and how often it was deflected then.
     fn choices(&self, place: Place, port: u16) -> Vec<(u16, u8, u8)> {
         let Place { at, in_port, deflected, .. } = place;
         let class_of = |deflects: &Deflects| deflects.classes[usize::from(deflects.tokens - deflected)];
@@ -244,8 +244,8 @@ impl<'a> Graph<'a> {
         self.directions * CLASSES
     }
 
-    /// The channel from a switch by this port in this class, and where it ends; `None` if it ends at a host, where no packet
-    /// waits.
+    /// Returns the channel from a switch by this port in this class, and where it ends; `None` if it ends at a host,
+    /// where no packet waits.
     fn leave(&mut self, at: SwitchIx, port: u16, class: u8) -> Option<(usize, crate::topology::Endpoint)> {
         let (_, end) = self.topology.peer(at, port)?;
         if let Node::Host(_) = end.node {
@@ -267,14 +267,14 @@ impl<'a> Graph<'a> {
         bits[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// The switch and port that a channel leaves by.
+    /// Returns the switch and port that a channel leaves by.
     fn start_of(&self, channel: usize) -> (SwitchIx, u16) {
         let direction = channel / CLASSES;
         let switch = self.first.partition_point(|&first| first <= direction) - 1;
         (SwitchIx(switch as u32), (direction - self.first[switch]) as u16)
     }
 
-    /// The switch that a channel leads to.
+    /// Returns the switch that a channel leads to.
     fn end_of(&self, channel: usize) -> SwitchIx {
         let (switch, port) = self.start_of(channel);
         match self.topology.peer(switch, port) {
@@ -283,7 +283,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The channels that one depends on.
+    /// Returns the channels that one depends on.
     fn dependencies(&self, channel: usize) -> impl Iterator<Item = usize> + '_ {
         let base = self.first[self.end_of(channel).0 as usize] * CLASSES;
         let words = self.depends[channel].iter().enumerate();

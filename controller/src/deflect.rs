@@ -56,7 +56,7 @@ fn leads_elsewhere(
     ports(there, dst).into_iter().any(on)
 }
 
-/// All ports by which a switch may send to a host.
+/// Returns all ports by which a switch may send to a host.
 pub(crate) fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
     match it.lookup(dst) {
         Some((_, Hop::Deliver { port, .. } | Hop::Via { port })) => vec![port],

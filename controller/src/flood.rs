@@ -31,7 +31,8 @@ impl Default for FloodConfig {
 const LEAST_BURST: u64 = 2 * 1_090;
 
 impl FloodConfig {
-    /// Bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at last.
+    /// Returns bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at
+    /// last.
     ///
     /// Ports to hosts have an even share of what the slowest link of the fabric lets through, so that no port between
     /// switches drops what ports to hosts have taken in: a host that floods takes nothing from the others.

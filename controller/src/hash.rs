@@ -31,7 +31,7 @@ pub struct FiveTuple {
 }
 
 impl FiveTuple {
-    /// The five-tuple of the answer.
+    /// Returns the five-tuple of the answer.
     pub fn reversed(self) -> FiveTuple {
         FiveTuple {
             src: self.dst,
@@ -61,7 +61,7 @@ impl FiveTuple {
 pub struct PathHash(pub u32);
 
 impl PathHash {
-    /// The 16 bits that a slice gives: CRC-16 over the hash, shifted right.
+    /// Returns the 16 bits that a slice gives: CRC-16 over the hash, shifted right.
     pub fn slice(self, slice: u8) -> u16 {
         CRC_16.checksum(&self.0.checked_shr(u32::from(slice)).unwrap_or(0).to_be_bytes())
     }

@@ -100,7 +100,8 @@ impl EcnConfig {
     }
 }
 
-/// A threshold for ports of rate `per`, on a port of this rate. If it does not fit the table: what it would be.
+/// Returns a threshold for ports of rate `per`, on a port of this rate. If it does not fit the table: what it would
+/// be.
 fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
     let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
     u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))

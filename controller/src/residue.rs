@@ -44,7 +44,7 @@ struct Known {
 pub struct Residues(Vec<Known>);
 
 impl Residues {
-    /// The indices below `size` that the hash may still choose, each with what is known after it.
+    /// Returns the indices below `size` that the hash may still choose, each with what is known after it.
     pub fn choices(&self, selector: Selector, size: u64) -> impl Iterator<Item = (usize, Residues)> + '_ {
         let known = self.of(selector);
         let step = gcd(known.modulus, size);
@@ -57,7 +57,7 @@ impl Residues {
         })
     }
 
-    /// The indices alone.
+    /// Returns the indices alone.
     pub fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
         let known = self.of(selector);
         let step = gcd(known.modulus, size);

@@ -29,7 +29,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The routes of one switch.
+    /// Returns the routes of one switch.
     pub fn of(&self, switch: SwitchIx) -> &SwitchRoutes {
         &self.switches[switch.0 as usize]
     }
@@ -50,7 +50,7 @@ pub struct SwitchRoutes {
 }
 
 impl SwitchRoutes {
-    /// The longest prefix that holds the address, and what it says.
+    /// Returns the longest prefix that holds the address, and what it says.
     pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, Hop)> {
         (0..=32u8).rev().find_map(|len| {
             let prefix = Prefix::of(addr, len);

@@ -11,7 +11,7 @@ use p4runtime::p4info::{Index, Object};
 use p4runtime::value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An update: `+` inserts, `~` modifies, `-` deletes.
+/// Returns an update: `+` inserts, `~` modifies, `-` deletes.
 pub fn update(update: &Update, p4info: &Index) -> String {
     let sign = match update.r#type() {
         Type::Insert => '+',
@@ -23,7 +23,7 @@ pub fn update(update: &Update, p4info: &Index) -> String {
     format!("{sign} {words}")
 }
 
-/// An entity.
+/// Returns an entity.
 pub fn entity(entity: &Entity, p4info: &Index) -> String {
     match &entity.entity {
         Some(Kind::TableEntry(entry)) => table_entry(entry, p4info),
@@ -125,12 +125,12 @@ fn call(action: &Action, p4info: &Index) -> String {
     format!("{name}({})", params.collect::<Vec<_>>().join(" "))
 }
 
-/// The last part of a dotted name.
+/// Returns the last part of a dotted name.
 fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// A value: by its width and name an address, or a number.
+/// Returns a value: by its width and name an address, or a number.
 pub fn number(bytes: &[u8], bits: i32, name: &str) -> String {
     const IPV4_BITS: i32 = 32;
     const MAC_BITS: i32 = 48;

@@ -51,14 +51,14 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// The priority class of DATA of this queue.
+    /// Returns the priority class of DATA of this queue.
     pub(crate) fn class_of(&self, priority: Priority) -> u8 {
         match priority {
             Priority::Express => self.express_class,
             Priority::Ordinary => self.data_class,
         }
     }
-    /// A host with the usual Ethernet frame, an ACK per packet, one class and default timers.
+    /// Returns a host with the usual Ethernet frame, an ACK per packet, one class and default timers.
     pub fn new(addr: Ipv4Addr, nic_rate: Bandwidth, base_rtt: Time, scheme: Arc<dyn SchemeConfig>) -> Self {
         let [a, b, c, d] = addr.octets();
         HostConfig {
@@ -90,7 +90,7 @@ impl HostConfig {
         }
     }
 
-    /// The layout of the program's own telemetry records, and which of its fields the scheme reads.
+    /// Returns the layout of the program's own telemetry records, and which of its fields the scheme reads.
     fn own_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
         self.switches.as_ref()?.record.as_ref().zip(self.scheme.needs().own_record)
     }

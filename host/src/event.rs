@@ -33,7 +33,7 @@ const PORTS: u16 = 16_384;
 /// different and far apart. A CRC maps neighbouring ports to few values.
 const STRIDE: u16 = 10_125;
 
-/// The UDP port of a subflow of a message whose first subflow has the port `first`.
+/// Returns the UDP port of a subflow of a message whose first subflow has the port `first`.
 pub fn subflow_port(first: u16, subflow: u8) -> u16 {
     if subflow == 0 {
         return first;

@@ -57,12 +57,12 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| place.generation == key.generation)
     }
 
-    /// All occupants, by slot.
+    /// Returns all occupants, by slot.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 
-    /// All slots, taken or not.
+    /// Returns all slots, taken or not.
     pub fn slots(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }

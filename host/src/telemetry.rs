@@ -28,7 +28,7 @@ impl Hop {
     pub const fn ticks_since(&self, earlier: &Hop) -> u32 {
         self.at.wrapping_sub(earlier.at) & (Self::TICKS - 1)
     }
-    /// Bytes sent from `earlier` to `self`, across at most one wrap.
+    /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
     pub const fn bytes_since(&self, earlier: &Hop) -> u32 {
         self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Self::TX_BYTES - 1)
     }
@@ -109,7 +109,7 @@ impl<'a> Telemetry<'a> {
         self.format
     }
 
-    /// The hops, first one after the sender first; none if the records are a program's own.
+    /// Returns the hops, first one after the sender first; none if the records are a program's own.
     pub fn hops(&self) -> &[Hop] {
         &self.hops[..usize::from(self.len)]
     }
@@ -140,7 +140,7 @@ pub struct TelemetryChecks {
 }
 
 impl TelemetryChecks {
-    /// All of them.
+    /// Returns all of them.
     pub fn total(&self) -> u64 {
         self.unknown_rate + self.too_fast + self.backwards + self.other_path
     }

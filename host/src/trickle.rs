@@ -220,7 +220,7 @@ impl Trickle {
         self.heard
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     pub fn config(&self) -> &TrickleConfig {
         &self.config
     }

@@ -87,7 +87,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The canonical code of the specification (§5.3, §12).
+    /// Returns the canonical code of the specification (§5.3, §12).
     pub fn code(&self) -> Code {
         match self {
             Refusal::OtherDevice { .. } => Code::NotFound,
@@ -251,7 +251,7 @@ fn check_role(role: Option<&Role>) -> Result<(), Refusal> {
     }
 }
 
-/// A name as an error repeats it: its first characters, if it is long.
+/// Returns a name as an error repeats it: its first characters, if it is long.
 fn quoted(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{:?}...", &name[..end]),

@@ -1,6 +1,6 @@
 //! Field values as P4Runtime carries them: big-endian byte strings.
 
-/// The shortest byte string of a number, the canonical form (P4Runtime §8.4). Zero is one byte.
+/// Returns the shortest byte string of a number, the canonical form (P4Runtime §8.4). Zero is one byte.
 ///
 /// ```
 /// # use p4runtime::value::*;

@@ -50,7 +50,7 @@ macro_rules! reasons {
         impl DropReason {
             /// Every reason, in the order of reports.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)+];
-            /// The name of the reason in reports (`summary.json`).
+            /// Returns the name of the reason in reports (`summary.json`).
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)+ }
             }
@@ -104,7 +104,7 @@ impl Drops {
     pub fn total(&self) -> Tally {
         self.0.iter().copied().sum()
     }
-    /// The reasons that occurred, with their tallies.
+    /// Returns the reasons that occurred, with their tallies.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, Tally)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|(_, t)| t.packets > 0)
     }

@@ -59,7 +59,7 @@ impl Default for Packet {
 }
 
 impl Packet {
-    /// A packet that holds a copy of `bytes`.
+    /// Returns a packet that holds a copy of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Box<Packet> {
         let mut packet = Box::<Packet>::default();
         packet.set_bytes(bytes);
@@ -109,7 +109,7 @@ impl Packet {
         }
     }
 
-    /// The bytes that are kept: the whole frame but its virtual tail.
+    /// Returns the bytes that are kept: the whole frame but its virtual tail.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -128,7 +128,7 @@ impl Packet {
         self.virtual_len = virtual_len;
     }
 
-    /// The length of the frame, virtual tail included: what P4 sees as `packet_length`.
+    /// Returns the length of the frame, virtual tail included: what P4 sees as `packet_length`.
     #[inline]
     pub fn len(&self) -> u32 {
         (self.end - self.start) as u32 + self.virtual_len
@@ -139,7 +139,7 @@ impl Packet {
         self.len() == 0
     }
 
-    /// The whole frame with its virtual tail written out.
+    /// Returns the whole frame with its virtual tail written out.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = self.bytes().to_vec();
         bytes.resize(self.len() as usize, 0);
@@ -165,7 +165,7 @@ impl Packet {
         self.virtual_len = other.virtual_len;
     }
 
-    /// The frame with a few bytes behind it, its length, and the header vector, borrowed apart.
+    /// Returns the frame with a few bytes behind it, its length, and the header vector, borrowed apart.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
         let len = self.end - self.start;
@@ -194,7 +194,7 @@ impl Packet {
         true
     }
 
-    /// The address of the frame, if at least `room` bytes of memory begin there.
+    /// Returns the address of the frame, if at least `room` bytes of memory begin there.
     #[inline]
     pub(crate) fn room(&mut self, room: usize) -> Option<*mut u8> {
         let is_there = self.buffer.len() - self.start >= room;
@@ -286,11 +286,11 @@ impl PacketPool {
     /// grow for ever.
     pub const MOST: usize = 4_096;
 
-    /// An empty pool.
+    /// Returns an empty pool.
     pub fn new() -> PacketPool {
         PacketPool::default()
     }
-    /// A packet with undefined contents: write it before use.
+    /// Returns a packet with undefined contents: write it before use.
     pub fn get(&mut self) -> Box<Packet> {
         self.free.pop().unwrap_or_default()
     }
@@ -300,7 +300,7 @@ impl PacketPool {
             self.free.push(packet);
         }
     }
-    /// A copy of `packet`: bytes and header vector.
+    /// Returns a copy of `packet`: bytes and header vector.
     pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let mut copy = self.get();
         copy.copy_from(packet);

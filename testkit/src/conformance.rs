@@ -102,7 +102,7 @@ pub fn starts_at_line_rate(scheme: &Config) {
     }
 }
 
-/// A hop as a forger or a broken switch may write it.
+/// Returns a hop as a forger or a broken switch may write it.
 fn any_hop() -> impl Strategy<Value = Hop> {
     let rate = prop::sample::select(vec![0, 1_000_000, 10_000_000_000, 100_000_000_000, 800_000_000_000]);
     let edge = |max: u32| prop_oneof![Just(0), Just(max - 1), 0..max];

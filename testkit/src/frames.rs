@@ -36,7 +36,7 @@ pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
     host.open(now, spec).expect("a new message")
 }
 
-/// A packet from the peer, as plain as can be.
+/// Returns a packet from the peer, as plain as can be.
 pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
     FrameRepr {
         source_mac: [3; 6],
@@ -78,8 +78,7 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
     }
 }
 
-/// All DATA that may leave one after the other, the clock following the pacing; with the time of
-/// the last.
+/// Returns all DATA that may leave one after the other, the clock following the pacing; with the time of the last.
 pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     let mut all = Vec::new();
     loop {

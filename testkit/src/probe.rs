@@ -26,7 +26,7 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
     FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record }
 }
 
-/// A record of a port at `gbps`.
+/// Returns a record of a port at `gbps`.
 pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
     Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue, link: 0 }
 }
@@ -48,7 +48,7 @@ impl Probe {
         }
     }
 
-    /// The ACK of the first packet sent since the last commit.
+    /// Returns the ACK of the first packet sent since the last commit.
     pub fn commit(&mut self, hops: &[Hop]) -> Decision {
         self.seq = self.snd_nxt + 1000;
         self.snd_nxt = self.seq + 100_000;

@@ -27,7 +27,7 @@ impl Bytes {
     /// More than anything.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
-    /// A count of bytes.
+    /// Returns a count of bytes.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
@@ -43,7 +43,7 @@ impl Bytes {
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// The difference, or zero.
+    /// Returns the difference, or zero.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }

@@ -20,19 +20,19 @@ impl RateCode {
     pub const fn bits(self) -> u8 {
         self.0
     }
-    /// The rate; `None` if unknown.
+    /// Returns the rate; `None` if unknown.
     pub fn bandwidth(self) -> Option<Bandwidth> {
         match MBPS[usize::from(self.0 & 0xf)] {
             0 => None,
             mbps => Some(Bandwidth::from_mbps(mbps)),
         }
     }
-    /// The code of a rate; `None` if it has none.
+    /// Returns the code of a rate; `None` if it has none.
     pub fn from_bandwidth(rate: Bandwidth) -> Option<RateCode> {
         let code = MBPS.iter().position(|&mbps| mbps != 0 && Bandwidth::from_mbps(mbps) == rate)?;
         Some(RateCode(code as u8))
     }
-    /// The rates that have a code, in ascending order.
+    /// Returns the rates that have a code, in ascending order.
     pub fn rates() -> impl Iterator<Item = Bandwidth> {
         MBPS.into_iter().skip(1).map(Bandwidth::from_mbps)
     }

@@ -72,15 +72,15 @@ impl Time {
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 * 1e-6
     }
-    /// The difference, or zero if `other` is later.
+    /// Returns the difference, or zero if `other` is later.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
-    /// The sum, or [`Time::MAX`].
+    /// Returns the sum, or [`Time::MAX`].
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))
     }
-    /// The difference, or `None` if `other` is later.
+    /// Returns the difference, or `None` if `other` is later.
     pub fn checked_sub(self, other: Time) -> Option<Time> {
         self.0.checked_sub(other.0).map(Time)
     }

@@ -100,7 +100,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// The process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
+    /// Returns the process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
     pub fn standard(kit: Kit) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {

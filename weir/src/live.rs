@@ -113,7 +113,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The ports in the order shown, as indices into [`Scene::ports`].
+    /// Returns the ports in the order shown, as indices into [`Scene::ports`].
     pub fn order(&self, scene: &Scene) -> Vec<usize> {
         let mut order: Vec<usize> = (0..scene.ports.len()).collect();
         match self.order {
@@ -124,7 +124,7 @@ impl Choice {
         order
     }
 
-    /// The selected port, as an index into [`Scene::ports`].
+    /// Returns the selected port, as an index into [`Scene::ports`].
     pub fn selected(&self, scene: &Scene) -> Option<usize> {
         let order = self.order(scene);
         order.get(self.row.min(order.len().checked_sub(1)?)).copied()

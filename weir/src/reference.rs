@@ -74,7 +74,7 @@ fn entry(text: &mut String, name: &str, column: usize, about: &str) {
     }
 }
 
-/// The schemas of the kinds of a definition.
+/// Returns the schemas of the kinds of a definition.
 fn kinds<'a>(schema: &'a Value, definition: &str) -> impl Iterator<Item = &'a Value> {
     schema["$defs"][definition]["oneOf"].as_array().into_iter().flatten()
 }
@@ -98,7 +98,7 @@ fn table(text: &mut String, keys: &[Key]) {
     }
 }
 
-/// The name of a kind: the one value that its `kind` may have.
+/// Returns the name of a kind: the one value that its `kind` may have.
 fn kind_of(schema: &Value) -> &str {
     schema["properties"]["kind"]["const"].as_str().unwrap_or_default()
 }
@@ -112,7 +112,7 @@ fn sentence(schema: &Value, root: &Value) -> String {
     first.replace("[`", "`").replace("`]", "`")
 }
 
-/// The definition that a schema refers to, or the schema itself.
+/// Returns the definition that a schema refers to, or the schema itself.
 fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         Some(path) => root.pointer(path).unwrap_or(schema),
@@ -120,7 +120,7 @@ fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     }
 }
 
-/// All keys of an object and of the objects in it, in the order of their declaration.
+/// Returns all keys of an object and of the objects in it, in the order of their declaration.
 fn keys(root: &Value, object: &Value) -> Vec<Key> {
     let mut keys = Vec::new();
     collect(root, object, "", &mut keys);
@@ -153,7 +153,7 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
     }
 }
 
-/// The object whose keys are listed below a key: its value, one of its forms, or an entry of its list.
+/// Returns the object whose keys are listed below a key: its value, one of its forms, or an entry of its list.
 fn inner<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let schema = target(schema, root);
     let is_object = |it: &&Value| target(it, root)["properties"].is_object();

@@ -13,7 +13,7 @@ impl Backoff {
     /// No wait is longer: a switch that returns is noticed within this.
     pub const LONGEST: Duration = Duration::from_millis(500);
 
-    /// The next wait. `random` is anything from 0 to 1.
+    /// Returns the next wait. `random` is anything from 0 to 1.
     pub fn wait(&mut self, random: f64) -> Duration {
         let wait = self.next;
         self.next = (self.next * 2).min(Self::LONGEST);

@@ -127,7 +127,7 @@ impl ClientError {
     }
 }
 
-/// The updates of a batch with an error of their own (P4Runtime §12.3).
+/// Returns the updates of a batch with an error of their own (P4Runtime §12.3).
 fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
     let errors = error_details::decode(status.details());
     if errors.len() != updates.len() {

@@ -341,7 +341,7 @@ fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
 }
 
-/// The error of a switch whose P4Info is wrong.
+/// Returns the error of a switch whose P4Info is wrong.
 fn wrong_p4info(error: &P4InfoError) -> ClientError {
     let status = Status::internal(format!("its P4Info is wrong: {error}"));
     ClientError::call("GetForwardingPipelineConfig", status)

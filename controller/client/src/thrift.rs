@@ -18,7 +18,8 @@ const CONTEXT: i32 = 0;
 /// Field of a reply that holds its result (Thrift IDL).
 const RESULT: i16 = 0;
 
-/// A rate for BMv2: the number of frames of this size per second that fill the link. At least 1, as 0 means unlimited.
+/// Returns a rate for BMv2: the number of frames of this size per second that fill the link. At least 1, as 0 means
+/// unlimited.
 pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
     (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
 }

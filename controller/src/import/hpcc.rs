@@ -121,7 +121,7 @@ fn rate_of(word: &str) -> Option<Bandwidth> {
     }
 }
 
-/// The first pair of nodes with more than one link.
+/// Returns the first pair of nodes with more than one link.
 fn parallel(links: &[LinkSpec]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let pair = |link: &LinkSpec| {

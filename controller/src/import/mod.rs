@@ -89,7 +89,7 @@ pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
     }
 }
 
-/// A rate in Mbit/s, which telemetry may have no code for: then the next higher one that it has.
+/// Returns a rate in Mbit/s, which telemetry may have no code for: then the next higher one that it has.
 fn rate_of(mbps: f64, place: &str, warnings: &mut Vec<String>) -> Result<Bandwidth, ImportError> {
     let wrong = || ImportError::at(place, format!("{mbps} Mbit/s is no bandwidth"));
     if !mbps.is_finite() || mbps <= 0.0 {
@@ -122,7 +122,7 @@ fn delay_of(json: &Value, place: &str) -> Result<Time, ImportError> {
     }
 }
 
-/// The order in which Mininet starts nodes, and so gives out ports: `s2` before `s10`.
+/// Returns the order in which Mininet starts nodes, and so gives out ports: `s2` before `s10`.
 fn natural(a: &str, b: &str) -> Ordering {
     let split = |name: &str| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();

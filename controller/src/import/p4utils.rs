@@ -161,7 +161,7 @@ fn rate(json: &Value, place: &str, warnings: &mut Vec<String>) -> Result<Bandwid
     }
 }
 
-/// The port of a switch's end; a host's does not matter.
+/// Returns the port of a switch's end; a host's does not matter.
 fn port_of(json: &Value, node: &str, switches: &Tree, place: &str) -> Result<Option<u16>, ImportError> {
     if json.is_null() || !switches.contains_key(node) {
         return Ok(None);
@@ -183,8 +183,8 @@ fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchPlace> {
     names.iter().enumerate().map(place).collect()
 }
 
-/// The addresses that p4-utils gives out by itself, `sw` and `h` being the numbers in the names:
-/// `l2` 10.0.0.h, `mixed` 10.0.sw.h, `l3` 10.sw.h.2.
+/// Returns the addresses that p4-utils gives out by itself, `sw` and `h` being the numbers in the names: `l2`
+/// 10.0.0.h, `mixed` 10.0.sw.h, `l3` 10.sw.h.2.
 fn assign(
     strategy: &str,
     hosts: &[String],

@@ -37,7 +37,7 @@ impl Path {
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
     }
-    /// The lowest rate on the path.
+    /// Returns the lowest rate on the path.
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
         self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
     }

@@ -93,7 +93,7 @@ fn meter((rate, burst): (u64, u64)) -> MeterConfig {
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
 }
 
-/// The clone session of a port's number, whose clones leave by that port.
+/// Returns the clone session of a port's number, whose clones leave by that port.
 pub(super) fn mirror(port: u16) -> Entity {
     let session = CloneSessionEntry {
         session_id: port.into(),
@@ -103,7 +103,7 @@ pub(super) fn mirror(port: u16) -> Entity {
     replication(Pre::CloneSessionEntry(session))
 }
 
-/// The multicast group of a port's number: where POLICY packets go that come by that port.
+/// Returns the multicast group of a port's number: where POLICY packets go that come by that port.
 pub(super) fn flood((&port, others): (&u16, &Vec<u16>)) -> Entity {
     let group = MulticastGroupEntry {
         multicast_group_id: port.into(),
@@ -169,7 +169,7 @@ fn expect(
     Err(PlanError::MatchKind { place: place(), expected })
 }
 
-/// The canonical bytes of a number that has to fit `bits`.
+/// Returns the canonical bytes of a number that has to fit `bits`.
 fn fit(number: u128, bits: i32, place: impl Fn() -> String) -> Result<Vec<u8>, PlanError> {
     let needed = (u128::BITS - number.leading_zeros()) as i32;
     if needed > bits {

@@ -140,7 +140,7 @@ pub enum Field {
 }
 
 impl Entry {
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &'static str {
         match self {
             Entry::Forward { .. } => FORWARD,
@@ -163,7 +163,7 @@ impl Entry {
         matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
     }
 
-    /// The key, by field names.
+    /// Returns the key, by field names.
     pub fn key(&self) -> Vec<(&'static str, Field)> {
         let exact = |n: u16| Field::Exact(n.into());
         match *self {
@@ -186,7 +186,7 @@ impl Entry {
         }
     }
 
-    /// The action.
+    /// Returns the action.
     pub fn call(&self) -> Call {
         let port_only = |action, port: u16| Call { action, params: vec![("port", port.into())] };
         match *self {
@@ -242,7 +242,7 @@ impl Entry {
         }
     }
 
-    /// Bytes per second and burst of the entry's own meter.
+    /// Returns bytes per second and burst of the entry's own meter.
     pub fn meter(&self) -> Option<(u64, u64)> {
         match *self {
             Entry::PolicyFlood { rate, burst, .. } => Some((rate, burst)),

@@ -43,10 +43,10 @@ pub struct EscapeClass {
     pub detour: u8,
 }
 
-/// The classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th deflection takes a
-/// packet to the n-th pair of queues. In each pair the first holds packets for the hop to which they are deflected,
-/// which may lead up or down, and the second from there on, where paths go up and then down as in the class of data. So
-/// a packet waits only for packets of its own class, on such paths, or of later classes:
+/// Returns the classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th
+/// deflection takes a packet to the n-th pair of queues. In each pair the first holds packets for the hop to which
+/// they are deflected, which may lead up or down, and the second from there on, where paths go up and then down as in
+/// the class of data. So a packet waits only for packets of its own class, on such paths, or of later classes:
 /// [`verify_channels`](crate::verify_channels) proves it.
 pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     let detour_of = |deflections: u8| FIRST_DETOUR_PRIORITY + 2 * (deflections - 1);
@@ -58,12 +58,12 @@ pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     })
 }
 
-/// The highest queue of packets that may be deflected `tokens` times.
+/// Returns the highest queue of packets that may be deflected `tokens` times.
 pub fn last_escape_priority(tokens: u8) -> u8 {
     escape_classes(tokens).map(|class| class.escape.max(class.detour)).max().unwrap_or(DATA_PRIORITY)
 }
 
-/// The queue of feedback, with [`First::feedback`]: above data, and above short messages where these have a
+/// Returns the queue of feedback, with [`First::feedback`]: above data, and above short messages where these have a
 /// queue. Incasts of them would hold up each other's ACKs.
 pub const fn feedback_priority(short_first: bool) -> u8 {
     if short_first { EXPRESS_PRIORITY + 1 } else { DATA_PRIORITY + 1 }
@@ -256,12 +256,12 @@ pub fn goals(
     goals.collect()
 }
 
-/// The clone sessions of one switch.
+/// Returns the clone sessions of one switch.
 fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> impl Iterator<Item = Entity> {
     topology.switch(ix).ports().filter(|_| options.mirrors).map(|(port, _)| encode::mirror(port))
 }
 
-/// The multicast groups of one switch, if its program refers to any.
+/// Returns the multicast groups of one switch, if its program refers to any.
 fn floods<'a>(routes: &'a Routes, p4info: &Index, ix: SwitchIx) -> impl Iterator<Item = Entity> + use<'a> {
     let has_flood = p4info.tables.named(entry::POLICY_FLOOD).is_ok();
     routes.of(ix).flood.iter().filter(move |_| has_flood).map(encode::flood)

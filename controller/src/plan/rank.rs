@@ -69,7 +69,7 @@ fn is_first_of_rack(topology: &Topology, host: HostIx) -> bool {
     topology.switch(topology.host(host).switch).hosts.first() == Some(&host)
 }
 
-/// The ports by which a hop may leave.
+/// Returns the ports by which a hop may leave.
 fn ports(it: &SwitchRoutes, hop: &Hop) -> Vec<u16> {
     match hop {
         Hop::Deliver { port, .. } | Hop::Via { port } => vec![*port],

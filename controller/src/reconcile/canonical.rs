@@ -44,7 +44,7 @@ pub enum Identity {
     },
 }
 
-/// The identity of an entity in canonical form; `None` if it is not one that is compared.
+/// Returns the identity of an entity in canonical form; `None` if it is not one that is compared.
 pub fn identity(entity: &Entity) -> Option<Identity> {
     Some(match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if entry.is_default_action => Identity::Default(entry.table_id),
@@ -65,8 +65,8 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
     })
 }
 
-/// The same entity in canonical form: canonical byte strings, fields and members in order, don't-care fields left
-/// out, without counts and metadata, which are not compared.
+/// Returns the same entity in canonical form: canonical byte strings, fields and members in order, don't-care fields
+/// left out, without counts and metadata, which are not compared.
 pub fn canonical(entity: &Entity) -> Entity {
     let kind = entity.entity.as_ref().map(|kind| match kind {
         Kind::TableEntry(entry) => Kind::TableEntry(table_entry(entry)),
@@ -171,7 +171,7 @@ fn replicas(replicas: &[Replica]) -> Vec<Replica> {
     replicas
 }
 
-/// The port of a replica, 0 if it has none that is a number.
+/// Returns the port of a replica, 0 if it has none that is a number.
 #[allow(deprecated)]
 pub(crate) fn replica_port(replica: &Replica) -> u32 {
     match &replica.port_kind {

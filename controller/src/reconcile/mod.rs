@@ -117,7 +117,8 @@ fn modify(entity: &Entity) -> Update {
     Update { r#type: Type::Modify.into(), entity: Some(entity.clone()) }
 }
 
-/// A multicast group without the copies that it is to lose; `None` if it loses none, or is no multicast group.
+/// Returns a multicast group without the copies that it is to lose; `None` if it loses none, or is no multicast
+/// group.
 fn less(old: &Entity, new: &Entity) -> Option<Entity> {
     let (old, new) = (multicast(old)?, multicast(new)?);
     let replicas: Vec<_> = old.replicas.iter().filter(|it| new.replicas.contains(it)).cloned().collect();
@@ -174,7 +175,7 @@ fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update
     Some(Update { r#type: Type::Modify.into(), entity: Some(initial) })
 }
 
-/// The default action that the program starts with, as far as its P4Info says so.
+/// Returns the default action that the program starts with, as far as its P4Info says so.
 fn initial_default(table: &Table) -> Option<Entity> {
     let call = table.initial_default_action.as_ref()?;
     let params = call.arguments.iter().map(|arg| Param { param_id: arg.param_id, value: arg.value.clone() });

@@ -45,8 +45,9 @@ pub(super) fn routes(topology: &Topology) -> Routes {
     Routes { method: Method::Ecmp, switches }
 }
 
-/// The number of the group of these ports, which follows from the ports: all prefixes behind the same ports share
-/// a group, and when routes change a number does not come to mean other ports while packets are still sent to it.
+/// Returns the number of the group of these ports, which follows from the ports: all prefixes behind the same ports
+/// share a group, and when routes change a number does not come to mean other ports while packets are still sent to
+/// it.
 fn group_id(groups: &BTreeMap<u16, Vec<u16>>, ports: &[u16]) -> u16 {
     let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
     let crc = CRC_32.checksum(&bytes);

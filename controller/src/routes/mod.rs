@@ -68,7 +68,7 @@ fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     switches
 }
 
-/// The switches that have hosts, with their prefix, or where there is none, with each of their hosts.
+/// Returns the switches that have hosts, with their prefix, or where there is none, with each of their hosts.
 fn racks(topology: &Topology) -> impl Iterator<Item = (SwitchIx, Prefix)> + '_ {
     topology.switch_ixs().flat_map(|ix| {
         let switch = topology.switch(ix);

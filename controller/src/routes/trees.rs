@@ -34,7 +34,7 @@ pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     Routes { method: Method::Trees, switches }
 }
 
-/// The links of the best tree of each island, as far as they lie between hosts.
+/// Returns the links of the best tree of each island, as far as they lie between hosts.
 pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
     forest(topology, Some(1)).into_iter().flatten().collect()
 }
@@ -52,8 +52,8 @@ struct Tree {
     links: Vec<LinkIx>,
 }
 
-/// The links of each tree. In a partitioned fabric each part has trees of its own, and all parts have the same number
-/// of them, as switches compute the hash modulo that number.
+/// Returns the links of each tree. In a partitioned fabric each part has trees of its own, and all parts have the
+/// same number of them, as switches compute the hash modulo that number.
 fn forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     let labels = topology.islands();
     let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();

@@ -150,7 +150,7 @@ fn plug(
     Ok(())
 }
 
-/// The wanted port of a switch, or the next free one.
+/// Returns the wanted port of a switch, or the next free one.
 fn take_port(
     topology: &mut Topology,
     switch: SwitchIx,

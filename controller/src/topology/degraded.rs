@@ -5,8 +5,8 @@ use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
 impl Topology {
-    /// The same fabric without these links; names, addresses and port numbers stay. Some hosts may then be cut off
-    /// from others.
+    /// Returns the same fabric without these links; names, addresses and port numbers stay. Some hosts may then be
+    /// cut off from others.
     pub fn without(&self, down: &BTreeSet<LinkIx>) -> Topology {
         let mut rest = self.clone();
         for port in rest.switches.iter_mut().flat_map(|switch| &mut switch.ports) {

@@ -136,7 +136,7 @@ fn guess(name: &str) -> &'static str {
     }
 }
 
-/// The rates that have a code, for messages.
+/// Returns the rates that have a code, for messages.
 fn known_rates() -> String {
     RateCode::rates().map(|rate| rate.to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -230,8 +230,9 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-/// A k-ary n-fly: `stages` columns of k^(stages - 1) switches, k hosts on each of the first column and on each of the
-/// last. Between the two sides there is one shortest path, which is why its paths are symmetric by themselves (FNCC §3.1).
+/// Returns a k-ary n-fly: `stages` columns of k^(stages - 1) switches, k hosts on each of the first column and on
+/// each of the last. Between the two sides there is one shortest path, which is why its paths are symmetric by
+/// themselves (FNCC §3.1).
 fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
     let k = within("k", it.k, 2, MAX_PORTS as u64 / 2)?;
     let stages = within("stages", it.stages, 1, u64::from(u16::BITS))?;

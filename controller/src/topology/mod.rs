@@ -121,11 +121,11 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The ports in use and their links, in port order.
+    /// Returns the ports in use and their links, in port order.
     pub fn ports(&self) -> impl Iterator<Item = (u16, LinkIx)> + '_ {
         self.ports.iter().enumerate().filter_map(|(port, link)| link.map(|link| (port as u16, link)))
     }
-    /// The link on a port.
+    /// Returns the link on a port.
     pub fn link_at(&self, port: u16) -> Option<LinkIx> {
         self.ports.get(usize::from(port)).copied().flatten()
     }
@@ -141,11 +141,11 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix that holds one address only.
+    /// Returns the prefix that holds one address only.
     pub const fn host(addr: Ipv4Addr) -> Prefix {
         Prefix { addr, len: 32 }
     }
-    /// The prefix of this length that holds the address; `len` is at most 32.
+    /// Returns the prefix of this length that holds the address; `len` is at most 32.
     pub fn of(addr: Ipv4Addr, len: u8) -> Prefix {
         let mask = u32::MAX.checked_shl(32u32.saturating_sub(len.into())).unwrap_or(0);
         Prefix { addr: Ipv4Addr::from_bits(addr.to_bits() & mask), len }
@@ -178,38 +178,38 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A host by its position.
+    /// Returns a host by its position.
     pub fn host(&self, ix: HostIx) -> &Host {
         &self.hosts[ix.0 as usize]
     }
-    /// A switch by its position.
+    /// Returns a switch by its position.
     pub fn switch(&self, ix: SwitchIx) -> &Switch {
         &self.switches[ix.0 as usize]
     }
-    /// A link by its position.
+    /// Returns a link by its position.
     pub fn link(&self, ix: LinkIx) -> &Link {
         &self.links[ix.0 as usize]
     }
-    /// Every host's position.
+    /// Returns every host's position.
     pub fn host_ixs(&self) -> impl Iterator<Item = HostIx> + use<> {
         (0..self.hosts.len() as u32).map(HostIx)
     }
-    /// Every switch's position.
+    /// Returns every switch's position.
     pub fn switch_ixs(&self) -> impl Iterator<Item = SwitchIx> + use<> {
         (0..self.switches.len() as u32).map(SwitchIx)
     }
-    /// The name of a host or switch.
+    /// Returns the name of a host or switch.
     pub fn node_name(&self, node: Node) -> &str {
         match node {
             Node::Host(ix) => &self.host(ix).name,
             Node::Switch(ix) => &self.switch(ix).name,
         }
     }
-    /// The host of this name.
+    /// Returns the host of this name.
     pub fn host_named(&self, name: &str) -> Option<HostIx> {
         self.hosts.iter().position(|h| h.name == name).map(|i| HostIx(i as u32))
     }
-    /// The switch of this name.
+    /// Returns the switch of this name.
     pub fn switch_named(&self, name: &str) -> Option<SwitchIx> {
         self.switches.iter().position(|s| s.name == name).map(|i| SwitchIx(i as u32))
     }
@@ -225,7 +225,7 @@ impl Topology {
         self.peer(switch, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))
     }
 
-    /// The switches next to this one: port, link, neighbour and its port, in port order.
+    /// Returns the switches next to this one: port, link, neighbour and its port, in port order.
     pub fn neighbours(&self, switch: SwitchIx) -> impl Iterator<Item = Neighbour> + '_ {
         self.switch(switch).ports().filter_map(move |(port, link)| {
             let (_, peer) = self.peer(switch, port)?;

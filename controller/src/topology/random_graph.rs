@@ -19,8 +19,8 @@ impl Numbers {
     }
 }
 
-/// The links of a connected graph of `nodes` nodes in which each has `degree` different neighbours; if both are odd,
-/// one node has one less. In order; `None` if there is none.
+/// Returns the links of a connected graph of `nodes` nodes in which each has `degree` different neighbours; if both
+/// are odd, one node has one less. In order; `None` if there is none.
 pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
     (0..MOST_TRIES).find_map(|attempt| {
         let mut numbers = Numbers(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));

@@ -47,7 +47,7 @@ pub enum TopologySpec {
 }
 
 impl TopologySpec {
-    /// Every rate and every delay that the spec holds, to be changed in place.
+    /// Returns every rate and every delay that the spec holds, to be changed in place.
     pub fn quantities(&mut self) -> (Vec<&mut Bandwidth>, Vec<&mut Time>) {
         match self {
             TopologySpec::Dumbbell(Dumbbell { rate, fabric_rate, delay, .. })

@@ -64,7 +64,7 @@ impl<T> JsonSchemaAs<T> for AsText {
     }
 }
 
-/// The schema of a number with a unit; `format` says what it is, for people.
+/// Returns the schema of a number with a unit; `format` says what it is, for people.
 fn quantity(format: &str) -> Schema {
     schemars::json_schema!({"type": "string", "format": format})
 }

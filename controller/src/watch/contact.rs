@@ -42,7 +42,7 @@ struct Echo {
 }
 
 impl Contact {
-    /// A switch about which nothing is known yet.
+    /// Returns a switch about which nothing is known yet.
     pub fn new() -> Contact {
         Contact {
             control: Err(Loss::Silent),

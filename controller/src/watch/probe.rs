@@ -25,7 +25,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The Ethernet frame.
+    /// Returns the Ethernet frame.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = Vec::with_capacity(FRAME_LEN);
         frame.extend(DST);

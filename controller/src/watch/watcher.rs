@@ -82,7 +82,7 @@ struct Known {
 }
 
 impl Known {
-    /// A switch about which nothing is known.
+    /// Returns a switch about which nothing is known.
     fn new() -> Known {
         Known {
             is_ours: false,

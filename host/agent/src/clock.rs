@@ -10,11 +10,11 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that stands at zero now.
+    /// Returns a clock that stands at zero now.
     pub fn start() -> Clock {
         Clock { origin_ns: read(ClockId::Monotonic) }
     }
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Time {
         Time::from_ns(read(ClockId::Monotonic).saturating_sub(self.origin_ns))
     }

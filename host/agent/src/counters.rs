@@ -5,13 +5,13 @@ use super::waiter::Lateness;
 use std::collections::BTreeMap;
 use weir_host::HostStats;
 
-/// Frames the host took, of those that carry something for the recorder, and payload in order.
+/// Returns frames the host took, of those that carry something for the recorder, and payload in order.
 pub(super) fn taken(stats: &HostStats) -> (u64, u64) {
     let data = stats.data_received + stats.out_of_order + stats.duplicates;
     (data + stats.acks_received + stats.nacks_received, stats.payload_received)
 }
 
-/// All counters by name.
+/// Returns all counters by name.
 pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     let HostStats { drops: _, telemetry, .. } = stats;
     BTreeMap::from([

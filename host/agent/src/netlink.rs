@@ -37,7 +37,7 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// The interface with this index, if it (still) exists.
+    /// Returns the interface with this index, if it (still) exists.
     pub fn link(&self, index: u32) -> io::Result<Option<Link>> {
         let mut request = LinkMessage::default();
         request.header.index = index;
@@ -59,8 +59,8 @@ impl Netlink {
         }))
     }
 
-    /// The gateway to `peer` by the interface `index`; `None` if the peer is on the link, or if no
-    /// route says anything.
+    /// Returns the gateway to `peer` by the interface `index`; `None` if the peer is on the link, or if no route says
+    /// anything.
     pub fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::Inet;

@@ -106,12 +106,12 @@ impl Recorder {
         self.live.push(index);
     }
 
-    /// The flow's id while it is being sent.
+    /// Returns the flow's id while it is being sent.
     pub fn running(&self, index: usize) -> Option<FlowId> {
         self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
     }
 
-    /// Flows that wait, that are being sent, and that are finished.
+    /// Returns flows that wait, that are being sent, and that are finished.
     pub fn progress(&self, waiting: usize) -> [usize; 3] {
         let finished = self.flows.iter().filter(|track| track.ended.is_some()).count();
         [waiting, self.flows.len().saturating_sub(waiting + finished), finished]

@@ -62,7 +62,7 @@ fn class_of(ns: u32) -> usize {
     ((doublings << CLASS_BITS) + (ns >> doublings)) as usize
 }
 
-/// The largest value in a class.
+/// Returns the largest value in a class.
 fn upper_edge(class: usize) -> u64 {
     let doublings = (class >> CLASS_BITS).saturating_sub(1);
     let low = (class - (doublings << CLASS_BITS)) as u64;
@@ -87,7 +87,7 @@ impl Rtts {
     pub fn last(&self) -> Time {
         Time::from_ns(u64::from(self.last_ns))
     }
-    /// The class up to which `share` of the values lie.
+    /// Returns the class up to which `share` of the values lie.
     fn percentile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;

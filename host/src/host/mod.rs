@@ -163,12 +163,12 @@ impl Host {
         self.wakeup_policy(now);
     }
 
-    /// The next event, oldest first.
+    /// Returns the next event, oldest first.
     pub fn poll_event(&mut self) -> Option<HostEvent> {
         self.events.pop_front()
     }
 
-    /// A flow as it is now; `None` once it is finished.
+    /// Returns a flow as it is now; `None` once it is finished.
     pub fn flow(&self, flow: FlowId) -> Option<FlowView> {
         self.outbound.view(flow.0)
     }
@@ -178,12 +178,12 @@ impl Host {
         self.outbound.subflow(flow.0, index)
     }
 
-    /// Flows that are not finished.
+    /// Returns flows that are not finished.
     pub fn flows(&self) -> usize {
         self.outbound.len()
     }
 
-    /// A message that is arriving; `None` before its first packet and once it is received.
+    /// Returns a message that is arriving; `None` before its first packet and once it is received.
     pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
         self.inbound.view(peer, message)
     }

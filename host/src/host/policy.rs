@@ -55,7 +55,7 @@ impl Part {
         self.expires.map_or(Time::MAX, |at| at).min(self.node.next_wakeup())
     }
 
-    /// The host as it would be with a policy.
+    /// Returns the host as it would be with a policy.
     fn with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
         let scheme = policy.config(&self.told.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.told.base_rtt);
@@ -115,7 +115,7 @@ impl Host {
         Ok(())
     }
 
-    /// The POLICY frame that is to leave, if its class may send.
+    /// Returns the POLICY frame that is to leave, if its class may send.
     pub(super) fn transmit_policy(&mut self, now: Time, paused: u8) -> Option<Transmit> {
         let class = self.config.control_class;
         let part = self.policy.as_mut().filter(|part| part.node.is_due(now) && paused & 1 << class == 0)?;

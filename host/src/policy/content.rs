@@ -42,7 +42,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The timer of a host that was told this one.
+    /// Returns the timer of a host that was told this one.
     pub fn over(&self, told: TrickleConfig) -> TrickleConfig {
         TrickleConfig {
             imin: self.imin.unwrap_or(told.imin),
@@ -169,12 +169,12 @@ impl Policy {
     }
 }
 
-/// A value, or nothing if it is `word`.
+/// Returns a value, or nothing if it is `word`.
 fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
     if text == word { Ok(None) } else { S::read(text).map(Some) }
 }
 
-/// A number that may be 0, or each host's own.
+/// Returns a number that may be 0, or each host's own.
 fn optional_count(text: &str) -> Result<Option<u32>, String> {
     if text == HOST {
         return Ok(None);

@@ -30,7 +30,7 @@ impl PolicyKey {
         Some(mac)
     }
 
-    /// The signature of `parts`, one behind the other.
+    /// Returns the signature of `parts`, one behind the other.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
         // HMAC takes keys of any length.
         self.over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())

@@ -74,7 +74,7 @@ impl PolicyConfig {
     }
 }
 
-/// The default timer for a fabric of this base round-trip time.
+/// Returns the default timer for a fabric of this base round-trip time.
 pub fn default_trickle(base_rtt: Time) -> TrickleConfig {
     let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::SHORTEST_IMIN);
     TrickleConfig { imin, doublings: DOUBLINGS, k: std::num::NonZeroU32::new(REDUNDANCY) }

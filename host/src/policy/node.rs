@@ -117,8 +117,8 @@ pub struct PolicyNode {
 }
 
 impl PolicyNode {
-    /// A node that knows of no policy, and whose packets may have `most` bytes. Its first interval is the shortest: if
-    /// others know a policy, it wants it soon.
+    /// Returns a node that knows of no policy, and whose packets may have `most` bytes. Its first interval is the
+    /// shortest: if others know a policy, it wants it soon.
     pub fn new(config: &PolicyConfig, addr: Ipv4Addr, most: usize) -> PolicyNode {
         let now = config.start;
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
@@ -220,7 +220,7 @@ impl PolicyNode {
         self.epoch_ns.saturating_add(now.as_ns())
     }
 
-    /// The last stamp that another host's clock may have.
+    /// Returns the last stamp that another host's clock may have.
     pub(super) fn latest_stamp(&self, now: Time) -> u64 {
         self.clock(now).saturating_add(STAMP_AHEAD_NS)
     }
@@ -317,7 +317,7 @@ impl PolicyNode {
         &self.stats
     }
 
-    /// Its timer.
+    /// Returns its timer.
     pub fn trickle(&self) -> &Trickle {
         &self.trickle
     }

@@ -224,7 +224,7 @@ pub(super) fn seal(envelope: Envelope, body: &[u8], source: Ipv4Addr, key: &Poli
     out.extend(signature);
 }
 
-/// Length of a packet with this body.
+/// Returns length of a packet with this body.
 pub(super) fn sealed_len(body: &[u8]) -> usize {
     HEAD_LEN + body.len() + MAC_LEN
 }

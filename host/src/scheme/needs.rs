@@ -102,7 +102,7 @@ impl SwitchProgram {
         SwitchProgram::Weir,
     ];
 
-    /// The program's file, without ending.
+    /// Returns the program's file, without ending.
     pub const fn name(self) -> &'static str {
         match self {
             SwitchProgram::Ecn => "ecn",

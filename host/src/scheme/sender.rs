@@ -174,7 +174,7 @@ pub trait Coupled: fmt::Debug + Send {
     fn on_rate(&mut self, subflow: usize, _rate: &RateEvent) -> Decision {
         self.decision(subflow)
     }
-    /// The timer of a subflow's decision expired.
+    /// Returns the timer of a subflow's decision expired.
     fn on_timer(&mut self, subflow: usize, _now: Time) -> Decision {
         self.decision(subflow)
     }

@@ -215,7 +215,7 @@ impl Receiver for Crediting {
 }
 
 impl CreditLaw {
-    /// The time between credits at the most.
+    /// Returns the time between credits at the most.
     pub fn interval(&self, line: Bandwidth) -> Time {
         Time::from_ps((CREDIT_BYTES as f64 * 8e12 / (self.share * line.as_bps_f64())) as u64)
             .max(Time::from_ps(1))

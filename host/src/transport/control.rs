@@ -36,7 +36,7 @@ impl Records {
     pub const NONE: Records =
         Records { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::ENTRY, own: None };
 
-    /// A copy of at most eight records.
+    /// Returns a copy of at most eight records.
     pub fn copy(records: &[u8], format: RecordFormat) -> Records {
         let mut copy = Records { format, ..Records::NONE };
         if format.is_own() {

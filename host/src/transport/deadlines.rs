@@ -26,12 +26,12 @@ impl Entry {
 const NOWHERE: u32 = u32::MAX;
 
 impl Deadlines {
-    /// The earliest.
+    /// Returns the earliest.
     pub fn next(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.time)
     }
 
-    /// The deadline of `slot`.
+    /// Returns the deadline of `slot`.
     pub fn get(&self, slot: u32) -> Option<Time> {
         self.index(slot).map(|index| self.heap[index].time)
     }

@@ -8,7 +8,7 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    /// The first byte that has not arrived.
+    /// Returns the first byte that has not arrived.
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -18,7 +18,7 @@ impl Intervals {
         self.ahead.len()
     }
 
-    /// The end of the last byte that has arrived.
+    /// Returns the end of the last byte that has arrived.
     pub fn end(&self) -> u64 {
         self.ahead.last().map_or(self.done, |&(_, end)| end)
     }
@@ -29,7 +29,7 @@ impl Intervals {
         start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)
     }
 
-    /// The first stretch of `start..end` that has not arrived.
+    /// Returns the first stretch of `start..end` that has not arrived.
     pub fn missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let mut from = start.max(self.done);
         let behind = self.ahead.partition_point(|&(_, to)| to <= from);

@@ -93,7 +93,7 @@ impl<T, E> MessageTable<T, E> {
         self.active_window = active_window;
         self.generation = self.generation.wrapping_add(1);
     }
-    /// All messages that are arriving.
+    /// Returns all messages that are arriving.
     pub fn arriving_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }

@@ -66,8 +66,8 @@ impl Hasher for IdHasher {
     }
 }
 
-/// The 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `None` if that
-/// is before the first byte.
+/// Returns the 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `None` if that is before
+/// the first byte.
 fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
     let ahead = wire.wrapping_sub(near as u32).cast_signed();
     near.checked_add_signed(i64::from(ahead))

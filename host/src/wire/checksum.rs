@@ -1,5 +1,5 @@
-/// The Internet checksum (RFC 1071) of `bytes`: what makes their sum come out as zero. Over bytes
-/// that hold a right checksum it is 0.
+/// Returns the Internet checksum (RFC 1071) of `bytes`: what makes their sum come out as zero. Over bytes that hold a
+/// right checksum it is 0.
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<2>();
     let mut sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();

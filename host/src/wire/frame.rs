@@ -92,7 +92,7 @@ impl<'a> FrameView<'a> {
     pub fn payload_len(&self) -> u32 {
         self.payload_len
     }
-    /// The port that spreads flows over paths.
+    /// Returns the port that spreads flows over paths.
     pub fn entropy_port(&self) -> u16 {
         match self.weir.kind().direction() {
             Direction::Forward => self.udp.source(),

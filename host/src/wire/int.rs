@@ -59,7 +59,7 @@ impl RecordFormat {
     pub const fn has(self, other: RecordFormat) -> bool {
         !self.is_own() && self.0 & other.0 == other.0
     }
-    /// Length of a record in bytes.
+    /// Returns length of a record in bytes.
     pub const fn record_len(self) -> usize {
         if self.is_own() {
             WORD * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
@@ -105,11 +105,11 @@ impl IntRecord {
             queue_units: u16::try_from(queue.get() / Self::QUEUE_UNIT.get()).unwrap_or(u16::MAX),
         }
     }
-    /// Bytes sent, modulo 2^27.
+    /// Returns bytes sent, modulo 2^27.
     pub fn tx_bytes(&self) -> Bytes {
         Self::TX_UNIT * u64::from(self.tx_units)
     }
-    /// Bytes queued.
+    /// Returns bytes queued.
     pub fn queue_bytes(&self) -> Bytes {
         Self::QUEUE_UNIT * u64::from(self.queue_units)
     }

@@ -80,7 +80,7 @@ impl<'a> Ipv4View<'a> {
     fn addr(&self, at: usize) -> Ipv4Addr {
         Ipv4Addr::new(self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3])
     }
-    /// Length of the whole packet.
+    /// Returns length of the whole packet.
     pub fn total_length(&self) -> u16 {
         self.word(2)
     }

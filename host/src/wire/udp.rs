@@ -24,7 +24,7 @@ impl<'a> UdpView<'a> {
     pub fn destination(&self) -> u16 {
         self.word(2)
     }
-    /// Length with header.
+    /// Returns length with header.
     pub fn length(&self) -> u16 {
         self.word(4)
     }

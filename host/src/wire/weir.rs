@@ -139,7 +139,7 @@ impl<'a> WeirView<'a> {
     pub fn format(&self) -> RecordFormat {
         RecordFormat::from_bits(self.header[3])
     }
-    /// Flows at the receiver.
+    /// Returns flows at the receiver.
     pub fn concurrency(&self) -> u16 {
         self.half(4)
     }

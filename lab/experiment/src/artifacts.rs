@@ -151,7 +151,7 @@ pub fn offer(p4info: &Index) -> Result<Offer, String> {
     })
 }
 
-/// The words of `@weir_telemetry("data, acks")`.
+/// Returns the words of `@weir_telemetry("data, acks")`.
 fn telemetry_words(p4info: &Index) -> impl Iterator<Item = &str> {
     fn words(annotation: &str) -> Option<&str> {
         annotation

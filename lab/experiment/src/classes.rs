@@ -9,7 +9,7 @@ pub fn ranges(bounds: &[Bytes]) -> impl Iterator<Item = (Bytes, Option<Bytes>)> 
     lower.zip(bounds.iter().copied().map(Some).chain([None]))
 }
 
-/// The class of a flow of this size, by its number.
+/// Returns the class of a flow of this size, by its number.
 pub fn class_of(size: Bytes, bounds: &[Bytes]) -> usize {
     bounds.partition_point(|&bound| bound < size)
 }

@@ -68,7 +68,7 @@ pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64
 /// Before the constants that not every program uses.
 const UNUSED_IN_SOME: &str = "@noWarn(\"unused\") ";
 
-/// The constants whose names begin with `prefix`: the rest of the name in lower case, and the value.
+/// Returns the constants whose names begin with `prefix`: the rest of the name in lower case, and the value.
 fn constants(prefix: &str) -> Vec<(String, u32)> {
     REASONS_P4
         .lines()

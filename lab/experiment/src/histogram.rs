@@ -32,7 +32,7 @@ impl QueueHistogram {
         self.sum as f64 / self.samples.max(1) as f64
     }
 
-    /// The largest sample.
+    /// Returns the largest sample.
     pub fn peak(&self) -> u64 {
         self.peak
     }

@@ -11,7 +11,7 @@ use weir_units::{Bytes, Time};
 /// Ports whose series are kept without being asked for, at most.
 const DEFAULT_PORTS: usize = 8;
 
-/// The path that the routes give a flow's data.
+/// Returns the path that the routes give a flow's data.
 pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Option<Path> {
     let topology = &experiment.topology;
     let tuple = FiveTuple {
@@ -24,7 +24,7 @@ pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Optio
     routes.path_of(topology, tuple)?.ok()
 }
 
-/// The ports whose series are kept: those asked for, else those that flows cross if they are few.
+/// Returns the ports whose series are kept: those asked for, else those that flows cross if they are few.
 pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
     if !experiment.spec.observe.ports.is_empty() {
         return experiment.observed_ports.clone();

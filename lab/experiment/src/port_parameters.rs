@@ -88,7 +88,7 @@ impl Port {
     fn ticks(self, time: Time) -> f64 {
         time.as_secs_f64() / self.tick.as_secs_f64()
     }
-    /// A number of the table: rounded, and neither nothing nor too large.
+    /// Returns a number of the table: rounded, and neither nothing nor too large.
     fn number(self, what: &'static str, value: f64, most: u32) -> Result<u32, PortParameterError> {
         let whole = value.round();
         if (1.0..=f64::from(most)).contains(&whole) {

@@ -1,7 +1,7 @@
 //! Random streams: one per entity, drawn from the experiment's seed and the entity's name, so
 //! that adding one entity never changes the draws of another.
 
-/// The seed of the stream `name` under `seed`: FNV-1a over the name, then SplitMix64's finaliser.
+/// Returns the seed of the stream `name` under `seed`: FNV-1a over the name, then SplitMix64's finaliser.
 pub fn stream_seed(seed: u64, name: &str) -> u64 {
     const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -25,7 +25,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream `name` under `seed`.
+    /// Returns the stream `name` under `seed`.
     pub fn new(seed: u64, name: &str) -> Stream {
         Stream { seed: stream_seed(seed, name), drawn: 0 }
     }

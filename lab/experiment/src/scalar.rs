@@ -19,7 +19,7 @@ pub enum OffOr<T> {
 }
 
 impl<T> OffOr<T> {
-    /// The keys, unless off.
+    /// Returns the keys, unless off.
     pub fn on(&self) -> Option<&T> {
         match self {
             OffOr::Off => None,
@@ -27,7 +27,7 @@ impl<T> OffOr<T> {
         }
     }
 
-    /// The keys, to be changed, unless off.
+    /// Returns the keys, to be changed, unless off.
     pub fn on_mut(&mut self) -> Option<&mut T> {
         match self {
             OffOr::Off => None,
@@ -222,7 +222,7 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
     deserializer.deserialize_any(V)
 }
 
-/// The schema of what [`one_or_many`] reads.
+/// Returns the schema of what [`one_or_many`] reads.
 pub fn one_or_many_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
 }

@@ -32,7 +32,7 @@ impl Catalogue {
     }
 }
 
-/// The long form of a scheme in an experiment file: with a label, and values of its parameters.
+/// Returns the long form of a scheme in an experiment file: with a label, and values of its parameters.
 fn entry(scheme: &dyn SchemeConfig) -> Value {
     let mut set = json!({});
     for parameter in scheme.parameters() {

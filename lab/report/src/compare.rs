@@ -25,14 +25,14 @@ struct Merged {
 }
 
 impl Merged {
-    /// Each run with the port that is compared, once.
+    /// Returns each run with the port that is compared, once.
     fn runs_and_ports(&self) -> BTreeSet<(&str, &str)> {
         let pairs = self.looks.iter().zip(&self.ports);
         pairs.filter_map(|(look, port)| Some((look.run.as_deref()?, port.as_deref()?))).collect()
     }
 }
 
-/// The page.
+/// Returns the page.
 pub fn page(runs: &[Loaded]) -> String {
     let names = names(runs);
     let merged = merge(runs, &names);
@@ -76,7 +76,7 @@ pub fn page(runs: &[Loaded]) -> String {
     page::shell(&title, &content)
 }
 
-/// The names of the runs, told apart.
+/// Returns the names of the runs, told apart.
 fn names(runs: &[Loaded]) -> Vec<String> {
     let twice = |name: &str| runs.iter().filter(|run| run.name == name).count() > 1;
     let name = |(i, run): (usize, &Loaded)| {
@@ -155,7 +155,7 @@ fn list(runs: &[Loaded], names: &[String]) -> Markup {
     }
 }
 
-/// The keys of `run.yaml` whose values are not the same in all runs.
+/// Returns the keys of `run.yaml` whose values are not the same in all runs.
 fn differences(runs: &[Loaded], names: &[String]) -> Markup {
     let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten(&run.run)).collect();
     let keys: BTreeSet<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
@@ -185,7 +185,7 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
     }
 }
 
-/// Every value with its path, but for what a run says of itself.
+/// Returns every value with its path, but for what a run says of itself.
 fn flatten(run: &Run) -> BTreeMap<String, String> {
     fn text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();

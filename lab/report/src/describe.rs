@@ -79,7 +79,7 @@ fn topology(experiment: &Experiment) -> String {
     format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
 }
 
-/// The value that all have, or the least and the most.
+/// Returns the value that all have, or the least and the most.
 fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
     match (values.clone().min(), values.max()) {
         (Some(least), Some(most)) if least == most => least.to_string(),

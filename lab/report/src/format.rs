@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_units::Time;
 
-/// A count, its digits in groups of three: `1,234,567`.
+/// Returns a count, its digits in groups of three: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -25,7 +25,7 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// A number of unknown size with three significant digits: `0.625`, `12.3`, `1,240`.
+/// Returns a number of unknown size with three significant digits: `0.625`, `12.3`, `1,240`.
 pub fn significant(value: f64) -> String {
     match value.abs() {
         v if v == 0.0 || v >= 99.95 => decimal(value, 0),
@@ -35,7 +35,7 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Bytes in the unit that reads best, with three significant digits: `12.3 KB`.
+/// Returns bytes in the unit that reads best, with three significant digits: `12.3 KB`.
 pub fn bytes(bytes: f64) -> String {
     let (unit, scale) = match bytes {
         b if b >= 1e9 => ("GB", 1e9),
@@ -64,7 +64,7 @@ fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
-/// A time in microseconds, exact to the picosecond: `12.48576`.
+/// Returns a time in microseconds, exact to the picosecond: `12.48576`.
 pub fn micros(time: Time) -> String {
     const PS: u64 = 1_000_000;
     let (whole, rest) = (time.as_ps() / PS, time.as_ps() % PS);
@@ -74,7 +74,7 @@ pub fn micros(time: Time) -> String {
     format!("{whole}.{}", format!("{rest:06}").trim_end_matches('0'))
 }
 
-/// A time in the unit that reads best, with three significant digits: `3.02 s`, `27.2 h`.
+/// Returns a time in the unit that reads best, with three significant digits: `3.02 s`, `27.2 h`.
 pub fn duration(time: Time) -> String {
     let seconds = time.as_secs_f64();
     let (unit, scale) = match seconds {
@@ -88,7 +88,7 @@ pub fn duration(time: Time) -> String {
     format!("{} {unit}", significant_short(seconds / scale))
 }
 
-/// A moment as RFC 3339 writes it, in UTC, to the millisecond: `2026-11-23T11:49:06.120Z`.
+/// Returns a moment as RFC 3339 writes it, in UTC, to the millisecond: `2026-11-23T11:49:06.120Z`.
 pub fn utc(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, ms) = (since.as_secs(), since.subsec_millis());
@@ -104,7 +104,7 @@ pub fn utc(moment: SystemTime) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// A flow's name with an arrow.
+/// Returns a flow's name with an arrow.
 pub fn flow(name: &str) -> String {
     name.replace("->", "→")
 }

@@ -49,7 +49,7 @@ use std::{fs, io, path::Path};
 use weir_experiment::backend::Fabric;
 use weir_experiment::results::Results;
 
-/// A sentence for each scheme whose run ended in a deadlock.
+/// Returns a sentence for each scheme whose run ended in a deadlock.
 pub fn deadlocks(results: &Results) -> Vec<String> {
     let of = |label: &String| {
         let deadlock = results.summary.schemes.get(label)?.deadlock.as_ref()?;
@@ -145,7 +145,7 @@ mod tests {
         (dir, names)
     }
 
-    /// A page as a browser shows it that runs no scripts.
+    /// Returns a page as a browser shows it that runs no scripts.
     fn without_scripts(page: &str) -> String {
         let mut parts = page.split("<script");
         let mut text = parts.next().unwrap().to_owned();

@@ -99,7 +99,7 @@ pub fn lists(dir: &Path, name: &str) -> bool {
     text.lines().filter_map(entry).any(|(_, listed)| listed == name)
 }
 
-/// The files in a directory but for the manifest.
+/// Returns the files in a directory but for the manifest.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let names = fs::read_dir(dir)?.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
     names.filter(|name| !name.as_ref().is_ok_and(|name| name == MANIFEST)).collect()

@@ -71,19 +71,19 @@ impl Metric {
     }
 }
 
-/// The port with the longest queue on average over all schemes: where the congestion is. Of equals
-/// the busiest. `None` if nothing was sent.
+/// Returns the port with the longest queue on average over all schemes: where the congestion is. Of equals the
+/// busiest. `None` if nothing was sent.
 pub fn bottleneck(summary: &Summary) -> Option<&str> {
     ports_by_congestion(summary).into_iter().next()
 }
 
-/// A port and what is at its other end, if it was observed: `s1:3 towards s2`.
+/// Returns a port and what is at its other end, if it was observed: `s1:3 towards s2`.
 pub fn port_name(results: &Results, port: &str) -> String {
     let series = results.traces.values().flat_map(|trace| &trace.ports).find(|series| series.port == port);
     series.map_or_else(|| port.to_owned(), |series| format!("{port} towards {}", series.towards))
 }
 
-/// All ports that sent something, the most congested first.
+/// Returns all ports that sent something, the most congested first.
 pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
     let mut ports: Vec<(&str, f64, f64)> = Vec::new();
     for scheme in summary.schemes.values() {
@@ -104,7 +104,8 @@ pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
 
 const KB: f64 = 1e3;
 
-/// The metrics of a run that say something about at least one scheme. Queue and utilisation are those of the [`bottleneck`].
+/// Returns the metrics of a run that say something about at least one scheme. Queue and utilisation are those of the
+/// [`bottleneck`].
 pub fn metrics(results: &Results) -> Vec<Metric> {
     let port = bottleneck(&results.summary);
     metrics_at(results, &vec![port; results.order.len()])

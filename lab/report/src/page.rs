@@ -14,7 +14,7 @@ const PAGE_CSS: &str = include_str!("page.css");
 /// More ports than this are in `summary.json`, not in the page.
 const MOST_PORT_ROWS: usize = 24;
 
-/// A page with this in it.
+/// Returns a page with this in it.
 pub fn shell(title: &str, content: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -37,7 +37,7 @@ pub fn shell(title: &str, content: &Markup) -> String {
     markup.into_string()
 }
 
-/// The page of a run.
+/// Returns the page of a run.
 pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
     let content = html! {
         (heading(run, results))
@@ -176,7 +176,7 @@ fn published(run: &Run, summary: &Summary) -> Markup {
     }
 }
 
-/// A section of charts, with one legend for all.
+/// Returns a section of charts, with one legend for all.
 pub fn charts(section: &Section) -> Markup {
     html! {
         section {
@@ -189,7 +189,7 @@ pub fn charts(section: &Section) -> Markup {
     }
 }
 
-/// The lines of a section's charts, each once.
+/// Returns the lines of a section's charts, each once.
 fn legend(section: &Section) -> Markup {
     let charts = section.figures.iter().filter_map(|figure| figure.picture.chart());
     let mut entries: Vec<&Line> = Vec::new();
@@ -231,7 +231,7 @@ fn chart(figure: &Figure, full: bool) -> Markup {
     }
 }
 
-/// The table of ports, each a link to the chart of its queue if there is one.
+/// Returns the table of ports, each a link to the chart of its queue if there is one.
 pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
     let chart = |port: &str| {
         let name = format!("queue-{}", file_name(port));

@@ -52,7 +52,7 @@ const ABSENT_IF_ZERO: [&str; 2] = ["timeouts", "suppressions"];
 const QUOTIENT: &str = " / ";
 const CHANGE: &str = " vs ";
 
-/// A value of `formula` as text, with the unit that the end of its path names.
+/// Returns a value of `formula` as text, with the unit that the end of its path names.
 pub fn text(formula: &str, value: f64) -> String {
     match formula.trim() {
         f if f.contains(CHANGE) => format!("{value:+.1} %"),

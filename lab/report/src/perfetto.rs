@@ -66,7 +66,7 @@ struct Trace<'a, W> {
 
 /// A packet at a place, for some time.
 struct Stay {
-    /// Which of the packets.
+    /// Number of the packet.
     packet: usize,
     /// Another slice of the packet comes before, or behind.
     arrows: (bool, bool),
@@ -77,7 +77,8 @@ struct Stay {
 /// Threads from this number on hold packets.
 const PACKETS: usize = 1 << 25;
 
-/// The thread of a port and a class. Pauses of different classes may overlap, which slices of one thread must not.
+/// Returns the thread of a port and a class. Pauses of different classes may overlap, which slices of one thread must
+/// not.
 fn thread(port: u16, class: u8) -> u64 {
     const CLASSES: u64 = 256;
     u64::from(port) * CLASSES + u64::from(class)
@@ -99,7 +100,7 @@ impl<'a, W: Write> Trace<'a, W> {
         serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
     }
 
-    /// The number of a node's process, which is named when it is first asked for.
+    /// Returns the number of a node's process, which is named when it is first asked for.
     fn process(&mut self, scheme: &str, node: &str) -> io::Result<usize> {
         let name = format!("{scheme}: {node}");
         if let Some(&pid) = self.processes.get(&name) {

@@ -4,7 +4,7 @@ use super::format;
 use maud::{Markup, html};
 use weir_experiment::results::{PolicySetSummary, PolicySummary, Results};
 
-/// A sentence for each policy that was set, and one for the messages, of each scheme whose hosts take part.
+/// Returns a sentence for each policy that was set, and one for the messages, of each scheme whose hosts take part.
 pub fn lines(results: &Results) -> Vec<String> {
     let mut all = Vec::new();
     for scheme in &results.order {
@@ -50,7 +50,7 @@ fn of_messages(policy: &PolicySummary) -> String {
     text
 }
 
-/// The same as a part of the page; nothing where hosts take no part.
+/// Returns the same as a part of the page; nothing where hosts take no part.
 pub fn section(results: &Results) -> Markup {
     let lines = lines(results);
     html! {

@@ -49,7 +49,7 @@ pub fn dumbbell() -> Results {
     dumbbell_of(1000)
 }
 
-/// The same with this number of samples.
+/// Returns the same with this number of samples.
 pub fn dumbbell_of(samples: u64) -> Results {
     let schemes = [("fncc", 304.0, 120_000.0, 1.0), ("hpcc eta=0.95", 331.0, 180_000.0, 2.5)];
     results(schemes.map(|(label, slows, peak, unrest)| {

@@ -109,7 +109,7 @@ pub fn fit(table: &mut Table, width: Option<usize>) {
     }
 }
 
-/// A table of texts: heads with the side that their columns are set to.
+/// Returns a table of texts: heads with the side that their columns are set to.
 pub fn columns(
     head: &[(String, CellAlignment)],
     rows: impl Iterator<Item = Vec<String>>,

@@ -59,7 +59,7 @@ impl Arrivals {
         count.links += u64::from(INITIAL_TTL.saturating_sub(frame.ip.ttl())) + 1;
     }
 
-    /// All classes, small to large.
+    /// Returns all classes, small to large.
     pub fn summarise(&self) -> Vec<PacketClass> {
         let classes = ranges(&self.bounds).zip(&self.counts);
         classes
@@ -89,7 +89,7 @@ mod tests {
     const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
     const PAYLOAD: u32 = 1_000;
 
-    /// A frame from or to the sender with all its payload virtual.
+    /// Returns a frame from or to the sender with all its payload virtual.
     fn frame(kind: Kind, message: u32, ecn: Ecn, flags: Flags) -> Vec<u8> {
         let weir = WeirRepr { flags, message, ..WeirRepr::of(kind) };
         let (source, destination) = match kind {

@@ -126,7 +126,7 @@ impl<'e> Blueprint<'e> {
 /// and a flow at a tenth of its share still has to be told its gaps apart.
 const LONGEST_IN_NS: Time = Time::from_us(500);
 
-/// The unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
+/// Returns the unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
 fn clock(base_rtt: Time) -> Clock {
     if base_rtt <= LONGEST_IN_NS { Clock::Ns } else { Clock::Us }
 }
@@ -143,7 +143,7 @@ fn lay_links(topology: &Topology) -> Vec<Direction> {
     directions
 }
 
-/// The direction that leaves `node` on its link `link`.
+/// Returns the direction that leaves `node` on its link `link`.
 fn leaving(topology: &Topology, node: Node, link: usize) -> u32 {
     let from_a = topology.links[link].a.node == node;
     2 * link as u32 + u32::from(!from_a)

@@ -69,7 +69,7 @@ impl Deadlock {
     }
 }
 
-/// The deadlock that there is now, if there is one.
+/// Returns the deadlock that there is now, if there is one.
 pub fn find(network: &Network) -> Option<Deadlock> {
     let mut stuck: BTreeSet<Queue> = paused(network).collect();
     loop {
@@ -113,7 +113,7 @@ fn paused(network: &Network) -> impl Iterator<Item = Queue> {
     })
 }
 
-/// The switch that a queue sends to, and its ingress port.
+/// Returns the switch that a queue sends to, and its ingress port.
 fn far_end(network: &Network, queue: Queue) -> Option<(SwitchIx, u16)> {
     let direction = &network.directions[direction(network, queue.switch, queue.port)?];
     match direction.to {
@@ -131,7 +131,7 @@ fn pfc_is_under_way(network: &Network, from: SwitchIx, port: u16) -> bool {
     direction(network, from, port).is_some_and(|index| network.directions[index].has_pfc())
 }
 
-/// A cycle among the stuck queues, and how much is stuck.
+/// Returns a cycle among the stuck queues, and how much is stuck.
 fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
     let level = |queue: &Queue| {
         let tm = network.switches[queue.switch.0 as usize].switch.queues();
@@ -148,8 +148,8 @@ fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
     }
 }
 
-/// The shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
-/// cycle.
+/// Returns the shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them
+/// leads to a cycle.
 fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
     let mut followed = BTreeSet::new();
     let mut from = stuck.first().copied();
@@ -179,7 +179,7 @@ fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
     Vec::new()
 }
 
-/// The stuck queues of the next switch in which packets of this link and class wait.
+/// Returns the stuck queues of the next switch in which packets of this link and class wait.
 fn waits_for(network: &Network, stuck: &BTreeSet<Queue>, queue: Queue) -> Vec<Queue> {
     let Some((next, ingress)) = far_end(network, queue) else { return Vec::new() };
     let tm = network.switches[next.0 as usize].switch.queues();

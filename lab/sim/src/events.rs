@@ -105,7 +105,7 @@ impl EventQueue {
         self.heap[hole] = entry;
     }
 
-    /// The earliest event, and some of those that follow, the second among them.
+    /// Returns the earliest event, and some of those that follow, the second among them.
     #[inline]
     pub fn upcoming(&self) -> impl Iterator<Item = Event> {
         self.heap.iter().take(1 + ARITY).map(|&entry| event_of(entry))

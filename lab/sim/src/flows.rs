@@ -54,7 +54,7 @@ impl FlowTable {
         }
     }
 
-    /// A message id for the next flow of a host.
+    /// Returns a message id for the next flow of a host.
     pub fn message(&mut self, host: HostIx) -> u32 {
         let next = &mut self.next_message[host.0 as usize];
         let message = *next;
@@ -133,7 +133,7 @@ impl FlowTable {
         self.active.iter().map(|(&record, active)| (record, active))
     }
 
-    /// The same, to be changed.
+    /// Returns the same, to be changed.
     pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut Active> {
         self.active.values_mut()
     }
@@ -143,7 +143,7 @@ impl FlowTable {
         self.sized > 0
     }
 
-    /// The record of a flow.
+    /// Returns the record of a flow.
     pub fn record(&self, record: u32) -> &FlowRecord {
         &self.records[record as usize]
     }

@@ -206,7 +206,7 @@ impl<'e> Happenings<'e> {
         }
     }
 
-    /// A packet of the highest version that there is, but for its signature right.
+    /// Returns a packet of the highest version that there is, but for its signature right.
     fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
@@ -297,7 +297,7 @@ impl<'e> Happenings<'e> {
         network.policy_sent.until(now).into_iter().map(interval).collect()
     }
 
-    /// The shortest interval of Trickle.
+    /// Returns the shortest interval of Trickle.
     fn imin(&self) -> Option<Time> {
         let spec = self.experiment.spec.policy.as_ref()?;
         Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
@@ -332,7 +332,7 @@ fn sum(network: &Network, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -
     network.nics.iter().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
 }
 
-/// A frame with another payload.
+/// Returns a frame with another payload.
 fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
     repr.payload_len = payload.len() as u32;
     let mut frame = vec![0; HEADERS_LEN];
@@ -341,13 +341,13 @@ fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// A POLICY frame with half of its payload.
+/// Returns a POLICY frame with half of its payload.
 fn cut(frame: &[u8]) -> Option<Vec<u8>> {
     let view = FrameView::new(frame, 0).ok()?;
     rebuild(FrameRepr::parse(&view), &view.payload()[..view.payload().len() / 2])
 }
 
-/// A POLICY frame to one host alone.
+/// Returns a POLICY frame to one host alone.
 fn readdress(frame: &[u8], ip: std::net::Ipv4Addr, mac: weir_host::wire::MacAddr) -> Option<Vec<u8>> {
     let view = FrameView::new(frame, 0).ok()?;
     let repr = FrameRepr { destination: ip, destination_mac: mac, ..FrameRepr::parse(&view) };

@@ -118,7 +118,7 @@ pub struct PfcFrame {
 }
 
 impl Direction {
-    /// An idle link direction.
+    /// Returns an idle link direction.
     pub fn new(from: (Node, u16), to: (Node, u16), reverse: u32, rate: Bandwidth, delay: Time) -> Direction {
         Direction {
             from: from.0,

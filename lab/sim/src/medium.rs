@@ -13,7 +13,7 @@ use weir_host::DropReason;
 use weir_host::policy::{Heard, Policy, PolicyConfig, PolicyError, PolicyId, PolicyNode};
 use weir_units::Time;
 
-/// The address of a node.
+/// Returns the address of a node.
 pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + node as u32)
 }

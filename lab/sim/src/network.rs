@@ -113,7 +113,7 @@ impl SwitchOutput for Outbox {
 }
 
 impl Network {
-    /// A fabric at rest.
+    /// Returns a fabric at rest.
     pub fn new(directions: Vec<Direction>, switches: Vec<Chassis>, hosts: Vec<(Host, u32)>) -> Network {
         let nics = hosts.into_iter().map(|(host, direction)| Nic {
             host,

@@ -108,7 +108,7 @@ impl Recorder {
         }
     }
 
-    /// The series kept.
+    /// Returns the series kept.
     pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
         (self.port_series.clone(), self.rate_series.clone())
     }

@@ -115,7 +115,7 @@ impl Agents {
     }
 }
 
-/// The flows of one host, in the experiment's order.
+/// Returns the flows of one host, in the experiment's order.
 fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
     let topology = &experiment.topology;
     let own = experiment.flows.iter().filter(|flow| topology.host(flow.from).name == host);

@@ -93,7 +93,7 @@ impl Bridge {
         Ok(Bridge { process, requests: Some(requests), replies, python, work, signals })
     }
 
-    /// A directory for the files of this run, gone with it.
+    /// Returns a directory for the files of this run, gone with it.
     pub fn work(&self) -> &Path {
         self.work.path()
     }
@@ -136,12 +136,12 @@ impl Bridge {
         }
     }
 
-    /// Frames that each interface of the switches has carried.
+    /// Returns frames that each interface of the switches has carried.
     pub fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
         self.ask("packets", json!({}))
     }
 
-    /// Frames that the links have lost so far, by reason.
+    /// Returns frames that the links have lost so far, by reason.
     pub fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
         self.ask("link_drops", json!({}))
     }
@@ -171,7 +171,7 @@ impl Bridge {
         }
     }
 
-    /// The next answer. While it waits, `look` is called now and then, and a first interrupt passed on.
+    /// Returns the next answer. While it waits, `look` is called now and then, and a first interrupt passed on.
     fn hear(&mut self, look: &mut dyn FnMut()) -> Result<Value, Error> {
         let mut passed_on = (self.signals.is_cancelled)();
         loop {
@@ -244,7 +244,7 @@ pub fn clean() -> Result<u64, Error> {
     sweep(python, work.path())
 }
 
-/// A Python that has Mininet.
+/// Returns a Python that has Mininet.
 fn python() -> Result<&'static str, Error> {
     let has_mininet = |python: &&&str| {
         let asked = Command::new(python).args(["-c", "import mininet.net"]).output();

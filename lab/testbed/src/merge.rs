@@ -34,7 +34,7 @@ pub struct Observations<'a> {
 }
 
 impl<'a> Observations<'a> {
-    /// The results of the scheme.
+    /// Returns the results of the scheme.
     pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
             let count = |name: &str| agent.transport.get(name).copied().unwrap_or(0);
@@ -97,7 +97,7 @@ impl<'a> Observations<'a> {
         self.agents.get(&self.experiment.topology.host(flow.from).name)?.flows.get(position)
     }
 
-    /// The flows that were opened.
+    /// Returns the flows that were opened.
     pub fn started(&self) -> impl Iterator<Item = (&'a Flow, &'a FlowResult)> + '_ {
         let seen = self.experiment.flows.iter().filter_map(|flow| Some((flow, self.seen(flow)?)));
         seen.filter(|(_, seen)| seen.state != FlowState::NotStarted)
@@ -120,7 +120,7 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// A series of the agent's, on the run's samples.
+    /// Returns a series of the agent's, on the run's samples.
     fn on_samples(&self, flow: &Flow, values: impl Fn(&FlowResult) -> Option<&Vec<u64>>) -> Vec<u64> {
         let mut all = vec![0; self.samples()];
         let Some(seen) = self.seen(flow) else { return all };

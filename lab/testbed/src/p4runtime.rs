@@ -40,7 +40,7 @@ impl Registers {
         Ok(Registers { runtime, switches })
     }
 
-    /// The cells of the n-th switch, by index.
+    /// Returns the cells of the n-th switch, by index.
     pub fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         let Registers { runtime, switches } = self;
         let (name, session, wanted) = &switches[switch];
@@ -101,7 +101,7 @@ impl Controller {
         .map(|_| ())
     }
 
-    /// All cells of a counter, by switch.
+    /// Returns all cells of a counter, by switch.
     pub fn counters(&self, counter_id: u32) -> Result<BTreeMap<String, Vec<u64>>, Error> {
         self.at_all(|target| read_counter(target, counter_id))
     }

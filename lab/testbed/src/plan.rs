@@ -51,7 +51,7 @@ impl SwitchKind {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             SwitchKind::Bmv2 => BMV2,
@@ -121,17 +121,17 @@ pub fn thrift_port(switch: SwitchIx) -> u16 {
     THRIFT_PORT + switch.0 as u16
 }
 
-/// The same with the machine: this one.
+/// Returns the same with the machine: this one.
 pub fn thrift_address(switch: SwitchIx) -> String {
     format!("127.0.0.1:{}", thrift_port(switch))
 }
 
-/// Its device id, from 0 as in the tutorials.
+/// Returns its device id, from 0 as in the tutorials.
 pub fn device_id(switch: SwitchIx) -> u64 {
     u64::from(switch.0)
 }
 
-/// Packets that a queue holds: the whole buffer of a switch, since there is no PFC to keep it short.
+/// Returns packets that a queue holds: the whole buffer of a switch, since there is no PFC to keep it short.
 pub fn queue_depth(experiment: &Experiment) -> u32 {
     let packets = experiment.spec.buffer.get() / experiment.spec.mtu.get().max(1);
     u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
@@ -149,7 +149,7 @@ pub struct Places {
 }
 
 impl Plan {
-    /// The fabric of an experiment for one of its schemes.
+    /// Returns the fabric of an experiment for one of its schemes.
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
@@ -199,7 +199,7 @@ impl Plan {
     }
 }
 
-/// The name of each link: its nodes, and a number if there are several between them.
+/// Returns the name of each link: its nodes, and a number if there are several between them.
 pub fn link_names(topology: &Topology) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for link in &topology.links {
@@ -227,7 +227,7 @@ pub(super) fn own_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))
 }
 
-/// A full frame of data behind the first switch: where telemetry grows on it, by one record.
+/// Returns a full frame of data behind the first switch: where telemetry grows on it, by one record.
 pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     let mut host = HostConfig::new(
         Ipv4Addr::LOCALHOST,

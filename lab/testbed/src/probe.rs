@@ -62,7 +62,7 @@ impl Queues {
         }
     }
 
-    /// Bytes queued at the n-th switch, by port.
+    /// Returns bytes queued at the n-th switch, by port.
     fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         match self {
             Queues::P4Runtime(registers) => registers.read(switch),
@@ -86,13 +86,13 @@ pub struct Probe {
     stop: Arc<AtomicBool>,
 }
 
-/// The distance of samples: what was asked for if that is not too often, else a multiple of it.
+/// Returns the distance of samples: what was asked for if that is not too often, else a multiple of it.
 pub fn distance(asked: Time, switches: usize) -> Time {
     let least = shortest(switches);
     asked * least.as_ps().div_ceil(asked.as_ps().max(1)).max(1)
 }
 
-/// The shortest distance of two looks at all switches.
+/// Returns the shortest distance of two looks at all switches.
 fn shortest(switches: usize) -> Time {
     SHORTEST.max(PER_SWITCH * switches as u64)
 }
@@ -205,7 +205,7 @@ fn repeat(ports: &mut [(PortSamples, PathBuf)]) -> bool {
     })
 }
 
-/// Bytes that the interface has sent; none if it is gone.
+/// Returns bytes that the interface has sent; none if it is gone.
 fn sent(file: &PathBuf) -> u64 {
     fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }

@@ -48,22 +48,22 @@ objects! {
 }
 
 impl p4::Table {
-    /// The match field of this name.
+    /// Returns the match field of this name.
     pub fn match_field(&self, name: &str) -> Option<&p4::MatchField> {
         self.match_fields.iter().find(|field| field.name == name)
     }
-    /// The match field of this id.
+    /// Returns the match field of this id.
     pub fn match_field_by_id(&self, id: u32) -> Option<&p4::MatchField> {
         self.match_fields.iter().find(|field| field.id == id)
     }
 }
 
 impl p4::Action {
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     pub fn param(&self, name: &str) -> Option<&p4::action::Param> {
         self.params.iter().find(|param| param.name == name)
     }
-    /// The parameter of this id.
+    /// Returns the parameter of this id.
     pub fn param_by_id(&self, id: u32) -> Option<&p4::action::Param> {
         self.params.iter().find(|param| param.id == id)
     }

@@ -134,8 +134,8 @@ impl Shapes {
     }
 }
 
-/// The size of a message's struct at most, bytes: everything takes whole words. `within`: the messages around it; one
-/// that contains itself is boxed.
+/// Returns the size of a message's struct at most, bytes: everything takes whole words. `within`: the messages around
+/// it; one that contains itself is boxed.
 fn struct_size(message: &MessageDescriptor, within: &mut Vec<String>) -> usize {
     const WORD: usize = size_of::<usize>();
     if within.iter().any(|outer| outer == message.full_name()) {

@@ -42,7 +42,7 @@ pub fn one<T: Object>(objects: &p4info::Table<T>, id: u32) -> Result<&T, Control
     objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
 }
 
-/// The cells that an index means: one, or all of them.
+/// Returns the cells that an index means: one, or all of them.
 fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Range<usize>, ControlError> {
     let Some(&Index { index }) = index else { return Ok(0..size) };
     let cell = usize::try_from(index)
@@ -54,7 +54,7 @@ fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Ran
     Ok(cell..cell + 1)
 }
 
-/// Those of some cells that belong to a part of a read.
+/// Returns those of some cells that belong to a part of a read.
 fn part_of(cells: std::ops::Range<usize>, part: &mut Part) -> std::ops::Range<usize> {
     let inside = part.of(cells.len());
     cells.start + inside.start..cells.start + inside.end
@@ -157,7 +157,7 @@ impl Control {
         }
     }
 
-    /// The entries that a request for direct resources means. One that names an entry must find it.
+    /// Returns the entries that a request for direct resources means. One that names an entry must find it.
     fn entries_at(
         &self,
         switch: &Switch,

@@ -38,7 +38,7 @@ impl ControlError {
     pub(super) fn unimplemented(message: impl Into<String>) -> ControlError {
         ControlError::new(Code::Unimplemented, message)
     }
-    /// The same with a place in front.
+    /// Returns the same with a place in front.
     pub(super) fn at(self, place: impl std::fmt::Display) -> ControlError {
         ControlError { message: format!("{place}: {}", self.message), ..self }
     }

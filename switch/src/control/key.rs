@@ -10,7 +10,7 @@ use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range
 use p4runtime::p4info::Object;
 use p4runtime::value::canonical;
 
-/// The match type of a field; `None` for one that only some other architecture has.
+/// Returns the match type of a field; `None` for one that only some other architecture has.
 fn kind(field: &MatchField) -> Option<MatchType> {
     match field.r#match {
         Some(Match::MatchType(kind)) => MatchType::try_from(kind).ok(),

@@ -66,7 +66,7 @@ impl Control {
         group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| no_group(id))
     }
 
-    /// The controller's id of a member.
+    /// Returns the controller's id of a member.
     pub(super) fn member_id(&self, profile: u32, handle: MemberHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
         let found = profile.members.iter().find(|(_, known)| **known == handle).map(|(&id, _)| id);
@@ -75,7 +75,7 @@ impl Control {
         })
     }
 
-    /// The controller's id of a group.
+    /// Returns the controller's id of a group.
     pub(super) fn group_id(&self, profile: u32, handle: GroupHandle) -> Result<u32, ControlError> {
         let (profile, _) = self.profile(profile)?;
         let found = profile.groups.iter().find(|(_, known)| known.handle == handle).map(|(&id, _)| id);
@@ -272,7 +272,7 @@ impl Control {
         Ok(found)
     }
 
-    /// The profile asked for, or all.
+    /// Returns the profile asked for, or all.
     fn wanted(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
         match profile {
             0 => Ok(self.profiles.keys().copied().collect()),
@@ -298,7 +298,7 @@ fn has(group: &ActionProfileGroup, member: u32) -> bool {
     group.members.iter().any(|it| it.member_id == member)
 }
 
-/// The members of a group, each as often as its weight says.
+/// Returns the members of a group, each as often as its weight says.
 fn places(
     profile: &Profile,
     info: &ActionProfile,
@@ -337,7 +337,7 @@ fn places(
     Ok(places)
 }
 
-/// The actions of a one-shot set with their weights.
+/// Returns the actions of a one-shot set with their weights.
 fn check_set(
     index: &Index,
     table: &Table,

@@ -52,12 +52,12 @@ struct Target {
 }
 
 impl Control {
-    /// The P4Info and the pipeline's id of a table.
+    /// Returns the P4Info and the pipeline's id of a table.
     pub(super) fn table(&self, id: u32) -> Result<(&Table, TableId), ControlError> {
         known(&self.index, &self.tables, id)
     }
 
-    /// The entry that a message's match and priority name.
+    /// Returns the entry that a message's match and priority name.
     pub(super) fn find(
         &self,
         switch: &Switch,
@@ -235,7 +235,7 @@ impl Control {
         Ok(())
     }
 
-    /// The pipeline's form of an entry's action; for a one-shot set its members and group are made.
+    /// Returns the pipeline's form of an entry's action; for a one-shot set its members and group are made.
     fn table_action(
         &mut self,
         switch: &mut Switch,
@@ -339,7 +339,7 @@ pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, C
     to_key(table, &entry.r#match)
 }
 
-/// The timeout in the switch's ticks, at least one; `None` if the table has no timeouts.
+/// Returns the timeout in the switch's ticks, at least one; `None` if the table has no timeouts.
 fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Option<u64>, ControlError> {
     if entry.time_since_last_hit.is_some() {
         return Err(ControlError::invalid("time_since_last_hit cannot be written"));

@@ -78,7 +78,7 @@ impl Control {
         Ok(())
     }
 
-    /// An entry with those of its direct resources that a request asks for.
+    /// Returns an entry with those of its direct resources that a request asks for.
     pub(super) fn read_entry(
         &self,
         switch: &Switch,
@@ -111,7 +111,7 @@ impl Control {
         Ok(counter_data(switch.pipeline().direct_counter_read(id, entry.handle)?))
     }
 
-    /// An entry of the pipeline in P4Runtime's words, without its direct resources.
+    /// Returns an entry of the pipeline in P4Runtime's words, without its direct resources.
     pub(super) fn entry(
         &self,
         table: &Table,
@@ -178,7 +178,7 @@ impl Control {
     }
 }
 
-/// The entries that may match a request: one, if its whole key is given.
+/// Returns the entries that may match a request: one, if its whole key is given.
 fn candidates(
     switch: &Switch,
     table: &Table,

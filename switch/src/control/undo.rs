@@ -71,7 +71,7 @@ fn updated(kind: Type, entity: Kind) -> Update {
     Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
 }
 
-/// The entry whose direct resource this is.
+/// Returns the entry whose direct resource this is.
 fn key(entity: &Kind) -> Option<&TableEntry> {
     match entity {
         Kind::DirectCounterEntry(entry) => entry.table_entry.as_ref(),
@@ -80,7 +80,7 @@ fn key(entity: &Kind) -> Option<&TableEntry> {
     }
 }
 
-/// The request that reads what an update changes.
+/// Returns the request that reads what an update changes.
 fn as_it_is(entity: &Kind) -> Kind {
     match entity {
         Kind::TableEntry(entry) => Kind::TableEntry(TableEntry {

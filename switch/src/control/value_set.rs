@@ -62,7 +62,7 @@ impl Control {
     }
 }
 
-/// A member as one number: its fields behind each other, without padding.
+/// Returns a member as one number: its fields behind each other, without padding.
 fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlError> {
     if member.r#match.len() != set.r#match.len() {
         return Err(ControlError::invalid(format!(

@@ -89,7 +89,7 @@ impl Interface {
         Ok(Interface { index, mtu, running: flags & wanted == wanted })
     }
 
-    /// The slot size a ring needs to take every frame of this interface.
+    /// Returns the slot size a ring needs to take every frame of this interface.
     pub fn slot_bytes(&self) -> usize {
         (self.mtu + L2_HEADER + SLOT_OVERHEAD).next_power_of_two().max(MIN_SLOT)
     }
@@ -222,7 +222,7 @@ impl RxRing {
         Ok(ring)
     }
 
-    /// The bytes of a slot, with the kernel's share.
+    /// Returns the bytes of a slot, with the kernel's share.
     pub fn slot_bytes(&self) -> usize {
         self.slot
     }
@@ -272,7 +272,7 @@ impl RxRing {
         Ok(u64::from(stats.tp_drops))
     }
 
-    /// The error that waits at the socket, such as ENETDOWN when the interface went down.
+    /// Returns the error that waits at the socket, such as ENETDOWN when the interface went down.
     pub fn take_error(&self) -> Option<io::Error> {
         rustix::net::sockopt::socket_error(&self.socket).ok()?.err().map(io::Error::from)
     }
@@ -291,7 +291,7 @@ impl Drop for RxRing {
     }
 }
 
-/// The frame in a slot that the kernel handed over.
+/// Returns the frame in a slot that the kernel handed over.
 ///
 /// # Safety
 /// `base` must point to a slot of `slot` bytes with status TP_STATUS_USER, which stays so for `'a`.
@@ -422,7 +422,7 @@ fn set_packet_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io:
     Ok(())
 }
 
-/// A system call's result, with errno if it failed.
+/// Returns a system call's result, with errno if it failed.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

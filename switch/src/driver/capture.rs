@@ -18,7 +18,7 @@ impl CaptureConfig {
     pub const LIMIT: u64 = 16 << 20;
 }
 
-/// The files that BMv2 writes for an interface.
+/// Returns the files that BMv2 writes for an interface.
 pub(super) fn files(directory: &Path, interface: &str) -> (PathBuf, PathBuf) {
     let file = |direction| directory.join(format!("{interface}_{direction}.pcap"));
     (file("in"), file("out"))

@@ -29,7 +29,7 @@ impl Runtime {
         self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
     }
 
-    /// The configuration as it was at the start; [`Self::install`] brings the rates and limits set since.
+    /// Returns the configuration as it was at the start; [`Self::install`] brings the rates and limits set since.
     pub fn switch_config(&self) -> SwitchConfig {
         self.config.switch_config()
     }

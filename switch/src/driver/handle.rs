@@ -147,7 +147,7 @@ impl DataplaneHandle {
         self.ask(move |runtime| runtime.remove_port(port))
     }
 
-    /// All counts, and the state of each port.
+    /// Returns all counts, and the state of each port.
     pub fn stats(&self) -> Reply<DataplaneStats> {
         self.ask(|runtime| Ok(runtime.stats()))
     }

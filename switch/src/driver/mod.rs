@@ -91,7 +91,7 @@ impl Dataplane {
         FabricDataplane::start(vec![member]).map(Dataplane)
     }
 
-    /// A handle on it, for any thread. It outlives the data plane, and then says so.
+    /// Returns a handle on it, for any thread. It outlives the data plane, and then says so.
     pub fn handle(&self) -> DataplaneHandle {
         self.0.handles()[0].clone()
     }

@@ -84,7 +84,7 @@ impl Poll {
         Ok(Poll { watched: Arc::new(Watched(epoll)), wake, links, woken: Woken::default() })
     }
 
-    /// The sockets, to which each switch adds its ports'.
+    /// Returns the sockets, to which each switch adds its ports'.
     pub fn watched(&self) -> Arc<Watched> {
         self.watched.clone()
     }

@@ -59,7 +59,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// A port on an interface, which must be there.
+    /// Returns a port on an interface, which must be there.
     pub fn open(number: u16, name: &str, ring_bytes: usize, capture: Option<Capture>) -> io::Result<Port> {
         let interface = Interface::find(name)?;
         let mut port = Port::new(number, name, Medium::Interface(None), capture);
@@ -68,12 +68,12 @@ impl Port {
         Ok(port)
     }
 
-    /// A port that sends to a file.
+    /// Returns a port that sends to a file.
     pub fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
         Port { up: true, ..Port::new(number, name, Medium::File(file), None) }
     }
 
-    /// A port on a link to a port of another switch of this data plane.
+    /// Returns a port on a link to a port of another switch of this data plane.
     pub fn inner(number: u16, name: &str, to: (u16, u16), cable: InFlight, capture: Option<Capture>) -> Port {
         let inner = Inner { to, plugged: [true; 2] };
         let port = Port::new(number, name, Medium::Inner(inner), capture);
@@ -104,7 +104,7 @@ impl Port {
         Ok(())
     }
 
-    /// The sockets to receive and to send by, while there are any.
+    /// Returns the sockets to receive and to send by, while there are any.
     pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
         match &self.medium {
             Medium::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
@@ -117,7 +117,7 @@ impl Port {
         matches!(self.medium, Medium::Interface(None))
     }
 
-    /// The switch and the port at the other end of a link within this data plane.
+    /// Returns the switch and the port at the other end of a link within this data plane.
     pub fn peer(&self) -> Option<(u16, u16)> {
         match &self.medium {
             Medium::Inner(inner) => Some(inner.to),

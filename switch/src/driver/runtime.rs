@@ -132,7 +132,7 @@ impl Runtime {
         }
     }
 
-    /// The port of a number, if there is one.
+    /// Returns the port of a number, if there is one.
     #[inline]
     pub fn port(&mut self, number: u16) -> Option<&mut Port> {
         let at = *self.index.get(usize::from(number))?;

@@ -18,7 +18,7 @@ macro_rules! reasons {
         impl IoDrop {
             /// Every reason, in the order of reports.
             pub const ALL: &'static [IoDrop] = &[$(IoDrop::$variant,)+];
-            /// The name of the reason in reports.
+            /// Returns the name of the reason in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(IoDrop::$variant => $name,)+ }
             }
@@ -57,15 +57,15 @@ impl IoDrops {
     pub(super) fn add(&mut self, reason: IoDrop, frames: u64) {
         self.0[reason as usize] += frames;
     }
-    /// Frames lost for this reason.
+    /// Returns frames lost for this reason.
     pub fn of(&self, reason: IoDrop) -> u64 {
         self.0[reason as usize]
     }
-    /// Frames lost for any reason.
+    /// Returns frames lost for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
-    /// The reasons that occurred, with their counts.
+    /// Returns the reasons that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (IoDrop, u64)> + '_ {
         IoDrop::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, frames)| frames > 0)
     }

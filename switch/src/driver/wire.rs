@@ -44,7 +44,7 @@ impl InFlight {
         self.frames.push_back((self.free_at + self.wire.delay, packet));
     }
 
-    /// The next frame that has arrived, and when it did.
+    /// Returns the next frame that has arrived, and when it did.
     pub fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.next_arrival().filter(|&at| at <= now)?;
         self.frames.pop_front()

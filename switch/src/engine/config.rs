@@ -74,7 +74,7 @@ impl SwitchConfig {
         }
     }
 
-    /// The traffic manager's part, with the CPU port.
+    /// Returns the traffic manager's part, with the CPU port.
     pub(super) fn queues(&self) -> Result<TmConfig, SwitchConfigError> {
         let mut ports = self.ports.clone();
         let cpu = self.cpu_port.filter(|&cpu| ports.iter().all(|port| port.port != cpu));

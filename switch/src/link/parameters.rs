@@ -35,7 +35,7 @@ impl LinkParameters {
 }
 
 impl Default for LinkParameters {
-    /// A link that frames pass at once and unharmed.
+    /// Returns a link that frames pass at once and unharmed.
     fn default() -> LinkParameters {
         LinkParameters {
             rate: None,

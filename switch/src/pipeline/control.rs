@@ -13,7 +13,7 @@ pub(super) enum Resolved {
     Link(Link),
 }
 
-/// The one of these names that is `name`, or that ends in `.name` if no other does.
+/// Returns the one of these names that is `name`, or that ends in `.name` if no other does.
 pub(super) fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
     let mut suffix = None;
     for (index, known) in names.enumerate() {
@@ -246,7 +246,7 @@ impl Pipeline {
         })
     }
 
-    /// The entries of a table, in the order of their handles.
+    /// Returns the entries of a table, in the order of their handles.
     pub fn table_entries(&self, table: TableId) -> Vec<TableEntry> {
         self.table_entries_in(table, 0..self.table_rows(table))
     }
@@ -261,7 +261,7 @@ impl Pipeline {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
     }
 
-    /// The entries in some of a table's rows.
+    /// Returns the entries in some of a table's rows.
     pub fn table_entries_in(&self, table: TableId, rows: Range<usize>) -> Vec<TableEntry> {
         rows.filter_map(|row| self.entry_at(table, row as u32)).collect()
     }
@@ -317,7 +317,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// A match as the table's structure wants it, checked.
+    /// Returns a match as the table's structure wants it, checked.
     fn to_match(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Match, TableError> {
         let definition = self.table(table)?;
         let name = &definition.info.name;
@@ -454,7 +454,7 @@ impl Pipeline {
         }
     }
 
-    /// An action that must be among `actions`, with its arguments.
+    /// Returns an action that must be among `actions`, with its arguments.
     pub(super) fn resolve(
         &self,
         object: &str,

@@ -18,7 +18,8 @@ const PACKETS_PER_FILL: u64 = 100;
 /// A packet that comes back is followed so often.
 const ROUNDS: usize = 6;
 
-/// The programs of the project and those of the tests, or those of the folder that `WEIR_DIFFERENTIAL_PROGRAMS` names.
+/// Returns the programs of the project and those of the tests, or those of the folder that
+/// `WEIR_DIFFERENTIAL_PROGRAMS` names.
 fn programs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = ["tests/data", "tests/programs", "../p4src/build"].map(|it| root.join(it)).to_vec();

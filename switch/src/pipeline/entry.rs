@@ -64,7 +64,7 @@ pub enum ActionCall {
 }
 
 impl ActionCall {
-    /// An action with its arguments.
+    /// Returns an action with its arguments.
     pub fn action(name: impl Into<String>, args: impl IntoIterator<Item = Vec<u8>>) -> ActionCall {
         ActionCall::Action { name: name.into(), args: args.into_iter().collect() }
     }

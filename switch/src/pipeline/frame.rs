@@ -9,7 +9,7 @@ pub(super) type Window = [u8; SLACK];
 const WORD: usize = 8;
 const _: () = assert!(WINDOW + WORD <= SLACK, "a move may begin at the last byte of a window");
 
-/// The big-endian word where a move begins.
+/// Returns the big-endian word where a move begins.
 #[inline(always)]
 fn word(bytes: &Window, step: &Move) -> u64 {
     let at = usize::from(step.offset) % WINDOW;

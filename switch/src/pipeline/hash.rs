@@ -12,7 +12,7 @@ pub(super) struct Payload<'a> {
     pub zeros: u32,
 }
 
-/// The value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin one.
+/// Returns the value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin one.
 pub(super) fn compute(
     calculation: &Calculation,
     slots: &[u64],
@@ -193,7 +193,7 @@ static CRC32_TABLES: [[u32; 256]; 4] = {
     tables
 };
 
-/// The CRC-32 of Ethernet.
+/// Returns the CRC-32 of Ethernet.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     let mut words = bytes.chunks_exact(4);

@@ -8,7 +8,7 @@ use std::time::Duration;
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
 impl Pipeline {
-    /// A duration in ticks.
+    /// Returns a duration in ticks.
     pub fn ticks(&self, duration: Duration) -> u64 {
         let ticks = duration.as_nanos() * u128::from(self.state.ticks_per_second) / NS_PER_SECOND;
         u64::try_from(ticks).unwrap_or(u64::MAX)

@@ -44,7 +44,7 @@ impl Lookup {
         }
     }
 
-    /// The entry that matches, or 0. `key` is scratch space.
+    /// Returns the entry that matches, or 0. `key` is scratch space.
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
         table.plan.read(slots, key);
         self.find_key(table, key)
@@ -81,7 +81,7 @@ impl Lookup {
         }
     }
 
-    /// The entry with exactly this match, or 0.
+    /// Returns the entry with exactly this match, or 0.
     pub fn find_same(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
             Lookup::Nothing => 0,

@@ -36,7 +36,7 @@ impl Bucket {
 }
 
 impl Meter {
-    /// The rates that are set.
+    /// Returns the rates that are set.
     pub fn rates(&self) -> Option<MeterRates> {
         self.rates
     }
@@ -49,7 +49,7 @@ impl Meter {
         self.peak = full(rates.map_or(0, |rates| rates.pburst));
     }
 
-    /// The colour of a packet of this many units.
+    /// Returns the colour of a packet of this many units.
     pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
         let Some(rates) = self.rates else { return GREEN };
         let cost = u128::from(units) * u128::from(ticks_per_second);

@@ -60,14 +60,15 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline as it is when the switch starts: const entries and default actions in place, all else empty.
+    /// Returns a pipeline as it is when the switch starts: const entries and default actions in place, all else
+    /// empty.
     pub fn new(program: Arc<Program>, seed: u64) -> Pipeline {
         let state = State::new(&program, seed);
         let mut pipeline = Pipeline { program, state };
         pipeline.set_engine(pipeline.program.engine);
         pipeline
     }
-    /// The program it runs.
+    /// Returns the program it runs.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }

@@ -190,7 +190,7 @@ impl<'a> Call<'a> {
         unsafe { code(std::ptr::from_mut(self).cast()) }
     }
 
-    /// The interpreter's functions, on this packet.
+    /// Returns the interpreter's functions, on this packet.
     fn interpreter(&mut self) -> (Run<'_, NoTrace>, &mut [u64]) {
         let parsed = self.head.parsed as usize;
         let zeros = self.packet.virtual_len();

@@ -159,7 +159,7 @@ impl<T: Tracer> Frame<'_, T> {
         Ok(())
     }
 
-    /// The state that follows this one.
+    /// Returns the state that follows this one.
     #[inline]
     fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
         let state = &self.program.parser.states[usize::from(number)];
@@ -502,7 +502,7 @@ impl<T: Tracer> Frame<'_, T> {
     }
 }
 
-/// The bytes a header takes.
+/// Returns the bytes a header takes.
 #[inline]
 fn length(shape: &Shape, block: &[u64]) -> usize {
     let variable = shape.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);

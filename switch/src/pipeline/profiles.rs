@@ -39,7 +39,7 @@ impl Pipeline {
         Ok(Member { action, args })
     }
 
-    /// The names of all action profiles.
+    /// Returns the names of all action profiles.
     pub fn profiles(&self) -> Vec<&str> {
         self.program.profiles.iter().map(|profile| profile.name.as_str()).collect()
     }

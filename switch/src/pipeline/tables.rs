@@ -17,7 +17,7 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// The first word of a row: the number of the action as machine code knows it, code, next and action.
+    /// Returns the first word of a row: the number of the action as machine code knows it, code, next and action.
     pub fn pack(self, program: &Program, table: &Table) -> u64 {
         let choice = match self.code {
             0 => 0,
@@ -95,7 +95,7 @@ impl TableState {
         state
     }
 
-    /// The action of an entry and its arguments; the action may not need all of them.
+    /// Returns the action of an entry and its arguments; the action may not need all of them.
     #[inline]
     pub fn row(&self, table: &Table, entry: u32) -> (Hot, &[u64]) {
         match self.words(table, entry) {
@@ -104,7 +104,7 @@ impl TableState {
         }
     }
 
-    /// The row of an entry.
+    /// Returns the row of an entry.
     #[inline]
     pub fn words(&self, table: &Table, entry: u32) -> &[u64] {
         let width = table.params + 1;
@@ -122,7 +122,7 @@ impl TableState {
         self.rest.cold.len() - 1 - self.rest.free.len()
     }
 
-    /// The entry with exactly this match, or 0.
+    /// Returns the entry with exactly this match, or 0.
     pub fn find_same(&self, table: &Table, wanted: &Match) -> u32 {
         self.lookup.find_same(table, wanted, |entry| self.found(entry))
     }
@@ -217,7 +217,7 @@ pub(super) struct Member {
 }
 
 impl ProfileState {
-    /// The member that a link leads to for this packet.
+    /// Returns the member that a link leads to for this packet.
     pub fn choose(
         &mut self,
         profile: &Profile,

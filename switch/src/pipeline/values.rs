@@ -26,7 +26,7 @@ pub(super) fn to_bytes(limbs: &[u64], bits: u32) -> Vec<u8> {
     bytes[bytes.len().saturating_sub(wanted)..].to_vec()
 }
 
-/// The arguments of an action, one by one.
+/// Returns the arguments of an action, one by one.
 pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> Vec<Vec<u8>> {
     let (mut rest, mut values) = (args, Vec::new());
     let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
@@ -38,7 +38,7 @@ pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> V
     values
 }
 
-/// A number as people write it.
+/// Returns a number as people write it.
 pub(super) fn decimal(number: &[u64], signed: bool) -> String {
     let negative = signed && number.last().is_some_and(|top| top >> 63 == 1);
     let mut rest: Vec<u64> = number.to_vec();

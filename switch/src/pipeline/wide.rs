@@ -90,7 +90,7 @@ impl Wide {
         flip(self).cmp(&flip(other)).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
-    /// The lowest `bits` set.
+    /// Returns the lowest `bits` set.
     fn ones(bits: u32) -> Wide {
         let mut out = Wide::ZERO;
         for (i, limb) in out.0.iter_mut().enumerate() {

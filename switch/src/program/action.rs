@@ -177,7 +177,7 @@ impl<'s, 'p> Actions<'s, 'p> {
         lookup(at, "register array", self.declared.registers.iter().map(|array| array.name.as_str()))
     }
 
-    /// A constant id, as its place among the lists, counted from 1; 0 for id 0, which is no list.
+    /// Returns a constant id, as its place among the lists, counted from 1; 0 for id 0, which is no list.
     fn list(&self, at: &At, what: &str, lists: &[FieldList]) -> Result<Num, LoadError> {
         let id = match self.scope.num(at)? {
             Num::Const(id) => id.to_u64(),
@@ -358,7 +358,7 @@ impl<'s, 'p> Actions<'s, 'p> {
         }
     }
 
-    /// The slot with the port that means drop, as a number.
+    /// Returns the slot with the port that means drop, as a number.
     fn drop_port(&self) -> Num {
         Num::Place(Place::unsigned(self.declared.state.drop_port, 16))
     }

@@ -53,7 +53,7 @@ impl RegisterArray {
         Ok(declared.into_iter().map(place).collect())
     }
 
-    /// The words of a cell.
+    /// Returns the words of a cell.
     #[inline]
     pub fn cell(&self, index: u64) -> Option<Range<usize>> {
         let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.step;

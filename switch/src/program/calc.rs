@@ -144,7 +144,7 @@ fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> Input {
     if field.varbit { Input::Varbit { slot, valid } } else { Input::Field { slot, bits: field.bits, valid } }
 }
 
-/// The fields as summands, if all of them are narrow and where they stand does not depend on the packet.
+/// Returns the fields as summands, if all of them are narrow and where they stand does not depend on the packet.
 fn summands(inputs: &[Input]) -> Option<Vec<Summands>> {
     const WORD: u32 = 16;
     /// This number of bits leaves room to add up more fields than a calculation can have.
@@ -167,7 +167,7 @@ fn summands(inputs: &[Input]) -> Option<Vec<Summands>> {
     Some(sum)
 }
 
-/// The fields as bytes, if they are narrow, whole bytes, always there and not too many.
+/// Returns the fields as bytes, if they are narrow, whole bytes, always there and not too many.
 fn whole_bytes(inputs: &[Input]) -> Option<Vec<(Slot, u8)>> {
     let (mut fields, mut total) = (Vec::new(), 0);
     for input in inputs {

@@ -93,7 +93,7 @@ pub(crate) enum UnionExpr {
 }
 
 impl HeaderExpr {
-    /// The index of its type.
+    /// Returns the index of its type.
     pub fn ty(&self, layout: &Layout) -> usize {
         match self {
             HeaderExpr::Static(id) => layout.header(*id).ty,
@@ -138,11 +138,11 @@ pub(crate) struct Scope<'p> {
 }
 
 impl Scope<'_> {
-    /// A number; a boolean counts as 0 or 1.
+    /// Returns a number; a boolean counts as 0 or 1.
     pub fn num(&self, at: &At) -> Result<Num, LoadError> {
         self.as_num(at, self.expr(at)?)
     }
-    /// A truth value; a number counts as true unless it is 0.
+    /// Returns a truth value; a number counts as true unless it is 0.
     pub fn bool(&self, at: &At) -> Result<Bool, LoadError> {
         self.as_bool(at, self.expr(at)?)
     }
@@ -369,7 +369,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The one thing that can be done with fields of variable width in an expression.
+    /// Returns the one thing that can be done with fields of variable width in an expression.
     fn same_varbit(&self, at: &At) -> Result<Option<Bool>, LoadError> {
         let field = |key: &str| {
             let side = at.get(key)?;
@@ -416,7 +416,7 @@ impl Scope<'_> {
 }
 
 impl Num {
-    /// A constant given as limbs, least significant first.
+    /// Returns a constant given as limbs, least significant first.
     pub fn limbs(limbs: &[u64]) -> Num {
         Num::Const(Big::from_limbs(limbs))
     }

@@ -24,7 +24,7 @@ impl<'a> At<'a> {
         At { value, path: String::new() }
     }
 
-    /// An error at this place.
+    /// Returns an error at this place.
     pub fn error(&self, what: impl fmt::Display) -> LoadError {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
         LoadError { path, what: what.to_string() }
@@ -37,7 +37,7 @@ impl<'a> At<'a> {
         if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
     }
 
-    /// A member that must be there.
+    /// Returns a member that must be there.
     pub fn get(&self, key: &str) -> Result<At<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
@@ -47,16 +47,16 @@ impl<'a> At<'a> {
             None => self.fail("expected an object"),
         }
     }
-    /// A member that may be missing or null.
+    /// Returns a member that may be missing or null.
     pub fn opt(&self, key: &str) -> Option<At<'a>> {
         let value = self.value.get(key)?;
         (!value.is_null()).then(|| At { value, path: self.child(key) })
     }
-    /// The members of a list that may be missing.
+    /// Returns the members of a list that may be missing.
     pub fn list(&self, key: &str) -> Result<Vec<At<'a>>, LoadError> {
         self.opt(key).map_or(Ok(Vec::new()), |at| at.items())
     }
-    /// The members of a list.
+    /// Returns the members of a list.
     pub fn items(&self) -> Result<Vec<At<'a>>, LoadError> {
         let Some(items) = self.value.as_array() else { return self.fail("expected a list") };
         Ok(items
@@ -65,13 +65,13 @@ impl<'a> At<'a> {
             .map(|(i, value)| At { value, path: format!("{}[{i}]", self.path) })
             .collect())
     }
-    /// A list of exactly `N` members.
+    /// Returns a list of exactly `N` members.
     pub fn tuple<const N: usize>(&self) -> Result<[At<'a>; N], LoadError> {
         let items = self.items()?;
         let found = items.len();
         items.try_into().map_err(|_| self.error(format_args!("expected {N} elements, found {found}")))
     }
-    /// The members of an object.
+    /// Returns the members of an object.
     pub fn entries(&self) -> Result<Vec<(&'a str, At<'a>)>, LoadError> {
         let Some(members) = self.value.as_object() else { return self.fail("expected an object") };
         Ok(members.iter().map(|(key, value)| (key.as_str(), At { value, path: self.child(key) })).collect())
@@ -85,7 +85,7 @@ impl<'a> At<'a> {
         let name = self.str()?;
         find(name).ok_or_else(|| self.error(format_args!("there is no {what} {name:?}")))
     }
-    /// A truth value; p4c sometimes writes 0 and 1.
+    /// Returns a truth value; p4c sometimes writes 0 and 1.
     pub fn bool(&self) -> Result<bool, LoadError> {
         let number = self.value.as_u64().filter(|number| *number <= 1).map(|number| number == 1);
         self.value.as_bool().or(number).ok_or_else(|| self.error("expected true or false"))
@@ -93,26 +93,26 @@ impl<'a> At<'a> {
     pub fn int(&self) -> Result<i64, LoadError> {
         self.value.as_i64().ok_or_else(|| self.error("expected an integer"))
     }
-    /// An integer from 0 to `max`.
+    /// Returns an integer from 0 to `max`.
     pub fn size(&self, max: usize) -> Result<usize, LoadError> {
         match usize::try_from(self.int()?) {
             Ok(size) if size <= max => Ok(size),
             _ => self.fail(format_args!("expected a number from 0 to {max}, found {}", self.value)),
         }
     }
-    /// A flag that may be missing.
+    /// Returns a flag that may be missing.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
         self.opt(key).map_or(Ok(default), |at| at.bool())
     }
     pub fn name(&self) -> Result<String, LoadError> {
         Ok(self.get("name")?.str()?.to_string())
     }
-    /// A number written in hexadecimal, with an optional sign.
+    /// Returns a number written in hexadecimal, with an optional sign.
     pub fn hex(&self) -> Result<Big, LoadError> {
         let text = self.str()?;
         Big::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
     }
-    /// A list of bytes written in hexadecimal.
+    /// Returns a list of bytes written in hexadecimal.
     pub fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
         let text = self.str()?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -170,7 +170,7 @@ impl Big {
             None => 0,
         }
     }
-    /// The value, if it is not negative and fits.
+    /// Returns the value, if it is not negative and fits.
     pub fn to_u64(&self) -> Option<u64> {
         match (self.negative, self.limbs.as_slice()) {
             (false, []) => Some(0),

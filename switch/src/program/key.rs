@@ -81,7 +81,7 @@ impl KeyPlan {
         }
     }
 
-    /// The limbs of an element of a key.
+    /// Returns the limbs of an element of a key.
     pub fn element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
         let (word, shift, limbs) = self.elements[element];
         match limbs {

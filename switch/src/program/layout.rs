@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A number without a sign that wraps around.
+    /// Returns a number without a sign that wraps around.
     pub fn unsigned(slot: Slot, bits: u32) -> Place {
         Place { slot, bits, signed: false, saturating: false }
     }
@@ -127,25 +127,25 @@ impl Layout {
         Ok(Layout { types, headers, stacks, unions, spare, header_names: instances.names })
     }
 
-    /// The header a string names.
+    /// Returns the header a string names.
     pub fn header_id(&self, at: &At) -> Result<HeaderId, LoadError> {
         at.find("header", |name| self.header_names.get(name).copied())
     }
-    /// The header stack a string names.
+    /// Returns the header stack a string names.
     pub fn stack(&self, at: &At) -> Result<usize, LoadError> {
         let wanted = |name: &str| self.stacks.iter().position(|it| !it.of_unions && it.name == name);
         at.find("header stack", wanted)
     }
-    /// The union a string names.
+    /// Returns the union a string names.
     pub fn union(&self, at: &At) -> Result<usize, LoadError> {
         at.find("header union", |name| self.unions.iter().position(|union| union.name == name))
     }
-    /// The stack of unions a string names.
+    /// Returns the stack of unions a string names.
     pub fn union_stack(&self, at: &At) -> Result<usize, LoadError> {
         let wanted = |name: &str| self.stacks.iter().position(|it| it.of_unions && it.name == name);
         at.find("stack of header unions", wanted)
     }
-    /// The member of a union that a string names; all elements of a stack have the same members.
+    /// Returns the member of a union that a string names; all elements of a stack have the same members.
     pub fn union_stack_member(&self, stack: usize, at: &At) -> Result<usize, LoadError> {
         let base = self.stacks[stack].base;
         let union = self.unions.iter().find(|union| self.header(union.headers[0]).base == base);
@@ -158,7 +158,7 @@ impl Layout {
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[usize::from(id.0)]
     }
-    /// The header whose block begins at this slot.
+    /// Returns the header whose block begins at this slot.
     pub fn header_at(&self, base: Slot) -> HeaderId {
         let index = self.headers.iter().position(|header| header.base == base);
         HeaderId(index.unwrap_or_default() as u16)
@@ -166,19 +166,19 @@ impl Layout {
     pub fn header_type(&self, id: HeaderId) -> &HeaderType {
         &self.types[self.header(id).ty]
     }
-    /// The field that `[header, field]` names.
+    /// Returns the field that `[header, field]` names.
     pub fn field(&self, at: &At) -> Result<(HeaderId, usize), LoadError> {
         let [header, field] = at.tuple()?;
         let header = self.header_id(&header)?;
         Ok((header, self.header_type(header).field(&field)?))
     }
-    /// A field of a header, by their names.
+    /// Returns a field of a header, by their names.
     pub fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
         let id = *self.header_names.get(header)?;
         let index = self.header_type(id).fields.iter().position(|candidate| candidate.name == field)?;
         Some((id, index))
     }
-    /// The absolute slot of a field.
+    /// Returns the absolute slot of a field.
     pub fn slot(&self, (header, field): (HeaderId, usize)) -> Slot {
         self.header(header).base + self.header_type(header).fields[field].slot
     }
@@ -186,7 +186,7 @@ impl Layout {
         &self.header_type(header).fields[field]
     }
 
-    /// A field given as `[header, field]`, to be used as a number; `$valid$` is a field too.
+    /// Returns a field given as `[header, field]`, to be used as a number; `$valid$` is a field too.
     pub fn place(&self, at: &At) -> Result<Place, LoadError> {
         let [header, field] = at.tuple()?;
         let id = self.header_id(&header)?;
@@ -374,7 +374,7 @@ impl Placing<'_> {
         Ok(blocks)
     }
 
-    /// The size of a stack, and the slot that counts its elements.
+    /// Returns the size of a stack, and the slot that counts its elements.
     fn count(&mut self, at: &At, size: usize) -> Result<(u16, Slot), LoadError> {
         if size == 0 || size > MAX_STACK {
             return at.fail(format_args!("a stack has 1 to {MAX_STACK} headers"));

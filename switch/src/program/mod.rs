@@ -242,37 +242,37 @@ impl Program {
         self.native.get_or_init(|| Native::new(&self.linked, &self.wire, &helpers()));
     }
 
-    /// The program's machine code, if it was written.
+    /// Returns the program's machine code, if it was written.
     #[inline]
     pub(crate) fn native(&self) -> Option<&Native> {
         self.native.get()?.as_ref()
     }
 
-    /// The JSON it was loaded from.
+    /// Returns the JSON it was loaded from.
     pub fn json(&self) -> &str {
         &self.json
     }
-    /// The name of a table.
+    /// Returns the name of a table.
     pub fn table_name(&self, table: TableId) -> &str {
         self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)
     }
-    /// The name of an action.
+    /// Returns the name of an action.
     pub fn action_name(&self, action: ActionId) -> &str {
         self.actions.get(usize::from(action.0)).map_or("", |action| &action.name)
     }
-    /// The name of a header instance.
+    /// Returns the name of a header instance.
     pub fn header_name(&self, header: HeaderId) -> &str {
         self.layout.headers.get(usize::from(header.0)).map_or("", |header| &header.name)
     }
-    /// All tables.
+    /// Returns all tables.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
         (0..).map(TableId).zip(self.tables.iter().map(|table| &table.info))
     }
-    /// All actions with their parameters.
+    /// Returns all actions with their parameters.
     pub fn actions(&self) -> impl Iterator<Item = (ActionId, &ActionInfo)> {
         (0..).map(ActionId).zip(&self.actions)
     }
-    /// The field that a slot belongs to, and its width.
+    /// Returns the field that a slot belongs to, and its width.
     pub(crate) fn slot_field(&self, slot: Slot) -> Option<(String, u32)> {
         for header in &self.layout.headers {
             let ty = &self.layout.types[header.ty];

@@ -178,7 +178,7 @@ impl Code {
 }
 
 impl Op {
-    /// An operation whose result is cut to this many bits.
+    /// Returns an operation whose result is cut to this many bits.
     pub fn new(code: Code, bits: u8, d: u16, a: u16, b: u16) -> Op {
         Op { code, w: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
@@ -186,7 +186,7 @@ impl Op {
     pub fn cut(&mut self, bits: u8) {
         self.w = self.w.max(64u8.saturating_sub(bits.max(1)));
     }
-    /// The operands with their roles, to be read or changed.
+    /// Returns the operands with their roles, to be read or changed.
     pub fn operands(&mut self) -> [(Role, &mut u16); 3] {
         let [d, a, b] = self.code.roles();
         [(d, &mut self.d), (a, &mut self.a), (b, &mut self.b)]

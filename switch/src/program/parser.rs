@@ -86,7 +86,7 @@ pub(crate) enum KeyPart {
 }
 
 impl ParseOp {
-    /// The operation with the conditions that `change` makes of its own.
+    /// Returns the operation with the conditions that `change` makes of its own.
     pub fn with(self, mut change: impl FnMut(Condition) -> Condition) -> ParseOp {
         match self {
             ParseOp::Extract { header, base, union, length } => {

@@ -60,7 +60,7 @@ fn add(moves: &mut Moves, field: &Field, origin: u32) {
     }
 }
 
-/// A move, and the window it belongs to.
+/// Returns a move, and the window it belongs to.
 fn piece(moves: &mut Moves, begin: u32, bits: u32, slot: u16) -> (&mut Window, Move) {
     let (byte, size) = ((begin / 8) as u16, WINDOW as u16);
     let fits = |window: &Window| {

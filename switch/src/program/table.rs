@@ -314,7 +314,7 @@ impl Context<'_> {
         Ok((Key { slot, bits, kind, mask }, KeyInfo { name, kind, bits }))
     }
 
-    /// An action with its arguments.
+    /// Returns an action with its arguments.
     fn entry(&self, at: &At) -> Result<(ActionId, Vec<u64>), LoadError> {
         let action = self.action(&at.get("action_id")?)?;
         let data_at = at.get("action_data")?;
@@ -399,7 +399,7 @@ fn profile_name<'a>(table: &At<'a>) -> Option<At<'a>> {
     table.opt("action_profile").or_else(|| table.opt("act_prof_name"))
 }
 
-/// A number that must fit a width, as limbs.
+/// Returns a number that must fit a width, as limbs.
 fn fit(at: &At, bits: u32) -> Result<Vec<u64>, LoadError> {
     let big = at.hex()?;
     let signed_fit = big.negative && big.bits() < bits;
@@ -415,12 +415,12 @@ pub(crate) fn limbs(bits: u32) -> usize {
     bits.div_ceil(64).max(1) as usize
 }
 
-/// The lowest `bits` set, in `limbs` limbs.
+/// Returns the lowest `bits` set, in `limbs` limbs.
 pub(crate) fn ones(bits: u32, limbs: usize) -> Vec<u64> {
     (0..limbs as u32).map(|limb| super::asm::low_bits(bits.saturating_sub(limb * 64))).collect()
 }
 
-/// The highest `prefix` of `bits` set.
+/// Returns the highest `prefix` of `bits` set.
 pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
     let limbs = limbs(bits);
     let below = ones(bits.saturating_sub(prefix), limbs);

@@ -116,7 +116,7 @@ impl HeaderType {
         Ok(HeaderType { name, fields, bytes: offset / 8, max_bytes, varbit, slots: slot })
     }
 
-    /// The field that a string names.
+    /// Returns the field that a string names.
     pub fn field(&self, at: &At) -> Result<usize, LoadError> {
         let name = at.str()?;
         let field = self.fields.iter().position(|field| field.name == name);

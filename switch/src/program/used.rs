@@ -24,8 +24,8 @@ pub(super) fn shapes(program: &Linked, on_wire: &[usize]) -> Vec<Shape> {
     (0..).map(HeaderId).zip(&program.layout.headers).map(shape).collect()
 }
 
-/// The slots that the program reads and writes, other than through headers as a whole. The checksums at the indices
-/// `on_wire` do not count, nor do calculations that only they use.
+/// Returns the slots that the program reads and writes, other than through headers as a whole. The checksums at the
+/// indices `on_wire` do not count, nor do calculations that only they use.
 pub(super) fn used(program: &Linked, on_wire: &[usize]) -> (BTreeSet<Slot>, BTreeSet<Slot>) {
     let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
     let range = |slot: Slot, bits: u32| slot..slot + limbs(bits) as u16;

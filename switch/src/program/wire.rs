@@ -145,7 +145,7 @@ pub(crate) fn extraction(shape: &Shape, base: Slot) -> Option<Extraction> {
     Some(Extraction { bytes: shape.bytes, lazy: shape.lazy, gets })
 }
 
-/// The moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
+/// Returns the moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
 fn gets(moves: &Moves, base: Slot) -> Option<Vec<Get>> {
     let mut gets = Vec::new();
     for window in moves {
@@ -166,7 +166,7 @@ fn gets(moves: &Moves, base: Slot) -> Option<Vec<Get>> {
     Some(gets)
 }
 
-/// The same moves to be written, those that share a word together.
+/// Returns the same moves to be written, those that share a word together.
 fn groups(moves: &Moves, base: Slot) -> Option<Vec<Group>> {
     let mut gets = gets(moves, base)?;
     gets.sort_by_key(|get| u32::from(get.offset) * 8 + u32::from(get.left));
@@ -214,7 +214,7 @@ fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
     })
 }
 
-/// The checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
+/// Returns the checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
 pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<WireChecksum> {
     let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
     let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;

@@ -37,7 +37,7 @@ impl Number {
 }
 
 impl<'a> Line<'a> {
-    /// A line without its comment.
+    /// Returns a line without its comment.
     pub fn new(text: &'a str, line: usize) -> Line<'a> {
         let mut quoted = false;
         let comment = text.find(|c| {
@@ -207,7 +207,7 @@ fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     Some((value, wild.then_some(mask)))
 }
 
-/// A decimal number of any length.
+/// Returns a decimal number of any length.
 fn decimal(digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
         return None;

@@ -6,21 +6,21 @@ use super::lex::{Name, Number};
 use crate::pipeline::{ActionCall, KeyMatch};
 use crate::program::{ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
 
-/// The table by its name, or by the end of it if no other table has that.
+/// Returns the table by its name, or by the end of it if no other table has that.
 pub(super) fn table<'p>(program: &'p Program, name: &Name) -> Result<(TableId, &'p TableInfo), Fault> {
     let tables: Vec<_> = program.tables().collect();
     let index = find(tables.iter().map(|(_, info)| info.name.as_str()), "table", name)?;
     Ok(tables[index])
 }
 
-/// The table whose entries have this meter, if it is a direct one.
+/// Returns the table whose entries have this meter, if it is a direct one.
 pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> {
     let tables: Vec<_> = program.tables().filter(|(_, info)| info.direct_meter.is_some()).collect();
     let names = tables.iter().filter_map(|(_, info)| info.direct_meter.as_deref());
     find(names, "meter", meter).ok().map(|index| tables[index].0)
 }
 
-/// The one of `names` that is meant: the whole name, or the only one that ends so.
+/// Returns the one of `names` that is meant: the whole name, or the only one that ends so.
 fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &Name) -> Result<usize, Fault> {
     let text = wanted.text.as_str();
     if let Some(index) = names.clone().position(|name| name == text) {
@@ -47,7 +47,7 @@ fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &N
     Err((wanted.place, message))
 }
 
-/// The match of an entry, one for each key of the table.
+/// Returns the match of an entry, one for each key of the table.
 pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Fault> {
     let mut given: Vec<Option<&KeyValue>> = vec![None; info.key.len()];
     for (name, value) in &entry.key {
@@ -141,7 +141,7 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, Fault> {
     }
 }
 
-/// The bytes of a number in a field of `bits`.
+/// Returns the bytes of a number in a field of `bits`.
 pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, Fault> {
     let used = number
         .value
@@ -154,7 +154,7 @@ pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, Fau
     Ok(resize(&number.value, 0, bits))
 }
 
-/// A mask for a field of `bits`: ones in front of what was written.
+/// Returns a mask for a field of `bits`: ones in front of what was written.
 fn widen(mask: &[u8], bits: u32) -> Vec<u8> {
     let mut mask = resize(mask, 0xff, bits);
     if let (Some(first), true) = (mask.first_mut(), !bits.is_multiple_of(8)) {
@@ -179,7 +179,7 @@ fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
     mask
 }
 
-/// The action with its arguments in the program's order.
+/// Returns the action with its arguments in the program's order.
 pub(super) fn action(program: &Program, info: &TableInfo, call: &Action) -> Result<ActionCall, Fault> {
     let actions: Vec<&ActionInfo> =
         program.actions().filter(|(id, _)| info.actions.contains(id)).map(|(_, action)| action).collect();

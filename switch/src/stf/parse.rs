@@ -6,7 +6,7 @@ use super::lex::{Line, Name};
 use crate::tm::Rate;
 use weir_units::{Bandwidth, Time};
 
-/// All statements of a test, or the first fault.
+/// Returns all statements of a test, or the first fault.
 pub(super) fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
     let mut statements = Vec::new();
     for (index, text) in text.lines().enumerate() {

@@ -69,7 +69,7 @@ pub struct PortConfig {
 }
 
 impl PortConfig {
-    /// A port without rate, limits or PFC.
+    /// Returns a port without rate, limits or PFC.
     pub const fn new(port: u16) -> PortConfig {
         PortConfig { port, rate: Rate::Unlimited, limits: QueueLimits::NONE, pfc: None }
     }
@@ -137,7 +137,7 @@ impl PfcConfig {
         let mode = PfcMode::Dynamic { reserve: Self::RESERVE };
         PfcConfig { mode, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
     }
-    /// A fixed threshold with the same resume offset.
+    /// Returns a fixed threshold with the same resume offset.
     pub const fn fixed(threshold: Bytes) -> PfcConfig {
         PfcConfig { mode: PfcMode::Fixed { threshold }, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
     }

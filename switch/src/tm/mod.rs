@@ -128,7 +128,7 @@ struct Port {
 }
 
 impl Port {
-    /// The priorities that may send.
+    /// Returns the priorities that may send.
     fn sendable(&self) -> u8 {
         self.waiting & !self.paused
     }
@@ -309,7 +309,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// The priority that sends next and when the rates let it.
+    /// Returns the priority that sends next and when the rates let it.
     fn next(&self, slot: usize) -> Option<(u8, Time)> {
         let port = &self.ports[slot];
         let sendable = port.sendable();

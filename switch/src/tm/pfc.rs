@@ -61,7 +61,7 @@ impl Pfc {
         })
     }
 
-    /// The use that a packet of this ingress port and priority is charged to, if it is lossless.
+    /// Returns the use that a packet of this ingress port and priority is charged to, if it is lossless.
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
         let charge = slot * self.priorities + usize::from(priority);
         let entry = self.uses.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
@@ -162,7 +162,7 @@ impl Pfc {
         }
     }
 
-    /// The charges that stay paused once each use has fallen to what it has `left`.
+    /// Returns the charges that stay paused once each use has fallen to what it has `left`.
     pub fn stay_paused(&self, left: &[u64]) -> impl Iterator<Item = u32> {
         let reserve = match self.config.mode {
             PfcMode::Dynamic { reserve } => reserve.get(),
@@ -207,7 +207,8 @@ mod tests {
     use super::*;
     use weir_units::{Bandwidth, Bytes, Time};
 
-    /// The example of docs/algorithms/pfc.md#worked-numbers-of-pfc: a ToR with 16 x 100G, 20 x 400G and 32 MiB.
+    /// Returns the example of docs/algorithms/pfc.md#worked-numbers-of-pfc: a ToR with 16 x 100G, 20 x 400G and 32
+    /// MiB.
     fn tor() -> Pfc {
         let (host, fabric) = (Bandwidth::from_gbps(100), Bandwidth::from_gbps(400));
         let port = |number: u16, rate| PortConfig {

@@ -165,7 +165,7 @@ fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<Va
     names.zip(values).map(|(name, bytes)| Value { name, bytes: bytes.clone() }).collect()
 }
 
-/// The fields of a header in `bytes`, which are exactly the header.
+/// Returns the fields of a header in `bytes`, which are exactly the header.
 fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
     let layout = header_fields(program, header);
     let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
@@ -180,7 +180,7 @@ fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
     fields.collect()
 }
 
-/// The names of a header's fields with their widths; none for a variable one.
+/// Returns the names of a header's fields with their widths; none for a variable one.
 fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)> {
     let Some(instance) = program.layout.headers.get(usize::from(header.0)) else { return Vec::new() };
     let fields = program.layout.types[instance.ty].fields.iter();

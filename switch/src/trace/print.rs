@@ -36,12 +36,12 @@ fn list(values: &[Value], between: &str) -> String {
     values.join(between)
 }
 
-/// The file and line of a part whose text is known.
+/// Returns the file and line of a part whose text is known.
 fn line(place: &Option<Place>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {}:{}", place.file, place.line))
 }
 
-/// A place in the P4 source, behind what happened.
+/// Returns a place in the P4 source, behind what happened.
 fn at(place: &Option<Place>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {place}"))
 }

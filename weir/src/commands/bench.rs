@@ -64,7 +64,7 @@ fn quickstart() -> Result<Experiment, Failure> {
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[], None).map_err(Failure::work)
 }
 
-/// The same fabric for all that is in the registry, and so for every program.
+/// Returns the same fabric for all that is in the registry, and so for every program.
 fn every_scheme() -> Result<Experiment, Failure> {
     let names: Vec<_> = Registry::builtin().names().collect();
     let schemes = format!("schemes=[{}]", names.join(", "));

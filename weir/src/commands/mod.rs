@@ -127,7 +127,7 @@ impl CommandLine {
     }
 }
 
-/// A folder for what switches write, made if need be. They have it as an absolute path.
+/// Returns a folder for what switches write, made if need be. They have it as an absolute path.
 fn folder(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::fs::create_dir_all(path)
         .and_then(|()| path.canonicalize())

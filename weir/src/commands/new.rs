@@ -197,7 +197,7 @@ fn experiment(name: &str, weir: &Path) -> Vec<File> {
     EXPERIMENT_EXAMPLE.iter().map(|(path, text)| ((*path).to_owned(), rename(text))).collect()
 }
 
-/// The tree with the crates that the crate depends on.
+/// Returns the tree with the crates that the crate depends on.
 fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_weir = |path: &&Path| {
         path.join("host/src/scheme/mod.rs").is_file() && path.join("weir/Cargo.toml").is_file()

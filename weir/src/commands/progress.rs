@@ -32,7 +32,7 @@ impl Watch {
         Watch { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
     }
 
-    /// The bar of a scheme, a new one if it has just begun.
+    /// Returns the bar of a scheme, a new one if it has just begun.
     fn running(&mut self, p: &Progress<'_>) -> &Running {
         self.schemes.resize_with(p.of.max(self.schemes.len()), || None);
         let bars = &self.bars;

@@ -143,7 +143,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The document with every section's tables, which are printed as well.
+/// Returns the document with every section's tables, which are printed as well.
 fn written(
     mut document: String,
     plan: &[(Section, Vec<Planned>)],
@@ -170,7 +170,7 @@ fn written(
     Ok(document)
 }
 
-/// The claims of a section as objects.
+/// Returns the claims of a section as objects.
 fn claims_of(known: &[Known]) -> impl Iterator<Item = Value> {
     known.iter().flat_map(|known| &known.claims).map(|claim| {
         json!({

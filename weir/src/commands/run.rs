@@ -403,7 +403,7 @@ mod tests {
         Experiment::parse(text, "help.yaml", "help", &[], None).map_err(|error| error.to_string())
     }
 
-    /// The experiment in the help, as a file.
+    /// Returns the experiment in the help, as a file.
     fn example() -> String {
         let (_, rest) = FILES.split_once("A complete experiment file:\n\n").unwrap();
         let (example, _) = rest.split_once("\n\n").unwrap();

@@ -253,7 +253,7 @@ fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure
     })
 }
 
-/// The result for programs: the means of `sweep.csv`, and which runs failed.
+/// Returns the result for programs: the means of `sweep.csv`, and which runs failed.
 fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
     let rows = findings.rows.iter().map(|row| {
         let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {

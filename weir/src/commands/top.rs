@@ -124,7 +124,7 @@ impl Readings {
         Ok(Readings { rounds: Some(rounds), runtime: Some(runtime) })
     }
 
-    /// The next round, if there is one within this time.
+    /// Returns the next round, if there is one within this time.
     pub fn next(&self, patience: Duration) -> Option<Round> {
         self.rounds.as_ref()?.recv_timeout(patience).ok()
     }
@@ -249,7 +249,7 @@ pub fn toggle(
     }
 }
 
-/// Every port of every switch.
+/// Returns every port of every switch.
 fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
     topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)))
 }

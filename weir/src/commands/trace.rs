@@ -112,7 +112,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The hexadecimal digits of `text`, whole bytes of them.
+/// Returns the hexadecimal digits of `text`, whole bytes of them.
 fn digits(text: &str) -> Result<String, Failure> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();

@@ -9,7 +9,7 @@ const FOLDER: &str = "/run/weir";
 const VARIABLE: &str = "WEIR_RUN";
 const ENDING: &str = "sock";
 
-/// The folder of sockets.
+/// Returns the folder of sockets.
 pub fn folder() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|it| !it.is_empty()).map_or_else(|| FOLDER.into(), PathBuf::from)
 }
@@ -22,12 +22,12 @@ pub fn socket(name: &str) -> PathBuf {
     }
 }
 
-/// The host's name, of its socket.
+/// Returns the host's name, of its socket.
 pub fn name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// All sockets in the folder, h2 before h10.
+/// Returns all sockets in the folder, h2 before h10.
 pub fn all() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder()).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());

@@ -80,7 +80,7 @@ impl Socket {
         Ok(Socket { listener, place: Place::Name(address) })
     }
 
-    /// The file, if it has one.
+    /// Returns the file, if it has one.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
             Place::File(path) => Some(path),

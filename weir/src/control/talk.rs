@@ -64,7 +64,7 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
     (&mut &*stream).write_all(format!("{text}\n").as_bytes())
 }
 
-/// A line, not longer than it may be.
+/// Returns a line, not longer than it may be.
 fn read_line(stream: &UnixStream) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;

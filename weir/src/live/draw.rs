@@ -75,7 +75,7 @@ fn footing<'a>(scene: &'a Scene, choice: &Choice) -> Paragraph<'a> {
     Paragraph::new(vec![Line::raw(scene.note.as_str()), Line::from_iter(keys)])
 }
 
-/// A bar of load, in eighths of a cell.
+/// Returns a bar of load, in eighths of a cell.
 fn bar(load: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (load.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;

@@ -1,4 +1,4 @@
-//! Where scenes are shown: on the terminal, in browsers, or both.
+//! The outputs of a live view: the terminal, browsers, or both.
 
 use super::{Ask, Scene, Screen, Web};
 use crate::console::Failure;

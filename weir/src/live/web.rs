@@ -45,11 +45,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// What the server and the view share.
+/// State that the server and the view share.
 #[derive(Debug, Default)]
 struct Shared {
     scene: Scene,
-    /// When a page last asked for the scene.
+    /// Time at which a page last requested the scene.
     asked: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ pub struct Web {
     _server: Server,
 }
 
-/// What a reader asks for. Ports have names: their places are the view's.
+/// A reader's request. It names ports, as their indices are the view's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
     Pause,

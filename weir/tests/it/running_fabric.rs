@@ -1,4 +1,4 @@
-//! What a running fabric answers: its tables, and a packet's path through copies of its switches.
+//! Answers of a running fabric: its tables, and a packet's path through copies of its switches.
 
 use assert_cmd::Command;
 use serde_json::{Value, json};

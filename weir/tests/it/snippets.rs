@@ -103,9 +103,14 @@ fn commands(page: &str) -> Vec<(bool, String)> {
 fn every_command_has_the_options_that_pages_use() {
     // A map of the crates, and names that have changed since.
     const OTHERS: [&str; 2] = ["ARCHITECTURE.md", "CHANGELOG.md"];
+    // Commands of Mininet's command line.
+    const IN_MININET: [&str; 3] = ["weir queues", "weir tables s1", "weir trace h1 h3"];
     let (mut faults, mut checked) = (Vec::new(), 0);
     for page in pages().iter().filter(|page| !OTHERS.contains(&page.as_str())) {
         for (is_whole, command) in commands(page) {
+            if IN_MININET.contains(&command.as_str()) {
+                continue;
+            }
             checked += 1;
             let Err(error) = CommandLine::command().try_get_matches_from(words(&command)) else { continue };
             // Text may name options without their values, and commands without their arguments.

@@ -89,7 +89,7 @@ impl Bench {
         self.watcher.end(Some(aim), reports, self.now).unwrap()
     }
 
-    /// A link between switches.
+    /// Returns a link between switches.
     fn link(&self) -> LinkIx {
         let links = (0..self.fabric.topology.links.len() as u32).map(LinkIx);
         links.into_iter().find(|&it| self.fabric.topology.is_fabric_link(it)).unwrap()

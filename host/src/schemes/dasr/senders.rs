@@ -200,7 +200,7 @@ impl Census {
         (self.active + announced.copied().unwrap_or(0)).max(1)
     }
 
-    /// The tenant that a host belongs to; `None` if no announcement counts.
+    /// Returns the tenant that a host belongs to; `None` if no announcement counts.
     fn tenant(&self, host: Ipv4Addr) -> Option<u32> {
         Some(u32::from(host).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
     }

@@ -122,7 +122,7 @@ impl Dcqcn {
     }
 }
 
-/// The parameters that DCQCN has below Dart: the paper's variant, and marking is Dart's.
+/// Returns the parameters that DCQCN has below Dart: the paper's variant, and marking is Dart's.
 pub(in crate::schemes) fn parameters_below_dart() -> Vec<ParameterOf<Dcqcn>> {
     without(Dcqcn::parameters(), &["variant", "decrease_timer", "clamp_target", "ecn", "short_first"])
 }

@@ -63,7 +63,7 @@ impl Reaction {
         self.pacing.decide(self.current, self.timer())
     }
 
-    /// The same under a cap in bit/s.
+    /// Returns the same under a cap in bit/s.
     pub fn decision_below(&self, cap: f64) -> Decision {
         self.pacing.decide(self.current.min(cap), self.timer())
     }

@@ -174,7 +174,7 @@ impl InflightConfig {
 const LEAST_WINDOW: f64 = 1.0;
 
 impl InflightConfig {
-    /// The draft's W_AI and maxStage.
+    /// Returns the draft's W_AI and maxStage.
     pub(in crate::schemes) fn of_the_draft() -> InflightConfig {
         InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
     }

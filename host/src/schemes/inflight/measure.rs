@@ -57,7 +57,7 @@ impl Measured {
     pub fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
-    /// The hop with the largest `u'`, the first of equals; `None` if there is no news of it.
+    /// Returns the hop with the largest `u'`, the first of equals; `None` if there is no news of it.
     pub fn worst(&self) -> Option<&Sample> {
         let worst =
             self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })?;
@@ -102,7 +102,7 @@ impl Path {
         self.len > 0
     }
 
-    /// Bytes the link of `hop` carries in `T`.
+    /// Returns bytes the link of `hop` carries in `T`.
     pub fn bdp(&self, hop: usize) -> f64 {
         self.hops[hop].bdp
     }

@@ -114,7 +114,7 @@ pub(super) struct Inflight {
 }
 
 impl Inflight {
-    /// A flow that starts at line rate.
+    /// Returns a flow that starts at line rate.
     pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> Inflight {
         let law = config.law(flow);
         let reference = Reference::starting_at(law.w_init);

@@ -126,7 +126,7 @@ pub enum What {
 }
 
 impl FaultSpec {
-    /// Its times, for a scale model.
+    /// Returns its times, for a scale model.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         match self {
             FaultSpec::Loss { from, to, .. }
@@ -138,7 +138,7 @@ impl FaultSpec {
     }
 }
 
-/// The host of this name.
+/// Returns the host of this name.
 pub(super) fn host(
     topology: &Topology,
     name: &str,
@@ -149,7 +149,7 @@ pub(super) fn host(
     found.ok_or_else(|| wrong(place, format!("host \"{name}\" is not declared")))
 }
 
-/// The links that a name means.
+/// Returns the links that a name means.
 fn links(
     topology: &Topology,
     names: &[String],
@@ -180,7 +180,7 @@ fn links(
     Ok(all)
 }
 
-/// All that happens, by time; what happens at once in the order of the file, policies last.
+/// Returns all that happens, by time; what happens at once in the order of the file, policies last.
 pub(super) fn resolve(
     spec: &ExperimentSpec,
     registry: &Registry,

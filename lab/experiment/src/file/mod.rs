@@ -217,7 +217,7 @@ impl Experiment {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
     }
 
-    /// Flows whose rates are kept: the first, in order of start.
+    /// Returns flows whose rates are kept: the first, in order of start.
     pub fn watched_flows(&self) -> usize {
         /// More cannot be told apart in a plot.
         const MOST: usize = 16;
@@ -265,7 +265,7 @@ impl Experiment {
         !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
     }
 
-    /// The ECN thresholds that ports have while `scheme` runs.
+    /// Returns the ECN thresholds that ports have while `scheme` runs.
     pub fn ecn_for(&self, scheme: &Scheme) -> Option<EcnConfig> {
         let ecn = self.spec.ecn_for(&*scheme.config)?;
         // Those of the file were scaled with it; a scheme knows nothing of models.
@@ -282,7 +282,7 @@ impl Experiment {
         Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
     }
 
-    /// The class of feedback while `scheme` runs.
+    /// Returns the class of feedback while `scheme` runs.
     pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
         let short_first = scheme.config.needs().short_first.is_some();
         if self.spec.ack_priority { feedback_priority(short_first) } else { DATA_PRIORITY }

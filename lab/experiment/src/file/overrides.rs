@@ -28,7 +28,7 @@ pub(super) fn path(assignment: &str) -> String {
     })
 }
 
-/// The place that `key` names below `at`, made if it is a new key of a map.
+/// Returns the place that `key` names below `at`, made if it is a new key of a map.
 fn step<'v>(at: &'v mut Value, key: &str) -> Result<&'v mut Value, String> {
     if at.is_null() {
         *at = Value::Mapping(Mapping::new());

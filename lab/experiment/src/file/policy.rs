@@ -83,7 +83,7 @@ impl SetSpec {
 const NO_SECRET: &str = "weir experiments share this key";
 
 impl PolicySpec {
-    /// Its times, and the values of its edits, for a scale model.
+    /// Returns its times, and the values of its edits, for a scale model.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         let tuned = self.tune.iter_mut().filter_map(|tune| tune.imin.as_mut());
         self.imin.iter_mut().chain(tuned).chain(self.set.iter_mut().map(|set| &mut set.at)).collect()

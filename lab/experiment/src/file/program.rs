@@ -187,7 +187,7 @@ impl Entries {
     }
 }
 
-/// The entities of a WriteRequest in text format.
+/// Returns the entities of a WriteRequest in text format.
 fn entities(text: &str) -> Result<Vec<Entity>, String> {
     let request: WriteRequest = text::parse(text).map_err(|e| e.to_string())?;
     let entity = |(i, update): (usize, Update)| match (update.r#type(), update.entity) {

@@ -239,7 +239,7 @@ fn resolve_schemes(
     Ok(resolved)
 }
 
-/// The schemes that flows and workloads bring with them, by sending host.
+/// Returns the schemes that flows and workloads bring with them, by sending host.
 fn resolve_own_schemes(
     spec: &ExperimentSpec,
     registry: &Registry,
@@ -427,7 +427,7 @@ fn resolve_ports(
     Ok(ports.into_iter().collect())
 }
 
-/// A port of the dynamic range (RFC 6335: 49152 to 65535).
+/// Returns a port of the dynamic range (RFC 6335: 49152 to 65535).
 pub(super) fn entropy_port(random: u64) -> u16 {
     49_152 + (random % (65_536 - 49_152)) as u16
 }

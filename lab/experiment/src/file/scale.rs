@@ -51,7 +51,7 @@ impl Scale {
         EcnConfig { per: ecn.per.map(|per| self.rate(per)), ..ecn }
     }
 
-    /// A parameter's value, if it is a time or a rate.
+    /// Returns a parameter's value, if it is a time or a rate.
     fn parameter(self, value: &str) -> Option<String> {
         let time = value.parse().map(|time| self.time(time).to_string());
         time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))

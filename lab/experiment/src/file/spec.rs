@@ -112,7 +112,7 @@ pub struct SweepSpec {
     pub metrics: Vec<String>,
 }
 
-/// A frame of 1500 bytes of IP, its Ethernet header and a VLAN tag's worth: FNCC §5's MTU.
+/// Returns a frame of 1500 bytes of IP, its Ethernet header and a VLAN tag's worth: FNCC §5's MTU.
 fn default_mtu() -> Bytes {
     Bytes::new(1518)
 }
@@ -132,7 +132,7 @@ fn default_seed() -> u64 {
 }
 
 impl ExperimentSpec {
-    /// All workloads, with the places where they stand.
+    /// Returns all workloads, with the places where they stand.
     pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
         let listed = self.workloads.iter().enumerate();
         let one = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
@@ -158,7 +158,7 @@ impl ExperimentSpec {
         })
     }
 
-    /// The ECN thresholds that ports have while `scheme` runs.
+    /// Returns the ECN thresholds that ports have while `scheme` runs.
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {
             Some(ecn) => ecn.on().copied(),

@@ -134,7 +134,7 @@ pub(super) fn sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, 
     sizes.resolve().map(Arc::new).map_err(|why| Wrong { key, why })
 }
 
-/// The value of a count that is 1 by default.
+/// Returns the value of a count that is 1 by default.
 pub(super) fn one() -> u32 {
     1
 }

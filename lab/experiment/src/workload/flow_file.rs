@@ -30,7 +30,7 @@ pub(crate) struct FileFlow {
     pub start: Time,
 }
 
-/// The flows in order of their starts.
+/// Returns the flows in order of their starts.
 pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, String> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let (at, header) = lines.next().ok_or("the file is empty")?;
@@ -82,7 +82,7 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
     Ok(flows)
 }
 
-/// The file of these flows.
+/// Returns the file of these flows.
 pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
     let mut text = format!("{}\n", flows.len());
     for flow in flows {

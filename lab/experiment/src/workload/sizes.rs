@@ -192,7 +192,7 @@ impl Sizes {
         }
     }
 
-    /// The smallest that comes.
+    /// Returns the smallest that comes.
     pub fn least(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
@@ -267,7 +267,7 @@ impl Cdf {
         self.points.windows(2).map(|w| (w[1].1 - w[0].1) * (w[0].0 + w[1].0) / 2.0).sum()
     }
 
-    /// The size below which this share of all is.
+    /// Returns the size below which this share of all is.
     fn at(&self, share: f64) -> f64 {
         let next = self.points.partition_point(|point| point.1 <= share).clamp(1, self.points.len() - 1);
         let ((size, from), (most, to)) = (self.points[next - 1], self.points[next]);
@@ -345,7 +345,7 @@ mod tests {
             Ok(spec) => spec.resolve().unwrap_err(),
             Err(error) => error.to_string(),
         };
-        assert!(refusal("web").contains("take websearch, fb_hadoop"), "{}", refusal("web"));
+        assert!(refusal("web").contains("use websearch, fb_hadoop"), "{}", refusal("web"));
         assert!(refusal("/nowhere/x.csv").contains("/nowhere/x.csv"));
         assert!(refusal("64").contains("unit"), "{}", refusal("64"));
         assert!(refusal("0B").contains("empty flows"));

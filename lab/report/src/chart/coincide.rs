@@ -8,7 +8,7 @@ const SAME: f64 = 0.004;
 const PIECE: usize = 9;
 
 impl Chart {
-    /// The lines that coincide all along, by index: groups of two or more.
+    /// Returns the lines that coincide all along, by index: groups of two or more.
     pub(super) fn coinciding(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
@@ -31,7 +31,7 @@ impl Chart {
                 .all(|(a, b)| near(&self.x, a.0, b.0) && near(&self.y, a.1, b.1))
     }
 
-    /// A sentence on the lines that coincide; `None` if none do.
+    /// Returns a sentence on the lines that coincide; `None` if none do.
     pub fn coincidence(&self) -> Option<String> {
         let names = |group: &Vec<usize>| {
             let names: Vec<&str> = group.iter().map(|&index| self.lines[index].name.as_str()).collect();

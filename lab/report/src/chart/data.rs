@@ -48,7 +48,8 @@ fn axis(axis: &Axis) -> Value {
     })
 }
 
-/// The x values of a line, its y values with the two edges of its band if it has one, and whether it goes in steps.
+/// Returns the x values of a line, its y values with the two edges of its band if it has one, and whether it goes in
+/// steps.
 fn columns(line: &Line) -> (Value, Vec<Vec<f64>>, bool) {
     let is_step = line.points.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let thinned = if is_step { ends_of_steps(&line.points) } else { extremes(&line.points) };
@@ -103,7 +104,7 @@ fn regular(x: &[f64]) -> Value {
     json!({"at": x.iter().map(|&x| rounded(x)).collect::<Vec<_>>()})
 }
 
-/// A value with [`DIGITS`] significant digits. A whole number keeps them all.
+/// Returns a value with [`DIGITS`] significant digits. A whole number keeps them all.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() || value.fract() == 0.0 {
         return if value.is_finite() { value } else { 0.0 };

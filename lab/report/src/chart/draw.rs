@@ -44,12 +44,12 @@ impl Frame {
 }
 
 impl Chart {
-    /// The chart as an element of a page that carries [`PLOT_CSS`] and the legend.
+    /// Returns the chart as an element of a page that carries [`PLOT_CSS`] and the legend.
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
     }
 
-    /// The chart as a file of its own.
+    /// Returns the chart as a file of its own.
     pub fn svg_file(&self, size: Size) -> String {
         let style = html! { style { (PreEscaped(PLOT_CSS)) } };
         format!(
@@ -96,7 +96,7 @@ impl Chart {
         Frame { left, top, width: width - left - SIDE, height: height - top - 2.0 * ROW - TICK_GAP }
     }
 
-    /// A line in pixels from the left upper corner of the frame.
+    /// Returns a line in pixels from the left upper corner of the frame.
     fn pixels(&self, line: &Line, frame: Frame) -> Thinned {
         let across = |x| self.x.place(x) * frame.width;
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
@@ -235,7 +235,7 @@ impl Chart {
         }
     }
 
-    /// The legend, cut into rows that fit; each item with the x at which it begins.
+    /// Returns the legend, cut into rows that fit; each item with the x at which it begins.
     fn legend_rows(&self, width: f64) -> Vec<Vec<(f64, &Line)>> {
         const BETWEEN: f64 = 22.0;
         if self.names != Names::Legend {
@@ -276,7 +276,7 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
     }
 }
 
-/// A short piece of a line, to stand beside its name in a table.
+/// Returns a short piece of a line, to stand beside its name in a table.
 pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
     let ink = Ink::Line(colour);
     html! {
@@ -296,7 +296,7 @@ fn rule(from: (f64, f64), to: (f64, f64), ink: Ink) -> Markup {
     }
 }
 
-/// A coordinate, to a tenth of a pixel.
+/// Returns a coordinate, to a tenth of a pixel.
 pub(super) fn px(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
@@ -307,7 +307,7 @@ fn is_visible(band: &[(f64, f64)]) -> bool {
     band.iter().any(|(low, high)| low - high > STROKE)
 }
 
-/// The band round a line: along its upper edge and back along the lower one.
+/// Returns the band round a line: along its upper edge and back along the lower one.
 fn outline(thinned: &Thinned) -> String {
     let upper = thinned.line.iter().zip(&thinned.band).map(|(&(x, _), &(_, high))| (x, high));
     let lower = thinned.line.iter().zip(&thinned.band).rev().map(|(&(x, _), &(low, _))| (x, low));

@@ -42,12 +42,12 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// The map as an element of a page that carries [`PLOT_CSS`].
+    /// Returns the map as an element of a page that carries [`PLOT_CSS`].
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
     }
 
-    /// The map as a file of its own.
+    /// Returns the map as a file of its own.
     pub fn svg_file(&self, size: Size) -> String {
         let style = html! { style { (PreEscaped(PLOT_CSS)) } };
         let svg = self.draw(size, Some(style)).into_string();
@@ -102,7 +102,7 @@ impl Heat {
         }
     }
 
-    /// The squares of each level as one path.
+    /// Returns the squares of each level as one path.
     fn paths(&self, (left, top): (f64, f64), (across, down): (f64, f64)) -> Vec<String> {
         let gap = if across >= GAP_FROM { 1.0 } else { 0.0 };
         let mut paths = vec![String::new(); LEVELS + 1];
@@ -123,7 +123,7 @@ fn opacity(level: usize) -> String {
     format!("{:.2}", PALEST + (1.0 - PALEST) * level as f64 / LEVELS as f64)
 }
 
-/// The names that have room, if one takes `each` and needs `least`.
+/// Returns the names that have room, if one takes `each` and needs `least`.
 fn every(names: &[String], each: f64, least: f64) -> impl Iterator<Item = (usize, &String)> {
     let stride = (least / each.max(0.1)).ceil().max(1.0) as usize;
     names.iter().enumerate().step_by(stride)

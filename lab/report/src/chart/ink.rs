@@ -35,7 +35,7 @@ pub enum Ink {
 }
 
 impl Ink {
-    /// The class in `plot.css`.
+    /// Returns the class in `plot.css`.
     pub fn class(self) -> String {
         match self {
             Ink::Paper => "paper".into(),
@@ -49,7 +49,7 @@ impl Ink {
         }
     }
 
-    /// The colour in light dress.
+    /// Returns the colour in light dress.
     pub fn light(self) -> &'static str {
         match self {
             Ink::Paper => "#FFFFFF",
@@ -62,7 +62,7 @@ impl Ink {
     }
 }
 
-/// The `stroke-dasharray` of a dash index; any number, they come round again.
+/// Returns the `stroke-dasharray` of a dash index; any number, they come round again.
 pub fn dash(index: usize) -> &'static str {
     DASHES[index % DASHES.len()]
 }

@@ -60,7 +60,7 @@ impl Picture {
             Picture::Heat(heat) => heat.svg_file(size),
         }
     }
-    /// The lines, if it has some.
+    /// Returns the lines, if it has some.
     pub fn chart(&self) -> Option<&Chart> {
         match self {
             Picture::Chart(chart) => Some(chart),

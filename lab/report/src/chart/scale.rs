@@ -43,15 +43,15 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit in which `most` picoseconds read best.
+    /// Returns the unit in which `most` picoseconds read best.
     pub fn of_time(most: f64) -> Unit {
         pick(most, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
     }
-    /// The unit in which `most` bytes read best.
+    /// Returns the unit in which `most` bytes read best.
     pub fn of_bytes(most: f64) -> Unit {
         pick(most, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
     }
-    /// The unit in which `most` bit/s read best.
+    /// Returns the unit in which `most` bit/s read best.
     pub fn of_rate(most: f64) -> Unit {
         pick(most, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
     }
@@ -72,7 +72,7 @@ impl Axis {
         Axis { title, scale, low, high, format: plain, names: Vec::new(), marked: Vec::new(), is_time: false }
     }
 
-    /// A linear axis from zero to a round number above `most`.
+    /// Returns a linear axis from zero to a round number above `most`.
     pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
         // A line that touches the frame is hard to see: leave it a little room.
         let most = if most > 0.0 { 1.04 * most } else { 1.0 };
@@ -82,25 +82,25 @@ impl Axis {
         Axis::of(title.into(), Scale::Linear, (0.0, high))
     }
 
-    /// A linear axis over exactly this range.
+    /// Returns a linear axis over exactly this range.
     pub fn exactly(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         Axis::of(title.into(), Scale::Linear, (low, high))
     }
 
-    /// The time of a run, from zero to its end.
+    /// Returns the time of a run, from zero to its end.
     pub fn time(title: impl Into<String>, end: f64) -> Axis {
         Axis { is_time: true, ..Axis::exactly(title, 0.0, end) }
     }
 
-    /// A logarithmic axis over this range; both ends must be above zero.
+    /// Returns a logarithmic axis over this range; both ends must be above zero.
     pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let high = if high > low { high } else { low * 10.0 };
         Axis::of(title.into(), Scale::Log, (low, high))
     }
 
-    /// An axis of names, at 0, 1, 2...
+    /// Returns an axis of names, at 0, 1, 2...
     pub fn named(title: impl Into<String>, names: Vec<String>) -> Axis {
         let high = names.len().max(1) as f64 - 0.5;
         Axis { names, ..Axis::exactly(title, -0.5, high) }
@@ -155,7 +155,7 @@ impl Axis {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that cuts `span` into about `count` pieces.
+/// Returns a step of 1, 2 or 5 times a power of ten that cuts `span` into about `count` pieces.
 fn step(span: f64, count: usize) -> f64 {
     let raw = span / count.max(1) as f64;
     let magnitude = 10f64.powf(raw.log10().floor());
@@ -168,7 +168,7 @@ fn step(span: f64, count: usize) -> f64 {
     nice * magnitude
 }
 
-/// A number without superfluous digits.
+/// Returns a number without superfluous digits.
 fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

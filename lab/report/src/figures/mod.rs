@@ -70,13 +70,13 @@ struct Scheme<'a> {
     trace: &'a SchemeTrace,
 }
 
-/// All charts of a run, the most telling first; every scheme looks different.
+/// Returns all charts of a run, the most telling first; every scheme looks different.
 pub fn sections(results: &Results) -> Vec<Section> {
     let looks: Vec<Look> = (0..results.order.len()).map(|i| Look { colour: i, dash: i, run: None }).collect();
     sections_as(results, &looks)
 }
 
-/// All charts, with a look for each scheme in order.
+/// Returns all charts, with a look for each scheme in order.
 pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
     let schemes: Vec<Scheme<'_>> = results
         .order
@@ -99,7 +99,7 @@ pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
     before.into_iter().chain(series).chain(after).chain([pauses]).flatten().collect()
 }
 
-/// The observed ports, the most congested first.
+/// Returns the observed ports, the most congested first.
 fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
     let rank = ports_by_congestion(&results.summary);
     let mut ports: Vec<&str> = Vec::new();
@@ -117,7 +117,7 @@ fn series<'a>(scheme: &Scheme<'a>, port: &str) -> Option<&'a PortSeries> {
     scheme.trace.ports.iter().find(|p| p.port == port)
 }
 
-/// A line for each scheme that has points.
+/// Returns a line for each scheme that has points.
 fn by_scheme<'a>(
     schemes: &[Scheme<'a>],
     points: impl Fn(&Scheme<'a>) -> Option<Vec<(f64, f64)>>,

@@ -95,7 +95,7 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     })
 }
 
-/// The chart again for the short while in which most of it happens, if there is one.
+/// Returns the chart again for the short while in which most of it happens, if there is one.
 fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
     /// Share of the peak below which a value counts as rest.
     const REST: f64 = 0.05;

@@ -53,7 +53,7 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     Some(Section { title: "Sending rates".into(), note, figures: figures.collect() })
 }
 
-/// A line for each flow, in the colour of its scheme.
+/// Returns a line for each flow, in the colour of its scheme.
 fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let lines = scheme.trace.rates.iter().enumerate().map(|(i, flow)| Line {
         name: format::flow(&flow.flow),

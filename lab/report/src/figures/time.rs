@@ -22,30 +22,30 @@ pub struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// An axis from zero to the end of the longest of these runs.
+    /// Returns an axis from zero to the end of the longest of these runs.
     pub fn new(results: &Results, schemes: &[Scheme<'_>]) -> TimeAxis {
         let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
         let moments = schemes.iter().map(|s| (s.label.to_owned(), moments(results, s))).collect();
         TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, moments }
     }
 
-    /// The axis of a chart.
+    /// Returns the axis of a chart.
     pub fn axis(&self) -> Axis {
         Axis::time(format!("virtual time ({})", self.unit.name), self.at(self.end))
     }
 
-    /// A position on the axis.
+    /// Returns a position on the axis.
     pub fn at(&self, time: Time) -> f64 {
         time.as_ps() as f64 / self.unit.scale
     }
 
-    /// The points of a series that has one value per sample.
+    /// Returns the points of a series that has one value per sample.
     pub fn samples(&self, trace: &SchemeTrace, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
         values.enumerate().map(|(i, value)| (self.at(trace.interval * (i as u64 + 1)), value)).collect()
     }
 
-    /// The events of the schemes that a chart shows. An event that only some of them have names these, or their runs.
-    /// None if there are many.
+    /// Returns the events of the schemes that a chart shows. An event that only some of them have names these, or
+    /// their runs. None if there are many.
     pub fn marks<'a>(&self, drawn: impl Iterator<Item = &'a Scheme<'a>>) -> Vec<Mark> {
         let drawn: Vec<&Scheme<'_>> = drawn.collect();
         let of = |s: &Scheme<'_>| self.moments.iter().find(|(label, _)| label == s.label);

@@ -47,7 +47,7 @@ impl Row<'_> {
     }
 }
 
-/// All flows, those with the largest slowdown first. The script sorts and filters them.
+/// Returns all flows, those with the largest slowdown first. The script sorts and filters them.
 pub fn section(results: &Results) -> Markup {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (scheme, trace) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))

@@ -25,7 +25,7 @@ pub fn scripts() -> Markup {
     }
 }
 
-/// The data of a chart, for its figure. Nothing if the picture is all.
+/// Returns the data of a chart, for its figure. Nothing if the picture is all.
 pub fn data(chart: &Chart) -> Markup {
     html! { @if let Some(data) = chart.data() { (json(&data)) } }
 }

@@ -32,7 +32,7 @@ pub struct Means {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The lines for an experiment's numbers; `outcomes` are parallel to its tasks.
+/// Returns the lines for an experiment's numbers; `outcomes` are parallel to its tasks.
 pub fn claims(planned: &Planned, outcomes: &[Outcome]) -> Vec<Claim> {
     let mut points: Vec<Vec<String>> = Vec::new();
     for cell in planned.grid.cells() {

@@ -106,7 +106,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The command that makes its numbers.
+    /// Returns the command that makes its numbers.
     pub fn command(&self) -> String {
         let verb = if self.grid.axes.is_empty() { "run" } else { "sweep" };
         let mut words = vec![format!("weir {verb} {}", self.file.display())];

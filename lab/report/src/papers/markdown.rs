@@ -12,7 +12,7 @@ const OPEN: &str = "not run yet";
 pub struct Old<'a>(&'a str);
 
 impl<'a> Old<'a> {
-    /// The section's content in `document`, or nothing.
+    /// Returns the section's content in `document`, or nothing.
     pub fn find(document: &'a str, id: &str) -> Old<'a> {
         Old(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
     }
@@ -23,7 +23,7 @@ impl<'a> Old<'a> {
         self.0.lines().find(|line| line.starts_with(&begin))
     }
 
-    /// The table of means of an entry's runs.
+    /// Returns the table of means of an entry's runs.
     fn means(self, name: &str) -> Option<&'a str> {
         let rest = &self.0[self.0.find(&means_mark(name))?..];
         Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
@@ -46,7 +46,7 @@ pub struct Known {
     pub wants_means: bool,
 }
 
-/// A section's content.
+/// Returns a section's content.
 pub fn content(known: &[Known], old: Old<'_>) -> String {
     let mut text = String::new();
     let claims: Vec<&Claim> = known.iter().flat_map(|known| &known.claims).collect();

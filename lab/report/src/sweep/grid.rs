@@ -147,7 +147,7 @@ impl Grid {
         }
     }
 
-    /// The runs; the last axis changes fastest.
+    /// Returns the runs; the last axis changes fastest.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell { values: Vec::new() }];
         for axis in &self.axes {
@@ -164,12 +164,12 @@ impl Grid {
         cells
     }
 
-    /// The axes that are compared, with their places.
+    /// Returns the axes that are compared, with their places.
     pub fn compared(&self) -> impl Iterator<Item = (usize, &Axis)> {
         self.axes.iter().enumerate().filter(|(_, axis)| axis.is_compared())
     }
 
-    /// The seed of a cell, if the sweep sets it.
+    /// Returns the seed of a cell, if the sweep sets it.
     pub fn seed(&self, cell: &Cell) -> Option<u64> {
         let place = self.axes.iter().position(|axis| axis.key == SEED)?;
         cell.values[place].parse().ok()
@@ -186,7 +186,7 @@ impl Grid {
         self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
     }
 
-    /// The name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
+    /// Returns the name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
     pub fn dir_name(&self, cell: &Cell) -> String {
         /// Longest file name that file systems accept, less a hash and suffixes.
         const LONGEST: usize = 160;
@@ -208,7 +208,7 @@ impl Grid {
         format!("{short}-{hash}")
     }
 
-    /// The point of a cell: those of its values that are compared.
+    /// Returns the point of a cell: those of its values that are compared.
     pub fn point(&self, cell: &Cell) -> Vec<String> {
         self.compared().map(|(place, _)| cell.values[place].clone()).collect()
     }

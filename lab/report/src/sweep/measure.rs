@@ -55,7 +55,7 @@ impl Measure {
         })
     }
 
-    /// Those of the report's summary that say something of these runs.
+    /// Returns those of the report's summary that say something of these runs.
     pub fn usual(runs: &[(&Summary, &[String])]) -> Vec<Measure> {
         let mut list: Vec<Measure> = Vec::new();
         for (summary, order) in runs {
@@ -69,7 +69,7 @@ impl Measure {
         list
     }
 
-    /// Its unit, if the number alone does not say it.
+    /// Returns its unit, if the number alone does not say it.
     pub fn unit(&self) -> &str {
         match &self.place {
             Place::Row { unit, .. } => unit,
@@ -81,7 +81,7 @@ impl Measure {
         }
     }
 
-    /// Its values in one run.
+    /// Returns its values in one run.
     pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
         match &self.place {
             Place::Row { row, .. } => {
@@ -102,7 +102,7 @@ impl Measure {
         }
     }
 
-    /// A value as people read it, under a heading that names the [`unit`](Self::unit).
+    /// Returns a value as people read it, under a heading that names the [`unit`](Self::unit).
     pub fn number(&self, value: f64) -> String {
         match self.place {
             Place::Row { decimals, .. } => format::decimal(value, decimals),

@@ -23,7 +23,7 @@ pub struct About<'a> {
     pub command: &'a str,
 }
 
-/// All charts.
+/// Returns all charts.
 pub fn section(findings: &Findings<'_>) -> Section {
     let figures = findings.measures.iter().enumerate().take(MOST_CHARTS);
     let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
@@ -100,13 +100,13 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
     })
 }
 
-/// A number and what is behind it.
+/// Returns a number and what is behind it.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c))).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// The values as numbers, if all have one unit.
+/// Returns the values as numbers, if all have one unit.
 fn in_one_unit(values: &[String]) -> Option<Vec<f64>> {
     let all: Vec<(f64, &str)> = values.iter().map(|value| quantity(value)).collect::<Option<_>>()?;
     all.iter().all(|(_, unit)| *unit == all[0].1).then(|| all.iter().map(|(number, _)| *number).collect())
@@ -138,7 +138,7 @@ fn numeric(title: &str, numbers: &[f64]) -> Axis {
     Axis { marked, ..Axis::exactly(title, low - margin, high + margin) }
 }
 
-/// The page.
+/// Returns the page.
 pub fn page(about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> String {
     let (done, of) = (findings.done(), findings.runs.len());
     let content = html! {
@@ -224,7 +224,7 @@ fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
     }
 }
 
-/// The charts as files.
+/// Returns the charts as files.
 pub fn svgs(findings: &Findings<'_>) -> impl Iterator<Item = (String, String)> {
     let figures = section(findings).figures.into_iter();
     figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))

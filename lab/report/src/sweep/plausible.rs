@@ -45,7 +45,7 @@ fn order(experiment: &Experiment) -> Vec<String> {
     experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect()
 }
 
-/// A summary that has everything which a run of this experiment may have. Every number is 1, for quotients.
+/// Returns a summary that has everything which a run of this experiment may have. Every number is 1, for quotients.
 fn summary(experiment: &Experiment) -> Summary {
     let topology = &experiment.topology;
     let ports = topology.switch_ixs().flat_map(|ix| {

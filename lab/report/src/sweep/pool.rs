@@ -80,7 +80,7 @@ impl Task {
         }
     }
 
-    /// The results of exactly this run, if they are there and complete.
+    /// Returns the results of exactly this run, if they are there and complete.
     fn written(&self, run: &Run) -> Option<Summary> {
         let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
         let same = decisive(&there)? == decisive(&run.file())?;

@@ -69,7 +69,7 @@ impl Array {
         arrays
     }
 
-    /// The indices as `sbatch --array` takes them: `0-5,7`.
+    /// Returns the indices as `sbatch --array` takes them: `0-5,7`.
     fn indices(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for &index in &self.indices {

@@ -83,12 +83,12 @@ impl<'a> Findings<'a> {
         self.grid.compared().map(|(_, axis)| axis.key.as_str()).collect()
     }
 
-    /// The name of a subject in a table.
+    /// Returns the name of a subject in a table.
     pub fn subject(subject: &Subject) -> &str {
         subject.as_deref().unwrap_or("-")
     }
 
-    /// The table on the terminal.
+    /// Returns the table on the terminal.
     pub fn text(&self, styled: bool, width: Option<usize>) -> String {
         let mut head: Vec<(String, CellAlignment)> =
             self.keys().into_iter().map(|key| (key.to_owned(), CellAlignment::Left)).collect();

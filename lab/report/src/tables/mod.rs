@@ -284,7 +284,7 @@ mod tests {
         rows
     }
 
-    /// A value as text, rounded as in CSV.
+    /// Returns a value as text, rounded as in CSV.
     fn text(kind: Kind, value: &Value) -> String {
         match (kind, value) {
             (_, Value::Null) => String::new(),

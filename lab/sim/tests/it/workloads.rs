@@ -243,7 +243,7 @@ fn impossible_values_are_reported_with_their_place() {
         Experiment::parse(&text, "x.yaml", "x", &[], None).err().expect("an error").to_string()
     };
     for (workload, parts) in [
-        ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "take websearch"]),
+        ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "use websearch"]),
         ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "more than a link"]),
         ("{kind: poisson, sizes: 1KB}", ["workload.load", "or give the interval"]),
         ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "already"]),

@@ -99,7 +99,7 @@ pub fn load(
     Ok(Candidate { switch: Box::new(switch), control, headers, config })
 }
 
-/// The JSON in a device config, `None` if it is empty.
+/// Returns the JSON in a device config, `None` if it is empty.
 fn program_text(device_config: &[u8]) -> Result<Option<Cow<'_, str>>, ControlError> {
     let invalid = |what: &str| ControlError::new(Code::InvalidArgument, what);
     let json = match device_config.iter().find(|byte| !byte.is_ascii_whitespace()) {

@@ -169,7 +169,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(200);
     const LONG: Duration = Duration::from_secs(20);
 
-    /// A connection, and the client's end of it.
+    /// Returns a connection, and the client's end of it.
     async fn connected(limits: Limits) -> (Connection, TcpStream, watch::Sender<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -107,7 +107,7 @@ impl Device {
         }
     }
 
-    /// The time of this server, for timeouts.
+    /// Returns the time of this server, for timeouts.
     pub fn now(&self) -> Time {
         Time::from_ns(
             u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).min(Time::MAX.as_ns()),
@@ -214,7 +214,7 @@ impl Device {
         Ok(Ok(entities))
     }
 
-    /// The entries that have timed out, and how long the data plane looked for them.
+    /// Returns the entries that have timed out, and how long the data plane looked for them.
     pub async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
         let pipelines = self.pipelines.read().await;
         let Some(active) = &pipelines.active else { return Ok(Default::default()) };
@@ -307,14 +307,14 @@ impl Device {
 }
 
 impl Pipelines {
-    /// The config that was pushed last.
+    /// Returns the config that was pushed last.
     pub fn config(&self) -> Option<&ForwardingPipelineConfig> {
         let saved = self.saved.as_ref().map(|saved| &saved.config);
         saved.or(self.active.as_ref().map(|active| &active.config))
     }
 }
 
-/// An update as a batch takes it.
+/// Returns an update as a batch takes it.
 fn readable(update: Result<Update, Refused>) -> Result<Update, ControlError> {
     update.map_err(|refused| ControlError::new(Code::InvalidArgument, refused.to_string()))
 }

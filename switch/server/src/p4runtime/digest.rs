@@ -54,7 +54,7 @@ enum Shape {
 }
 
 impl Digests {
-    /// The digests of a program. None of them is sent until [`Self::configure`] says so.
+    /// Returns the digests of a program. None of them is sent until [`Self::configure`] says so.
     pub fn of(index: &Index) -> Digests {
         let sender = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
@@ -98,7 +98,7 @@ impl Digests {
         self.by_id.values_mut().for_each(Sender::forget);
     }
 
-    /// A message of the data plane. The list that is full now, if any.
+    /// Returns a message of the data plane. The list that is full now, if any.
     pub fn message(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
         let found = self.by_id.iter_mut().find(|(_, sender)| sender.name == digest.list);
         let (&id, sender) = found.filter(|(_, sender)| sender.config.is_some())?;
@@ -118,7 +118,7 @@ impl Digests {
         sender.is_due(now).then(|| sender.list(id, now))
     }
 
-    /// The lists that have waited long enough.
+    /// Returns the lists that have waited long enough.
     pub fn due(&mut self, now: Time) -> Vec<DigestList> {
         let due = self.by_id.iter_mut().filter(|(_, sender)| sender.is_due(now));
         due.map(|(&id, sender)| sender.list(id, now)).collect()
@@ -213,7 +213,7 @@ impl Shape {
     }
 }
 
-/// A time of a message, which is not negative.
+/// Returns a time of a message, which is not negative.
 fn time(ns: i64) -> Time {
     Time::from_ns(u64::try_from(ns).unwrap_or(0).min(Time::MAX.as_ns()))
 }
@@ -240,7 +240,7 @@ mod tests {
         Digest { list: "learn_t".into(), values: vec![value.to_be_bytes().to_vec(), vec![0]] }
     }
 
-    /// The first values of a list's messages.
+    /// Returns the first values of a list's messages.
     fn firsts(list: &DigestList) -> Vec<u64> {
         let first = |data: &P4Data| match data.data.as_ref().unwrap() {
             Data::Struct(it) => match it.members[0].data.as_ref().unwrap() {

@@ -64,7 +64,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The methods, as the specification names them, and their counts.
+    /// Returns the methods, as the specification names them, and their counts.
     pub fn by_method(&self) -> [(&'static str, u64); 6] {
         [
             ("Write", &self.write),
@@ -167,7 +167,7 @@ fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
     Ok(request)
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 fn whole(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -156,7 +156,7 @@ fn call_of<T>(request: &Request<T>) -> Option<Arc<Call>> {
     request.extensions().get().cloned()
 }
 
-/// The role of a request, by name or by the number of older clients.
+/// Returns the role of a request, by name or by the number of older clients.
 fn role(name: &str, id: u64) -> &str {
     match (name, id) {
         ("", 0) => "",

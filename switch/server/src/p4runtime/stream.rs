@@ -132,7 +132,7 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
     })
 }
 
-/// The packet-out that an error belongs to; a large one is left out, since errors wait in a queue.
+/// Returns the packet-out that an error belongs to; a large one is left out, since errors wait in a queue.
 fn named(packet: PacketOut) -> Details {
     let packet_out = Some(packet).filter(|packet| packet.encoded_len() <= MOST_NAMED);
     Details::PacketOut(PacketOutError { packet_out })

@@ -51,7 +51,7 @@ impl TlsConfig {
     }
 }
 
-/// A time as people say it.
+/// Returns a time as people say it.
 fn span(time: Duration) -> String {
     let hours = time.as_secs() / 3600;
     match hours {

@@ -69,7 +69,7 @@ fn error_code(error: &TableError) -> i32 {
     }
 }
 
-/// The index that field 3 gives. BMv2 takes a negative one for a large one.
+/// Returns the index that field 3 gives. BMv2 takes a negative one for a large one.
 fn index(args: &Fields) -> thrift::Result<usize> {
     Ok(args.i32(3)? as u32 as usize)
 }
@@ -128,7 +128,7 @@ pub(super) fn rates_of(args: &Fields, id: i16) -> thrift::Result<Result<MeterRat
     Ok(Ok(MeterRates { cir: cir.round() as u64, cburst, pir: pir.round() as u64, pburst }))
 }
 
-/// A list of `BmMeterRateConfig`; empty for a meter without rates.
+/// Returns a list of `BmMeterRateConfig`; empty for a meter without rates.
 pub(super) fn rates_value(rates: Option<MeterRates>) -> Value {
     let rate = |rate: u64, burst: u64| {
         let burst = i32::try_from(burst).unwrap_or(i32::MAX);
@@ -156,7 +156,7 @@ fn set_rates(service: &Service, args: &Fields, id: i16, cell: Option<thrift::Res
 
 // ---- Registers ---------------------------------------------------------------------------------
 
-/// The lowest 64 bits of a big-endian number.
+/// Returns the lowest 64 bits of a big-endian number.
 fn number(bytes: &[u8]) -> i64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | i64::from(byte))
 }

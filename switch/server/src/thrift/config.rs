@@ -46,7 +46,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-/// The program as it was loaded; without one, an empty object as in BMv2.
+/// Returns the program as it was loaded; without one, an empty object as in BMv2.
 fn json(service: &Service) -> Result<String, Fault> {
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
         Err(DataplaneError::NoProgram) => Ok("{}".into()),

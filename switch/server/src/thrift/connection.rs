@@ -229,7 +229,7 @@ fn answer(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<Vec<u8
     Ok(bytes)
 }
 
-/// The bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
+/// Returns the bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
 fn encode(method: &str, sequence: i32, answer: &Result<Value, Fault>) -> thrift::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);

@@ -88,7 +88,7 @@ fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) ->
 }
 
 impl Pre {
-    /// The copies that each group makes.
+    /// Returns the copies that each group makes.
     fn copies(&self) -> BTreeMap<u16, Vec<Replica>> {
         let copies =
             |nodes: &Vec<i32>| nodes.iter().flat_map(|node| self.copies_of(&self.nodes[node])).collect();
@@ -160,12 +160,12 @@ impl Pre {
     }
 }
 
-/// A number of 16 bits: group, instance.
+/// Returns a number of 16 bits: group, instance.
 fn number(args: &Fields, id: i16, code: i32) -> Result<u16, Fault> {
     u16::try_from(args.i32(id)?).map_err(|_| Fault::Declared(code))
 }
 
-/// A set of numbers as text of zeros and ones, 0 at the right end.
+/// Returns a set of numbers as text of zeros and ones, 0 at the right end.
 fn map(args: &Fields, id: i16, highest: u16) -> Result<Vec<u16>, Fault> {
     let text = args.binary(id)?;
     if text.len() > usize::from(highest) + 1 || text.iter().any(|digit| !matches!(digit, b'0' | b'1')) {

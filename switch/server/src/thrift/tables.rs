@@ -116,7 +116,7 @@ fn group(args: &Fields, id: i16) -> Read<ActionCall> {
     Ok(ActionCall::Group(GroupHandle(args.i32(id)? as u32)))
 }
 
-/// The entry that field 3 names.
+/// Returns the entry that field 3 names.
 pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
@@ -146,7 +146,7 @@ pub(super) fn priority(number: i32) -> i32 {
     i32::MAX.saturating_sub(number.max(0))
 }
 
-/// The number of `BmAddEntryOptions`, as the pipeline's priority.
+/// Returns the number of `BmAddEntryOptions`, as the pipeline's priority.
 pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
     let options = args.fields(id)?;
     let number = if options.get(1).is_some() { options.i32(1)? } else { 0 };
@@ -259,8 +259,9 @@ fn element(given: &Fields) -> Read<KeyMatch> {
     })
 }
 
-/// The key without the bits that its masks, prefixes and widths leave out. BMv2 takes `10.0.1.1/24` for `10.0.1.0/24`
-/// and 1000 in 9 bits for 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline refuses both.
+/// Returns the key without the bits that its masks, prefixes and widths leave out. BMv2 takes `10.0.1.1/24` for
+/// `10.0.1.0/24` and 1000 in 9 bits for 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline
+/// refuses both.
 pub(super) fn masked(program: &Program, table: TableId, mut key: Vec<KeyMatch>) -> Vec<KeyMatch> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else { return key };
     for (part, field) in key.iter_mut().zip(&info.key) {

@@ -38,7 +38,7 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fields(pub Vec<(i16, Value)>);
 
-/// The bounds that the protocol itself keeps to, before it reserves memory.
+/// Returns the bounds that the protocol itself keeps to, before it reserves memory.
 pub(super) fn limits() -> Result<TConfiguration> {
     TConfiguration::builder()
         .max_string_size(Some(MAX_STRING))
@@ -190,7 +190,7 @@ impl Fields {
         protocol.write_struct_end()
     }
 
-    /// A field, if it is there.
+    /// Returns a field, if it is there.
     pub fn get(&self, id: i16) -> Option<&Value> {
         self.0.iter().find(|(field, _)| *field == id).map(|(_, value)| value)
     }
@@ -231,7 +231,7 @@ impl Fields {
             .map_err(|_| refused(ProtocolErrorKind::InvalidData, format!("field {id} is not UTF-8")))
     }
 
-    /// A list of structs.
+    /// Returns a list of structs.
     pub fn structs(&self, id: i16) -> Result<Vec<&Fields>> {
         let what = || format!("field {id} is not a list of structs");
         let elements = self.list(id)?.iter().map(|value| match value {
@@ -241,7 +241,7 @@ impl Fields {
         elements.collect()
     }
 
-    /// A list of byte strings.
+    /// Returns a list of byte strings.
     pub fn binaries(&self, id: i16) -> Result<Vec<Vec<u8>>> {
         let element = |value: &Value| match value {
             Value::Binary(bytes) => Ok(bytes.clone()),

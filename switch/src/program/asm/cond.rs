@@ -9,7 +9,7 @@ use crate::program::layout::VALID;
 use crate::program::op::{Code, Slot, WideKind, WideOp, WideRef};
 
 impl Asm<'_> {
-    /// A truth value as a slot: 0 or 1.
+    /// Returns a truth value as a slot: 0 or 1.
     pub fn bool(&mut self, at: &At, value: &Bool) -> Result<Slot, LoadError> {
         Ok(match value {
             Bool::Const(value) => self.constant(u64::from(*value)),
@@ -195,7 +195,7 @@ impl Asm<'_> {
         Ok(())
     }
 
-    /// A slot that is 0 unless a condition holds.
+    /// Returns a slot that is 0 unless a condition holds.
     fn truth(&mut self, at: &At, value: &Bool) -> Result<Slot, LoadError> {
         if let Bool::NotZero(num) = value {
             let value = self.num(at, num, None)?;

@@ -129,7 +129,7 @@ impl<'p> Asm<'p> {
         self.emit(Code::Wide, 64, index, 0, 0);
     }
 
-    /// A slot with the base of a header.
+    /// Returns a slot with the base of a header.
     pub fn header(&mut self, at: &At, header: &HeaderExpr) -> Result<Slot, LoadError> {
         Ok(match header {
             HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).base)),
@@ -183,7 +183,7 @@ impl<'p> Asm<'p> {
         self.object.whole.extend(ids);
     }
 
-    /// The side table entry for operations on a header.
+    /// Returns the side table entry for operations on a header.
     pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
         let ty = &self.layout.types[header.ty(self.layout)];
         let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
@@ -212,7 +212,7 @@ impl<'p> Asm<'p> {
     }
 }
 
-/// The largest number of this many bits, at most 64.
+/// Returns the largest number of this many bits, at most 64.
 pub(crate) fn low_bits(bits: u32) -> u64 {
     match bits {
         0 => 0,

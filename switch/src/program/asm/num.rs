@@ -389,7 +389,7 @@ impl Asm<'_> {
         Ok(Value { slot, limbs, range, modular: false })
     }
 
-    /// An operation whose `bits` say what it does and not where its result is cut.
+    /// Returns an operation whose `bits` say what it does and not where its result is cut.
     fn wide_to(
         &mut self,
         at: &At,
@@ -421,12 +421,12 @@ impl Asm<'_> {
         self.emit_wide_refs(WideOp { kind, bits, d, a, b });
     }
 
-    /// A number as one slot, modulo 2^64: for indices, lengths and the like.
+    /// Returns a number as one slot, modulo 2^64: for indices, lengths and the like.
     pub fn narrow(&mut self, at: &At, num: &Num) -> Result<Slot, LoadError> {
         Ok(self.num(at, num, Some(64))?.slot)
     }
 
-    /// A number with all its limbs, for messages.
+    /// Returns a number with all its limbs, for messages.
     pub fn wide_ref(&mut self, at: &At, num: &Num) -> Result<WideRef, LoadError> {
         Ok(self.num(at, num, None)?.wide())
     }
@@ -506,7 +506,7 @@ fn writes_only(code: Code) -> bool {
 }
 
 impl Num {
-    /// A small constant.
+    /// Returns a small constant.
     pub fn small(value: u64) -> Num {
         Num::Const(Big::from_u64(value))
     }

@@ -119,7 +119,7 @@ impl<'a, 'f> Gen<'a, 'f> {
         self.b.ins().icmp(cc, a, b)
     }
 
-    /// A truth value as a number.
+    /// Returns a truth value as a number.
     pub fn number(&mut self, truth: Value) -> Value {
         self.b.ins().uextend(types::I64, truth)
     }
@@ -144,7 +144,7 @@ impl<'a, 'f> Gen<'a, 'f> {
         self.b.ins().brif(condition, then, &[], otherwise, &[]);
     }
 
-    /// A block that is hardly ever entered.
+    /// Returns a block that is hardly ever entered.
     pub fn cold(&mut self) -> Block {
         let block = self.b.create_block();
         self.b.set_cold_block(block);
@@ -271,7 +271,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// The variables, in order.
+    /// Returns the variables, in order.
     pub fn variables(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.vars.keys().copied().collect();
         slots.sort_unstable();
@@ -327,7 +327,7 @@ impl Gen<'_, '_> {
     }
 }
 
-/// The type of this number of bytes.
+/// Returns the type of this number of bytes.
 pub(super) fn of_bytes(bytes: u32) -> Type {
     match bytes {
         1 => types::I8,
@@ -354,7 +354,7 @@ impl Gen<'_, '_> {
         Ok(if bytes < 8 { self.b.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// A big-endian number of a power of two of bytes.
+    /// Returns a big-endian number of a power of two of bytes.
     pub fn load_number(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.check(at, bytes)?;
         let mut value = self.b.ins().load(of_bytes(bytes), self.frame_flags, self.frame, offset);
@@ -381,7 +381,7 @@ impl Gen<'_, '_> {
         Ok(())
     }
 
-    /// The bits from `begin` on, counted from the frame's first.
+    /// Returns the bits from `begin` on, counted from the frame's first.
     pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
         let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
         let bytes = (end - first).next_power_of_two();
@@ -394,7 +394,7 @@ impl Gen<'_, '_> {
         Ok(if begin == first * 8 && bytes * 8 - bits == 0 { value } else { self.mask(value, low_bits(bits)) })
     }
 
-    /// A field of a header that begins at a byte of the frame.
+    /// Returns a field of a header that begins at a byte of the frame.
     pub fn load_field(&mut self, header: u32, get: &Get) -> Result<Value, Unsupported> {
         let begin = (header + u32::from(get.offset)) * 8 + u32::from(get.left);
         self.load_bits(begin, 64 - u32::from(get.right))

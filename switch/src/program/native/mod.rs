@@ -89,18 +89,18 @@ impl Native {
         Ok(Native { code: memory.make_exec().map_err(|_| Unsupported)?, egress: start, undefined })
     }
 
-    /// The function that runs ingress.
+    /// Returns the function that runs ingress.
     pub fn ingress(&self) -> *const u8 {
         self.code.as_ptr()
     }
 
-    /// The function that runs egress.
+    /// Returns the function that runs egress.
     pub fn egress(&self) -> *const u8 {
         self.code[self.egress..].as_ptr()
     }
 }
 
-/// The actions that a table may run, in the order in which rows number them, from 1 on.
+/// Returns the actions that a table may run, in the order in which rows number them, from 1 on.
 pub(crate) fn choices(program: &Linked, table: &Table) -> Vec<ActionId> {
     let mut choices = table.info.actions.clone();
     let others = table.default.iter().map(|(action, _)| *action);

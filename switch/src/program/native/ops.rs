@@ -383,7 +383,7 @@ impl Gen<'_, '_> {
         self.add(cell, base as u64 * 8)
     }
 
-    /// The value of a calculation over narrow fields of whole bytes.
+    /// Returns the value of a calculation over narrow fields of whole bytes.
     fn digest(&mut self, index: usize) -> Result<Value, Unsupported> {
         let calculation = &self.program.calculations[index];
         let fields = calculation.bytes.as_ref().ok_or(Unsupported)?;

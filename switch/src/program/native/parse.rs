@@ -41,7 +41,7 @@ fn is_near(end: u32) -> bool {
     end as usize + 8 <= ROOM
 }
 
-/// The blocks of headers, and the bytes of the frame at which the parser takes them.
+/// Returns the blocks of headers, and the bytes of the frame at which the parser takes them.
 pub(super) fn places(program: &Linked) -> HashSet<(Slot, u32)> {
     let (mut places, mut seen) = (HashSet::new(), HashSet::new());
     let mut waiting = vec![(program.parser.start, 0)];
@@ -307,7 +307,7 @@ impl Gen<'_, '_> {
         self.at(other);
     }
 
-    /// The key of a select in one word; parts that no case looks at are left out.
+    /// Returns the key of a select in one word; parts that no case looks at are left out.
     fn word_key(&mut self, select: &WordSelect, used: u64) -> Value {
         let mut key = None;
         for (index, (slot, up)) in select.parts.iter().enumerate() {

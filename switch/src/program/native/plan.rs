@@ -404,7 +404,7 @@ impl<'a> Plan<'a> {
         Ok(Egress { code: self.compile(function)?, live, changed })
     }
 
-    /// Every slot that code reads or writes.
+    /// Returns every slot that code reads or writes.
     fn slots(&self, reach: &Reach) -> SlotSet {
         let mut slots = SlotSet::new(self.program.capacity);
         for op in reach.ops(self.program) {
@@ -475,7 +475,7 @@ fn function() -> Function {
     Function::with_name_signature(UserFuncName::default(), signature)
 }
 
-/// The slots that operations may write.
+/// Returns the slots that operations may write.
 fn written(program: &Linked, reach: &Reach) -> SlotSet {
     let mut written = SlotSet::new(program.capacity);
     for op in reach.ops(program) {
@@ -496,7 +496,7 @@ fn written(program: &Linked, reach: &Reach) -> SlotSet {
     written
 }
 
-/// The values that decide about something: those of operations with effects, and what they are computed from.
+/// Returns the values that decide about something: those of operations with effects, and what they are computed from.
 fn used_values(function: &Function) -> HashSet<Value> {
     let dfg = &function.dfg;
     let (mut used, mut waiting) = (HashSet::new(), Vec::new());

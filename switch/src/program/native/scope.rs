@@ -140,18 +140,18 @@ pub(super) fn is_left(program: &Linked, op: &Op) -> bool {
     }
 }
 
-/// The number in a slot, if it is a constant.
+/// Returns the number in a slot, if it is a constant.
 pub(super) fn constant(program: &Linked, slot: Slot) -> Option<u64> {
     let index = usize::from(slot).checked_sub(program.vars + program.temps)?;
     program.consts.get(index).copied()
 }
 
-/// The base of a header, if it is always the same.
+/// Returns the base of a header, if it is always the same.
 pub(super) fn base_of(program: &Linked, slot: Slot) -> Option<Slot> {
     constant(program, slot).and_then(|base| Slot::try_from(base).ok())
 }
 
-/// The slots that stay in memory, constants aside.
+/// Returns the slots that stay in memory, constants aside.
 pub(super) fn in_memory(program: &Linked, wire: &Wire, reach: &Reach) -> SlotSet {
     let mut memory = Memory { program, set: SlotSet::new(program.capacity), stacks: false };
     for op in reach.ops(program).filter(|op| is_left(program, op)) {

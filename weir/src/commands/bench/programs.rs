@@ -96,7 +96,7 @@ fn frame(kind: Kind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result
     Ok((head, payload_len))
 }
 
-/// The ports of `switch` towards `host` and towards the next switch.
+/// Returns the ports of `switch` towards `host` and towards the next switch.
 fn ports(topology: &Topology, switch: SwitchIx, host: &Host) -> Result<(u16, u16), Failure> {
     let towards = |name: &str| {
         topology.switch(switch).ports().map(|(port, _)| port).find(|&port| {

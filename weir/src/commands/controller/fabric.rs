@@ -88,7 +88,7 @@ pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
     Source::read(path, kinds).map(|source| source.topology)
 }
 
-/// The same, with what another tool wrote into the file.
+/// Returns the same, with what another tool wrote into the file.
 pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
     Source::read(path, kinds).map(|source| (source.topology, source.imported))
 }
@@ -164,7 +164,7 @@ impl ProgramArgs {
     }
 }
 
-/// A program and its P4Info.
+/// Returns a program and its P4Info.
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;

@@ -71,7 +71,7 @@ impl Totals {
         }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         for (switch, &is_connected) in &self.switches {

@@ -92,7 +92,7 @@ struct Place {
 }
 
 impl SwitchArgs {
-    /// Every switch of the topology; another tool's file may say where they are.
+    /// Returns every switch of the topology; another tool's file may say where they are.
     pub fn targets(&self, topology: &Topology, imported: Option<&Imported>) -> Result<Vec<Target>, Failure> {
         let mut places: BTreeMap<&str, &Place> =
             self.places.iter().map(|it| (it.name.as_str(), it)).collect();
@@ -150,7 +150,7 @@ fn place(text: &str) -> Result<Place, String> {
     Ok(Place { name: name.to_owned(), address: address.to_owned(), device_id })
 }
 
-/// The reason of each switch that failed.
+/// Returns the reason of each switch that failed.
 pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
     outcomes
         .iter()

@@ -23,7 +23,7 @@ impl ThriftArgs {
         ThriftClient::connect(&self.address(switch))
     }
 
-    /// The address of the server of one switch.
+    /// Returns the address of the server of one switch.
     pub fn address(&self, switch: SwitchIx) -> String {
         let port = usize::from(self.thrift_base_port) + switch.0 as usize;
         format!("{}:{port}", self.thrift_host)

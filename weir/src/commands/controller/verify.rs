@@ -174,7 +174,7 @@ fn flood(fabric: &Fabric, _: Instant) -> Proof {
     }
 }
 
-/// The routes that the switches hold.
+/// Returns the routes that the switches hold.
 fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
     let targets = args.switches.targets(&fabric.topology, fabric.imported())?;

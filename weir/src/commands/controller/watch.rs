@@ -142,7 +142,7 @@ fn lock(seen: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A line of the log.
+/// Returns a line of the log.
 fn line(notice: &str, time: SystemTime, json: bool) -> String {
     let time = format::utc(time);
     if json { json!({"time": time, "notice": notice}).to_string() } else { format!("{time} {notice}") }

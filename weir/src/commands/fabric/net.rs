@@ -60,12 +60,12 @@ impl Net {
         Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix: topology.fabric.len })
     }
 
-    /// The namespaces.
+    /// Returns the namespaces.
     pub fn namespaces(&self) -> Vec<String> {
         self.hosts.iter().map(|host| host.namespace.clone()).collect()
     }
 
-    /// The interfaces of the switches.
+    /// Returns the interfaces of the switches.
     pub fn interfaces(&self) -> Vec<String> {
         self.hosts.iter().map(|host| host.interface.clone()).collect()
     }

@@ -67,7 +67,7 @@ impl State {
         self.namespaces.iter().any(|known| known == namespace)
     }
 
-    /// The log of the switches.
+    /// Returns the log of the switches.
     pub fn log(&self) -> PathBuf {
         Path::new(FOLDER).join(format!("{}.log", self.name))
     }
@@ -111,7 +111,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{name}.json"))
 }
 
-/// The start of a process, field 22 of `proc(5)`; `None` if it is gone or only its status is left.
+/// Returns the start of a process, field 22 of `proc(5)`; `None` if it is gone or only its status is left.
 fn started(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;

@@ -14,7 +14,7 @@ use weir_units::{Bytes, Time};
 /// First of the dynamic ports (RFC 6335).
 pub const FIRST_PORT: u16 = 49_152;
 
-/// The port of the `nth` flow after the one with `first`; behind 65535 they begin again.
+/// Returns the port of the `nth` flow after the one with `first`; behind 65535 they begin again.
 pub fn port(first: u16, nth: u16) -> u16 {
     match first.checked_add(nth) {
         Some(port) => port,

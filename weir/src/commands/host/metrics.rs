@@ -3,7 +3,7 @@
 use crate::metrics::Page;
 use weir_agent::Status;
 
-/// The page of a host.
+/// Returns the page of a host.
 pub fn page(host: &str, status: &Status) -> Page {
     let mut page = Page::default();
     let flows = [("waiting", status.waiting), ("sending", status.sending), ("finished", status.finished)];

@@ -204,7 +204,7 @@ impl HostOptions {
         Interface::find(&self.iface, self.addr)
     }
 
-    /// The host on that interface.
+    /// Returns the host on that interface.
     pub fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
         let parameters = self.set.iter().map(|set| {
             set.split_once('=')
@@ -226,7 +226,7 @@ impl HostOptions {
     }
 }
 
-/// A message id that an earlier run hardly had: the clock, mixed (the finaliser of SplitMix64).
+/// Returns a message id that an earlier run hardly had: the clock, mixed (the finaliser of SplitMix64).
 pub fn fresh_message() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut mixed = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;

@@ -87,7 +87,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The folders in which files are written and removed.
+    /// Returns the folders in which files are written and removed.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.socket.file().into_iter().chain(self.state.as_deref()).map(privilege::folder)
     }

@@ -175,7 +175,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// The name of an emulator's socket.
+/// Returns the name of an emulator's socket.
 fn socket(name: &str) -> String {
     format!("{PREFIX}{name}")
 }

@@ -62,7 +62,7 @@ pub struct Direction {
 }
 
 impl LinkReport {
-    /// The report of the links with these names.
+    /// Returns the report of the links with these names.
     pub fn new(stats: &LinkEmulatorStats, wanted: impl Fn(&str) -> bool) -> LinkReport {
         let links = stats.links.iter().filter(|status| wanted(&status.link.name));
         let at = |share: usize| {

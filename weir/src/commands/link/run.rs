@@ -81,7 +81,7 @@ fn without_comment(line: &str) -> &str {
     comment.map_or(line, |at| &line[..at])
 }
 
-/// The links of the command line and of the file.
+/// Returns the links of the command line and of the file.
 fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
     let mut links = args.links.clone();
     if let Some(path) = &args.file {

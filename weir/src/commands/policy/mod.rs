@@ -107,7 +107,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 impl Via {
-    /// Those that are named, or all there are.
+    /// Returns those that are named, or all there are.
     fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
         let sockets: Vec<PathBuf> = match self.via.is_empty() {
             true => place::all(),

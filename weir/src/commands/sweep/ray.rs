@@ -81,7 +81,7 @@ impl Ray {
     }
 }
 
-/// A run as the process is told of it.
+/// Returns a run as the process is told of it.
 fn task(open: &Open<'_>) -> Value {
     let (number, task) = (open.number, open.task);
     json!({

@@ -13,7 +13,7 @@ use weir_units::Bandwidth;
 /// Address of the first switch, as the controller expects it.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
 
-/// The switches of a topology, ready to start.
+/// Returns the switches of a topology, ready to start.
 pub fn members(
     topology: &Topology,
     config: &DataplaneConfig,
@@ -59,7 +59,7 @@ pub fn members(
     members.collect()
 }
 
-/// The address of the n-th switch: the port of the first and n, unless any will do.
+/// Returns the address of the n-th switch: the port of the first and n, unless any will do.
 pub fn nth(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
     let port = match first.port() {
         0 => Some(0),

@@ -29,7 +29,7 @@ struct Inside {
     program: Counts,
 }
 
-/// The page of all switches of a process.
+/// Returns the page of all switches of a process.
 pub fn page(switches: &[Watched]) -> Page {
     let mut page = Page::default();
     for switch in switches {

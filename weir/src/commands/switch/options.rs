@@ -168,8 +168,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The capture directory and the program. `--pcap`'s directory may be left out, so that in
-    /// `--pcap basic.json` the word belongs to the program, as in BMv2.
+    /// Returns the capture directory and the program. `--pcap`'s directory may be left out, so that in `--pcap
+    /// basic.json` the word belongs to the program, as in BMv2.
     pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
         let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
         match pcap {

@@ -68,7 +68,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A switch with these ports and its Thrift server.
+    /// Returns a switch with these ports and its Thrift server.
     pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> Probe {
         Probe { target, options, ports, thrift, open: None }
     }

@@ -87,7 +87,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, &it| byte << 4 | digit(it))).collect()
 }
 
-/// A DATA packet without payload.
+/// Returns a DATA packet without payload.
 fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Result<Vec<u8>, Failure> {
     let (from, to) = (topology.host(from), topology.host(to));
     let frame = FrameRepr {
@@ -114,7 +114,7 @@ struct Visit {
     out: Vec<u16>,
 }
 
-/// The whole way of a packet and its copies.
+/// The whole path of a packet and its copies.
 struct Path {
     visits: Vec<Visit>,
     received: Vec<HostIx>,
@@ -163,8 +163,8 @@ fn follow(
     Ok(path)
 }
 
-/// A switch with the program and the tables of another one. Registers, counters, meters and queues are as in a switch
-/// that has not seen a packet.
+/// Returns a switch with the program and the tables of another one. Registers, counters, meters and queues are as in
+/// a switch that has not seen a packet.
 fn copy(held: &Held) -> Result<Switch, String> {
     let json = std::str::from_utf8(&held.program.config.p4_device_config)
         .map_err(|_| "its program is not BMv2 JSON".to_owned())?;
@@ -179,7 +179,7 @@ fn copy(held: &Held) -> Result<Switch, String> {
     Ok(switch)
 }
 
-/// The updates that make these entities, each after those that it names.
+/// Returns the updates that make these entities, each after those that it names.
 fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     let constant: BTreeSet<u32> =
         index.tables.iter().filter(|table| table.is_const_table).map(|table| table.preamble().id).collect();
@@ -231,7 +231,7 @@ fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16,
     (trace, frames)
 }
 
-/// The name of what is at a port of a switch: `s1:3`, or a host.
+/// Returns the name of what is at a port of a switch: `s1:3`, or a host.
 fn peer(topology: &Topology, switch: SwitchIx, port: u16) -> Option<String> {
     let (_, end) = topology.peer(switch, port)?;
     Some(match end.node {
@@ -258,7 +258,7 @@ impl Path {
             writeln!(console.out, "{} receives it", topology.host(host).name)?;
         }
         if self.is_cut {
-            writeln!(console.out, "after {MOST_VISITS} switches it is still under way: a loop")?;
+            writeln!(console.out, "after {MOST_VISITS} switches it is not delivered yet: a loop")?;
         } else if self.received.is_empty() {
             writeln!(console.out, "no host receives it")?;
         }

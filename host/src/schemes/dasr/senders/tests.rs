@@ -126,7 +126,8 @@ impl Chance {
         (self.0 >> 33) % n
     }
 
-    /// A packet after a pause that is mostly short, sometimes longer than an announcement lasts, or than the soft state.
+    /// Returns a packet after a pause that is mostly short, sometimes longer than an announcement lasts, or than the
+    /// soft state.
     fn packet(&mut self, after: Time) -> Packet {
         let pause = match self.below(8) {
             0 => self.below(3) * SOFT_STATE.as_ps() / 2,
