@@ -30,7 +30,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the head of a request. What is no HTTP has neither method nor path.
+    /// Reads the head of a request. Other bytes have neither method nor path.
     fn parse(head: &'a str) -> Request<'a> {
         let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
         let mut words = line.split(' ');

@@ -11,7 +11,7 @@ use weir_units::Time;
 /// The most packets kept. Beyond it every second one is forgotten, and half as many are taken from then on.
 const MOST: usize = 2_000;
 
-/// What tells a packet from others all along its path.
+/// The fields by which a packet is recognized all along its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: u8,

@@ -1,4 +1,4 @@
-//! Where scenes are shown: on the terminal, in browsers, or both.
+//! A view that shows scenes on the terminal, in browsers, or both.
 
 use super::{Ask, Scene, Screen, Web};
 use crate::console::Failure;

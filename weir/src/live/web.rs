@@ -45,11 +45,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// What the server and the view share.
+/// State of the server and the view.
 #[derive(Debug, Default)]
 struct Shared {
     scene: Scene,
-    /// When a page last asked for the scene.
+    /// Time of the last request for the scene.
     asked: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ pub struct Web {
     _server: Server,
 }
 
-/// What a reader asks for. Ports have names: their places are the view's.
+/// A request of a reader. Ports have names: their places are the view's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
     Pause,

@@ -73,7 +73,7 @@ pub struct Live<'a> {
     cut: BTreeSet<LinkIx>,
     /// Links that are to go down or up when virtual time goes on.
     changes: VecDeque<LinkChange>,
-    /// What was done to links by hand.
+    /// Changes of links by hand.
     links: Vec<String>,
     /// Time that the run has reached.
     now: Time,
