@@ -57,4 +57,4 @@ help: ## Show this
 	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
 build:
-	@$(CARGO) build --release --locked -p weir
+	@$(CARGO) build --release --locked -p weir-fabric

@@ -1,7 +1,7 @@
 //! Measures the growth of Trickle's messages with hosts and loss: the tables and the plot of
 //! `docs/policy-results.md`.
 //!
-//! `cargo run --release -p weir --example policy_scale -- docs/policy-scale.svg`
+//! `cargo run --release -p weir-fabric --example policy_scale -- docs/policy-scale.svg`
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

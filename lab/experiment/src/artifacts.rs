@@ -28,7 +28,11 @@ macro_rules! shipped {
     ($name:literal) => {{
         static JSON: LazyLock<String> = unpacked!($name, ".json");
         static P4INFO: LazyLock<String> = unpacked!($name, ".p4info.txtpb");
-        Artifact { name: Cow::Borrowed($name), json: Cow::Borrowed(&**JSON), p4info: Cow::Borrowed(&**P4INFO) }
+        Artifact {
+            name: Cow::Borrowed($name),
+            json: Cow::Borrowed(&**JSON),
+            p4info: Cow::Borrowed(&**P4INFO),
+        }
     }};
 }
 
@@ -39,7 +43,8 @@ macro_rules! unpacked {
 }
 
 fn unpack(bytes: &[u8]) -> String {
-    let text = miniz_oxide::inflate::decompress_to_vec(bytes).ok().and_then(|text| String::from_utf8(text).ok());
+    let text =
+        miniz_oxide::inflate::decompress_to_vec(bytes).ok().and_then(|text| String::from_utf8(text).ok());
     // A test unpacks all of them.
     text.unwrap_or_default()
 }

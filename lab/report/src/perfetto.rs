@@ -26,29 +26,49 @@ pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
     trace.end()
 }
 
-/// Writes what packets do in one program, as `weir trace` follows them: a slice for each packet, and in it one for each step.
-/// Packets and steps have names. A step has no duration in P4; here it takes a microsecond.
+/// A packet in a switch, as `weir trace` follows it.
+pub struct Passage {
+    /// The switch.
+    pub switch: String,
+    /// A name for the packet.
+    pub name: String,
+    /// Steps of the switch, in order.
+    pub steps: Vec<String>,
+    /// The passage that it came from, by index.
+    pub from: Option<usize>,
+}
+
+/// Writes passages one after the other: a slice for each, and in it one for each step. An arrow leads to the first passage
+/// that followed. A step has no duration in P4; here it takes a microsecond.
 ///
 /// # Errors
 ///
-/// If `out` cannot be written.
-pub fn write_steps(packets: &[(String, Vec<String>)], out: &mut impl Write) -> io::Result<()> {
-    const STEP: u64 = 1;
+/// `out` cannot be written.
+pub fn write_passages(passages: &[Passage], out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace::begin(out)?;
-    let pid = trace.process("trace", "switch")?;
-    let slice = |trace: &mut Trace<'_, _>, name: &str, ts: u64, dur: u64| {
-        trace.event(
-            &json!({"name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": 1, "ts": ts, "dur": dur}),
-        )
-    };
-    let mut now = 0;
-    for (name, steps) in packets {
-        let whole = STEP * steps.len().max(1) as u64;
-        slice(&mut trace, name, now, whole)?;
-        for (step, name) in (0..).zip(steps) {
-            slice(&mut trace, name, now + STEP * step, STEP)?;
+    let next = |at: usize| passages.iter().position(|passage| passage.from == Some(at));
+    // Passages of one packet, without its copies, share an id.
+    let mut ids: Vec<usize> = Vec::new();
+    let mut now: u64 = 0;
+    for (at, Passage { switch, name, steps, from }) in passages.iter().enumerate() {
+        let before = from.filter(|&from| next(from) == Some(at)).and_then(|from| ids.get(from)).copied();
+        ids.push(before.unwrap_or(at + 1));
+        let pid = trace.process("trace", switch)?;
+        let whole = steps.len().max(1) as u64;
+        let mut slice =
+            json!({"name": name, "cat": "packet", "ph": "X", "pid": pid, "tid": 1, "ts": now, "dur": whole});
+        if before.is_some() || next(at).is_some() {
+            slice["bind_id"] = json!(format!("{:#x}", ids[at]));
+            slice["flow_in"] = json!(before.is_some());
+            slice["flow_out"] = json!(next(at).is_some());
         }
-        now += whole + STEP;
+        trace.event(&slice)?;
+        for (step, name) in (now..).zip(steps) {
+            trace.event(
+                &json!({"name": name, "cat": "step", "ph": "X", "pid": pid, "tid": 1, "ts": step, "dur": 1}),
+            )?;
+        }
+        now += whole + 1;
     }
     trace.end()
 }
@@ -389,18 +409,32 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_in_the_slice_of_their_packet() {
-        let steps = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let packets =
-            [("a".to_owned(), steps(&["x", "y"])), ("b".to_owned(), steps(&["z"])), ("c".to_owned(), vec![])];
+    fn steps_are_in_the_slice_of_their_passage_and_arrows_lead_on() {
+        let passage = |switch: &str, steps: &[&str], from| Passage {
+            switch: switch.into(),
+            name: "p".into(),
+            steps: steps.iter().map(|&name| name.to_owned()).collect(),
+            from,
+        };
+        // A packet goes from s1 to s2, and a copy of it to s3.
+        let passages =
+            [passage("s1", &["x", "y"], None), passage("s2", &["z"], Some(0)), passage("s3", &[], Some(0))];
         let mut text = Vec::new();
-        write_steps(&packets, &mut text).unwrap();
+        write_passages(&passages, &mut text).unwrap();
         let trace: Value = serde_json::from_slice(&text).unwrap();
-        let slices = trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X");
+        let slices: Vec<&Value> =
+            trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X").collect();
         let number = |it: &Value, key: &str| it[key].as_u64().unwrap();
-        let slices = slices.map(|it| (it["name"].as_str().unwrap(), number(it, "ts"), number(it, "dur")));
-        let expected = [("a", 0, 2), ("x", 0, 1), ("y", 1, 1), ("b", 3, 1), ("z", 3, 1), ("c", 5, 1)];
-        assert_eq!(slices.collect::<Vec<_>>(), expected);
+        let seen: Vec<_> = slices
+            .iter()
+            .map(|it| (it["name"].as_str().unwrap(), number(it, "ts"), number(it, "dur")))
+            .collect();
+        assert_eq!(seen, [("p", 0, 2), ("x", 0, 1), ("y", 1, 1), ("p", 3, 1), ("z", 3, 1), ("p", 5, 1)]);
+        let packets = slices.iter().filter(|it| it["cat"] == "packet");
+        let arrows: Vec<_> = packets.map(|it| (it["flow_in"] == true, it["flow_out"] == true)).collect();
+        assert_eq!(arrows, [(false, true), (true, false), (false, false)]);
+        assert_eq!(slices[0]["bind_id"], slices[3]["bind_id"]);
+        assert_ne!(slices[0]["pid"], slices[3]["pid"]);
     }
 
     #[test]

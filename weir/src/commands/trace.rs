@@ -7,9 +7,9 @@ use crate::console::{Console, Failure};
 use crate::output::Answer;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_report::files::{PUBLIC, write_whole};
-use weir_report::perfetto;
+use weir_report::perfetto::{self, Passage};
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
 
@@ -65,7 +65,9 @@ pub struct Args {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let hex = args.hex.as_deref().map(digits).transpose()?;
-    let Some(program) = &args.program else { return running::run(&args.running, hex.as_deref(), console) };
+    let Some(program) = &args.program else {
+        return running::run(&args.running, hex.as_deref(), args.perfetto.as_deref(), console);
+    };
     let program = load_program(program, Engine::default())?;
     let (mut text, name) = match &args.stf {
         Some(file) => (read(file)?, file.display().to_string()),
@@ -86,15 +88,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     let shown = traces.iter().enumerate().filter(|(i, _)| shown.contains(i));
     if let Some(file) = &args.perfetto {
-        let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
-            let steps = trace.to_string().lines().map(|line| line.trim().to_owned()).collect();
-            (format!("packet {} ({name}:{line})", index + 1), steps)
+        let passage = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
+            passage("switch", format!("packet {} ({name}:{line})", index + 1), trace, None)
         };
-        let mut bytes = Vec::new();
-        perfetto::write_steps(&shown.map(packet).collect::<Vec<_>>(), &mut bytes)?;
-        write_whole(file, &bytes, PUBLIC)
-            .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
-        return Ok(());
+        return write_perfetto(file, &shown.map(passage).collect::<Vec<_>>());
     }
     if console.style.json {
         let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
@@ -110,6 +107,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "{trace}")?;
     }
     Ok(())
+}
+
+fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>) -> Passage {
+    let steps = trace.to_string().lines().map(|line| line.trim().to_owned()).collect();
+    Passage { switch: switch.to_owned(), name, steps, from }
+}
+
+fn write_perfetto(file: &Path, passages: &[Passage]) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    perfetto::write_passages(passages, &mut bytes)?;
+    write_whole(file, &bytes, PUBLIC).map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
 }
 
 /// Returns the hexadecimal digits of `text`, whole bytes of them.

@@ -38,6 +38,7 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
     let file = directory.path().join("fabric.yaml");
     std::fs::write(&file, TOPOLOGY).expect("written");
     let topology = file.display().to_string();
+    let perfetto = directory.path().join("perfetto.json");
     let program =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json").display().to_string();
     let (_dataplanes, places) = switches();
@@ -66,6 +67,17 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         assert_eq!(visits[0]["out"], json!([{"port": 3, "to": "s2:2"}]), "{path}");
         let steps = visits[0]["steps"].to_string();
         assert!(steps.contains("forward") && steps.contains("10.0.2.1"), "{steps}");
+
+        // The same for Perfetto: a slice in each switch, and an arrow between them.
+        let (status, said) = of_fabric(&format!("trace --from h1 --to h3 --perfetto {}", perfetto.display()));
+        assert_eq!((status, said.as_str()), (0, ""));
+        let slices: Value =
+            serde_json::from_slice(&std::fs::read(&perfetto).expect("written")).expect("JSON");
+        let slices =
+            slices["traceEvents"].as_array().expect("events").iter().filter(|it| it["cat"] == "packet");
+        let slices: Vec<_> = slices.map(|it| (&it["bind_id"], &it["flow_in"], &it["flow_out"])).collect();
+        let (yes, no, id) = (json!(true), json!(false), json!("0x1"));
+        assert_eq!(slices, [(&id, &no, &yes), (&id, &yes, &no)]);
 
         // The same as text, and a packet of one's own that nobody takes.
         let (_, text) = of_fabric("trace --from h1 --to h3");

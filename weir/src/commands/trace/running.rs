@@ -55,7 +55,12 @@ pub struct RunningArgs {
 }
 
 /// Follows a packet: that of `hex`, as hexadecimal digits, or DATA from one host to another.
-pub fn run(args: &RunningArgs, hex: Option<&str>, console: &mut Console) -> Result<(), Failure> {
+pub fn run(
+    args: &RunningArgs,
+    hex: Option<&str>,
+    perfetto: Option<&std::path::Path>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let (Some(file), Some(from)) = (&args.topology, &args.from) else {
         return Err(Failure::input("name the topology and the sender: --topology FILE --from HOST"));
     };
@@ -76,6 +81,13 @@ pub fn run(args: &RunningArgs, hex: Option<&str>, console: &mut Console) -> Resu
     let held: BTreeMap<String, Held> =
         outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
     let path = follow(&topology, &held, sender, bytes)?;
+    if let Some(file) = perfetto {
+        let passage = |visit: &Visit| {
+            let name = format!("from {}", peer(&topology, visit.switch, visit.port).unwrap_or_default());
+            super::passage(&topology.switch(visit.switch).name, name, &visit.trace, visit.from)
+        };
+        return super::write_perfetto(file, &path.visits.iter().map(passage).collect::<Vec<_>>());
+    }
     if console.style.json {
         return console.answer(&path.json(&topology));
     }
@@ -110,6 +122,8 @@ struct Visit {
     switch: SwitchIx,
     port: u16,
     trace: PacketTrace,
+    /// The visit that it came from, by index.
+    from: Option<usize>,
     /// Ports by which frames left.
     out: Vec<u16>,
 }
@@ -131,8 +145,8 @@ fn follow(
     let mut copies: BTreeMap<usize, Switch> = BTreeMap::new();
     let mut path = Path { visits: Vec::new(), received: Vec::new(), is_cut: false };
     let first = topology.host(sender);
-    let mut under_way = VecDeque::from([(first.switch, first.switch_port, bytes)]);
-    while let Some((ix, port, bytes)) = under_way.pop_front() {
+    let mut under_way = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
+    while let Some((ix, port, bytes, from)) = under_way.pop_front() {
         if path.visits.len() == MOST_VISITS {
             path.is_cut = true;
             break;
@@ -150,11 +164,13 @@ fn follow(
             switch: ix,
             port,
             trace,
+            from,
             out: frames.iter().map(|(port, _)| *port).collect(),
         });
+        let from = Some(path.visits.len() - 1);
         for (port, bytes) in frames {
             match topology.peer(ix, port).map(|(_, end)| (end.node, end.port)) {
-                Some((Node::Switch(next), port)) => under_way.push_back((next, port, bytes)),
+                Some((Node::Switch(next), port)) => under_way.push_back((next, port, bytes, from)),
                 Some((Node::Host(host), _)) => path.received.push(host),
                 None => {}
             }
