@@ -10,7 +10,7 @@ use weir_experiment::backend::Error;
 use weir_experiment::results::Results;
 use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
 use weir_report::load::load as read;
-use weir_report::sweep::pool::{at_a_time, cores};
+use weir_report::sweep::pool::cores;
 use weir_report::{Keeper, Kept, RunDir, describe, page, tables};
 use weir_sim::VirtualTime;
 
@@ -138,7 +138,7 @@ pub fn run(
         experiment.retain_schemes(&schemes).map_err(|error| of_experiment(py, error))?;
     }
     let place = dir.as_deref().map(RunDir::at).transpose().map_err(|error| of_run(py, error.into()))?;
-    let jobs = jobs.unwrap_or_else(|| at_a_time(experiment.schemes.len(), cores()));
+    let jobs = jobs.unwrap_or_else(cores);
     let watch = Watch { progress, raised: None, called: Instant::now() };
     py.detach(|| carry_out(&experiment, place, dir, jobs, watch))
 }

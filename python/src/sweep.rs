@@ -60,9 +60,10 @@ fn run_until_interrupted(
     const INTERVAL: Duration = Duration::from_millis(50);
     CANCELLED.store(false, Ordering::SeqCst);
     let run = || {
-        let backend = |jobs| -> Box<dyn Backend> { Box::new(VirtualTime::new(jobs)) };
+        let backend = |cores| -> Box<dyn Backend> { Box::new(VirtualTime::on(cores)) };
         let is_cancelled = || CANCELLED.load(Ordering::SeqCst);
-        sweep.run(&Pool { backend, is_cancelled, jobs, watched: false, verbose: false }, fresh, |_| ())
+        let pool = Pool { backend, is_cancelled, jobs, threads: jobs, watched: false, verbose: false };
+        sweep.run(&pool, fresh, |_| ())
     };
     let mut raised = None;
     let outcomes = thread::scope(|scope| {

@@ -38,7 +38,7 @@ def run(
 
     ``experiment`` is the path of a file, or a dictionary with the same keys. ``set`` replaces keys: dots go down,
     numbers count list entries from 0, as in ``{"flows.1.start": "200us"}``. ``schemes`` selects by label, and ``jobs``
-    of them run at a time (absent: all cores). ``out`` names a directory that gets what ``weir run --out`` writes.
+    threads run them (absent: one for each core). ``out`` names a directory that gets what ``weir run --out`` writes.
     ``progress`` is called about ten times a second with a scheme's label and the share of its run that is done.
 
     Raises InputError if the experiment is wrong, WorkError if running it failed, and what ``progress`` raises.

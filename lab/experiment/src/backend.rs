@@ -3,6 +3,7 @@
 use crate::Experiment;
 use crate::results::{Part, Results};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_controller::topology::LinkIx;
 use weir_units::Time;
 
@@ -76,6 +77,63 @@ impl From<std::io::Error> for Error {
     }
 }
 
+/// Cores that threads share: as many threads work at a time as there are cores. One that has nothing more to do gives its
+/// core to the others.
+#[derive(Debug)]
+pub struct Cores {
+    total: usize,
+    free: AtomicUsize,
+}
+
+impl Cores {
+    /// This number of cores, at least one. The caller's thread has one of them.
+    pub fn new(total: usize) -> Cores {
+        let total = total.max(1);
+        Cores { total, free: AtomicUsize::new(total - 1) }
+    }
+
+    /// Number of cores.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Takes a core for one more thread, if one is free.
+    pub fn take(&self) -> bool {
+        let less = |free: usize| free.checked_sub(1);
+        self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
+    }
+
+    /// Gives a thread's core back.
+    pub fn give(&self) {
+        self.free.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes a core for one of several threads that do a caller's work while the caller waits, if one is free: the first has
+    /// the caller's. `working` is the number of these threads.
+    pub fn share<'a>(&'a self, working: &'a AtomicUsize) -> Option<Share<'a>> {
+        if working.fetch_add(1, Ordering::AcqRel) == 0 || self.take() {
+            return Some(Share { cores: self, working });
+        }
+        working.fetch_sub(1, Ordering::AcqRel);
+        None
+    }
+}
+
+/// The core of a thread, until it has nothing more to do. That of the last one is the caller's again.
+#[derive(Debug)]
+pub struct Share<'a> {
+    cores: &'a Cores,
+    working: &'a AtomicUsize,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        if self.working.fetch_sub(1, Ordering::AcqRel) > 1 {
+            self.cores.give();
+        }
+    }
+}
+
 /// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
@@ -127,5 +185,21 @@ pub trait Observer {
 impl Observer for () {
     fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_shared_and_come_back() {
+        let (cores, working) = (Cores::new(3), AtomicUsize::new(0));
+        let shares: Vec<Share<'_>> = (0..4).map_while(|_| cores.share(&working)).collect();
+        assert_eq!((shares.len(), cores.take()), (3, false));
+        drop(shares);
+        // The caller goes on with one, and may use the two others.
+        assert_eq!([(); 3].map(|()| cores.take()), [true, true, false]);
+        assert!(!Cores::new(0).take());
     }
 }

@@ -59,6 +59,16 @@ impl Arrivals {
         count.links += u64::from(INITIAL_TTL.saturating_sub(frame.ip.ttl())) + 1;
     }
 
+    /// Adds what another one with the same classes has counted.
+    pub fn add(&mut self, other: &Arrivals) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            count.received += more.received;
+            count.marked += more.marked;
+            count.echoed += more.echoed;
+            count.links += more.links;
+        }
+    }
+
     /// Returns all classes, small to large.
     pub fn summarise(&self) -> Vec<PacketClass> {
         let classes = ranges(&self.bounds).zip(&self.counts);
@@ -130,7 +140,9 @@ mod tests {
             arrivals.take(&frame(kind, message, ecn, flags), PAYLOAD);
         }
         arrivals.take(&[0; 40], 0);
-        let [short, long] = arrivals.summarise().try_into().expect("two classes");
+        let mut sum = Arrivals::new(&[Bytes::new(8_000)]);
+        sum.add(&arrivals);
+        let [short, long] = sum.summarise().try_into().expect("two classes");
         assert_eq!((short.received, short.marked, short.marked_share), (4, 1, Some(0.25)));
         assert_eq!((long.received, long.marked, long.marked_share), (1, 1, Some(1.0)));
         assert_eq!((short.echoed, long.echoed, long.echoed_share), (0, 1, Some(1.0)));

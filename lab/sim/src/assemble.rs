@@ -2,15 +2,14 @@
 //! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
 //! the scheme in them.
 
-use crate::link::Direction;
-use crate::network::{Chassis, NO_DIRECTION, Network};
+use crate::network::Network;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::Routes;
 use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY};
-use weir_controller::topology::{Endpoint, HostIx, Node, SwitchIx, Topology};
+use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::plan::{base_rtt, updates};
 use weir_experiment::rng::stream_seed;
@@ -60,11 +59,12 @@ impl<'e> Blueprint<'e> {
         let topology = &self.experiment.topology;
         let mut hosts = Vec::with_capacity(topology.hosts.len());
         for ix in topology.host_ixs() {
-            let host = build_host(self.experiment, self.scheme, ix, self.base_rtt)?;
-            hosts.push((host, host_direction(topology, ix)));
+            hosts.push(build_host(self.experiment, self.scheme, ix, self.base_rtt)?);
         }
-        let mut network = Network::new(lay_links(topology), self.switches()?, hosts);
-        network.policy_hops = self.experiment.spec.policy.is_some().then_some(0);
+        let network = Network::new(topology, self.switches()?, hosts);
+        if self.experiment.spec.policy.is_some() {
+            network.view().processes_mut().for_each(|process| process.tally.policy_hops = Some(0));
+        }
         Ok(network)
     }
 
@@ -102,7 +102,7 @@ impl<'e> Blueprint<'e> {
         updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
     }
 
-    fn switches(&self) -> Result<Vec<Chassis>, Error> {
+    fn switches(&self) -> Result<Vec<Switch>, Error> {
         let topology = &self.experiment.topology;
         let mut updates = self.updates()?;
         let mut switches = Vec::with_capacity(topology.switches.len());
@@ -110,13 +110,7 @@ impl<'e> Blueprint<'e> {
             let name = &topology.switch(ix).name;
             let mut switch = self.bare_switch(ix)?;
             self.write(name, &updates.remove(name).unwrap_or_default(), &mut switch)?;
-            let mut directions = Vec::new();
-            for (port, link) in topology.switch(ix).ports() {
-                let port = usize::from(port);
-                directions.resize(directions.len().max(port + 1), NO_DIRECTION);
-                directions[port] = leaving(topology, Node::Switch(ix), link.0 as usize);
-            }
-            switches.push(Chassis { switch, directions });
+            switches.push(switch);
         }
         Ok(switches)
     }
@@ -129,28 +123,6 @@ const LONGEST_IN_NS: Time = Time::from_us(500);
 /// Returns the unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
 fn clock(base_rtt: Time) -> Clock {
     if base_rtt <= LONGEST_IN_NS { Clock::Ns } else { Clock::Us }
-}
-
-/// Two directions per link: `2i` from `a` to `b`, `2i + 1` back.
-fn lay_links(topology: &Topology) -> Vec<Direction> {
-    let mut directions = Vec::with_capacity(topology.links.len() * 2);
-    for (i, link) in topology.links.iter().enumerate() {
-        let end = |e: Endpoint| (e.node, e.port);
-        let (there, back) = (2 * i as u32, 2 * i as u32 + 1);
-        directions.push(Direction::new(end(link.a), end(link.b), back, link.rate, link.delay));
-        directions.push(Direction::new(end(link.b), end(link.a), there, link.rate, link.delay));
-    }
-    directions
-}
-
-/// Returns the direction that leaves `node` on its link `link`.
-fn leaving(topology: &Topology, node: Node, link: usize) -> u32 {
-    let from_a = topology.links[link].a.node == node;
-    2 * link as u32 + u32::from(!from_a)
-}
-
-fn host_direction(topology: &Topology, host: HostIx) -> u32 {
-    leaving(topology, Node::Host(host), topology.host(host).link.0 as usize)
 }
 
 fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> SwitchConfig {

@@ -5,7 +5,8 @@
 //! all queues that are paused now and removes those that could go on, until none is left or nothing changes. So what it
 //! finds is no congestion, however long: only a fault or a restart could end it. With dynamic thresholds it may miss one.
 
-use crate::network::{NO_DIRECTION, Network};
+use crate::network::View;
+use crate::process::NO_DIRECTION;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weir_controller::topology::{Node, SwitchIx, Topology};
@@ -70,15 +71,14 @@ impl Deadlock {
 }
 
 /// Returns the deadlock that there is now, if there is one.
-pub fn find(network: &Network) -> Option<Deadlock> {
+pub fn find(network: &View<'_>) -> Option<Deadlock> {
     let mut stuck: BTreeSet<Queue> = paused(network).collect();
     loop {
         let lasting = |switch: SwitchIx| {
-            let tm = network.switches[switch.0 as usize].switch.queues();
+            let tm = network.chassis(switch).switch.queues();
             tm.stays_paused(|port, class| stuck.contains(&Queue { switch, port, class }))
         };
-        let lasting: Vec<Vec<(u16, u8)>> =
-            (0..network.switches.len() as u32).map(|ix| lasting(SwitchIx(ix))).collect();
+        let lasting: Vec<Vec<(u16, u8)>> = network.switches().map(|chassis| lasting(chassis.ix)).collect();
         let before = stuck.len();
         stuck.retain(|&queue| {
             let end = far_end(network, queue);
@@ -94,9 +94,9 @@ pub fn find(network: &Network) -> Option<Deadlock> {
 }
 
 /// Returns the queues with packets that a neighbouring switch has paused without a resume frame in flight.
-fn paused(network: &Network) -> impl Iterator<Item = Queue> {
-    let switches = (0..).map(SwitchIx).zip(&network.switches);
-    let queues = switches.flat_map(|(switch, chassis)| {
+fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = Queue> + use<'v> {
+    let queues = network.switches().flat_map(|chassis| {
+        let switch = chassis.ix;
         let tm = chassis.switch.queues();
         let queues = tm.ports().flat_map(move |port| (0..tm.priorities()).map(move |class| (port, class)));
         queues.filter(move |&(port, class)| tm.is_held(port, class)).map(move |(port, class)| Queue {
@@ -107,34 +107,34 @@ fn paused(network: &Network) -> impl Iterator<Item = Queue> {
     });
     queues.filter(|&queue| {
         far_end(network, queue).is_some_and(|(next, port)| {
-            let tm = network.switches[next.0 as usize].switch.queues();
+            let tm = network.chassis(next).switch.queues();
             tm.pauses(port, queue.class) && !pfc_is_under_way(network, next, port)
         })
     })
 }
 
 /// Returns the switch that a queue sends to, and its ingress port.
-fn far_end(network: &Network, queue: Queue) -> Option<(SwitchIx, u16)> {
-    let direction = &network.directions[direction(network, queue.switch, queue.port)?];
-    match direction.to {
-        Node::Switch(next) => Some((next, direction.to_port)),
+fn far_end(network: &View<'_>, queue: Queue) -> Option<(SwitchIx, u16)> {
+    let direction = direction(network, queue.switch, queue.port)?;
+    match network.far_end(direction) {
+        Node::Switch(next) => Some((next, network.wire(direction).to_port)),
         Node::Host(_) => None,
     }
 }
 
-fn direction(network: &Network, switch: SwitchIx, port: u16) -> Option<usize> {
-    let directions = &network.switches[switch.0 as usize].directions;
-    directions.get(usize::from(port)).filter(|&&index| index != NO_DIRECTION).map(|&index| index as usize)
+fn direction(network: &View<'_>, switch: SwitchIx, port: u16) -> Option<u32> {
+    let directions = &network.chassis(switch).directions;
+    directions.get(usize::from(port)).copied().filter(|&index| index != NO_DIRECTION)
 }
 
-fn pfc_is_under_way(network: &Network, from: SwitchIx, port: u16) -> bool {
-    direction(network, from, port).is_some_and(|index| network.directions[index].has_pfc())
+fn pfc_is_under_way(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
+    direction(network, from, port).is_some_and(|index| !network.wire(index).pfc.is_empty())
 }
 
 /// Returns a cycle among the stuck queues, and how much is stuck.
-fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
+fn describe(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Deadlock {
     let level = |queue: &Queue| {
-        let tm = network.switches[queue.switch.0 as usize].switch.queues();
+        let tm = network.chassis(queue.switch).switch.queues();
         tm.queue_level(queue.port, queue.class)
     };
     let describe = |queue: Queue| {
@@ -148,9 +148,9 @@ fn describe(network: &Network, stuck: &BTreeSet<Queue>) -> Deadlock {
     }
 }
 
-/// Returns the shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them
-/// leads to a cycle.
-fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
+/// Returns the shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
+/// cycle.
+fn cycle(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
     let mut followed = BTreeSet::new();
     let mut from = stuck.first().copied();
     while let Some(queue) = from.filter(|&queue| followed.insert(queue)) {
@@ -180,17 +180,17 @@ fn cycle(network: &Network, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
 }
 
 /// Returns the stuck queues of the next switch in which packets of this link and class wait.
-fn waits_for(network: &Network, stuck: &BTreeSet<Queue>, queue: Queue) -> Vec<Queue> {
+fn waits_for(network: &View<'_>, stuck: &BTreeSet<Queue>, queue: Queue) -> Vec<Queue> {
     let Some((next, ingress)) = far_end(network, queue) else { return Vec::new() };
-    let tm = network.switches[next.0 as usize].switch.queues();
+    let tm = network.chassis(next).switch.queues();
     let charge = Some((ingress, queue.class));
     let place = |port, class| Queue { switch: next, port, class };
     let there = stuck.range(place(0, 0)..=place(u16::MAX, u8::MAX)).copied();
     there.filter(|it| tm.waiting(it.port, it.class).any(|(_, charged)| charged == charge)).collect()
 }
 
-fn first_packet(network: &Network, queue: Queue) -> Option<(Ipv4Addr, u32)> {
-    let tm = network.switches[queue.switch.0 as usize].switch.queues();
+fn first_packet(network: &View<'_>, queue: Queue) -> Option<(Ipv4Addr, u32)> {
+    let tm = network.chassis(queue.switch).switch.queues();
     let (queued, _) = tm.waiting(queue.port, queue.class).next()?;
     let packet = queued.packet();
     let frame = FrameView::new(packet.bytes(), packet.virtual_len()).ok()?;

@@ -46,6 +46,16 @@ impl Doubling {
         self.counts[index] += 1;
     }
 
+    /// Adds what another one with the same beginning and intervals has counted.
+    pub fn add(&mut self, other: &Doubling) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+    }
+
     /// Returns the intervals that are over by `now`.
     pub fn until(&self, now: Time) -> Vec<Interval> {
         let (mut from, mut length, mut intervals) = (self.from, self.first, Vec::new());
@@ -73,6 +83,10 @@ mod tests {
         }
         let counts = |now| doubling.until(us(now)).iter().map(|it| it.count).collect::<Vec<_>>();
         assert_eq!((counts(14), counts(15), counts(45)), (vec![], vec![2], vec![2, 2, 2]));
+        let mut twice = Doubling::new(us(10), us(5));
+        twice.add(&doubling);
+        twice.add(&doubling);
+        assert_eq!(twice.until(us(45)).iter().map(|it| it.count).collect::<Vec<_>>(), [4, 4, 4]);
         assert_eq!(doubling.until(us(44))[1], Interval { from: us(15), to: us(25), count: 2 });
         doubling.restart(us(30));
         assert_eq!(doubling.until(us(35)), [Interval { from: us(30), to: us(35), count: 0 }]);

@@ -1,24 +1,32 @@
-//! The event queue: what happens next in virtual time.
+//! The order of events in virtual time, and the queue of those to come.
 //!
-//! A four-ary heap of 16-byte entries, so that the four children of a node share a cache line.
-//! It stays small because nothing queues here per packet: packets on a wire wait in their
-//! link's own FIFO, and only the first of them has an entry (see [`crate::network`]).
+//! # The order
 //!
-//! Ties in time are broken by the order of scheduling, which makes a run reproducible.
+//! Events run in the order of their [`Key`]s: by time, and at one time by the time at which they were scheduled. If that is
+//! the same too, the process's own events come first, in the order in which they were scheduled, and then frames of other
+//! processes by the number of the link. A counter over the whole fabric would depend on which thread was faster. Of these
+//! three nothing does: an event of one process has the same place whatever the others do meanwhile.
+//!
+//! # The queue
+//!
+//! A four-ary heap for each process. It stays small because nothing queues here per packet: packets on a wire wait in their
+//! link's own FIFO, and only the first of them has an entry (see [`crate::link`]).
 
 use weir_units::Time;
 
-/// Something due at a point in time. The number is an index into the network's tables.
+/// Something due at a point in time. The number is an index into the tables of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The first packet on the wire of this link direction arrives at its far end.
+    /// The first packet on this incoming wire arrives.
     Arrive(u32),
-    /// The transmitter of this link direction has finished a frame and may take the next.
+    /// This transmitter has finished a frame and may take the next.
     Free(u32),
-    /// The first PFC frame on the wire of this link direction arrives.
+    /// The first PFC frame on this incoming wire arrives.
     Pfc(u32),
     /// A host asked to be woken: a pacing release or a timer.
     Wake(u32),
+    /// A host's next flow starts or stops.
+    Command,
     /// The next flow of the workload starts.
     Flow,
     /// Time to sample queues and rates.
@@ -29,8 +37,11 @@ pub enum Event {
 
 const INDEX_BITS: u32 = 20;
 const KIND_BITS: u32 = 4;
-/// Link directions or hosts that an event can name.
+const WORD_BITS: u32 = INDEX_BITS + KIND_BITS;
+/// Links' directions or hosts that an event can name.
 pub const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
+/// Set in the ties of events that another process has scheduled.
+const REMOTE: u64 = 1 << 63;
 
 impl Event {
     fn pack(self) -> u64 {
@@ -42,6 +53,7 @@ impl Event {
             Event::Flow => (4, 0),
             Event::Sample => (5, 0),
             Event::Happening => (6, 0),
+            Event::Command => (7, 0),
         };
         debug_assert!(index <= MAX_INDEX);
         (u64::from(index) << KIND_BITS) | kind
@@ -56,99 +68,136 @@ impl Event {
             3 => Event::Wake(index),
             4 => Event::Flow,
             5 => Event::Sample,
-            _ => Event::Happening,
+            6 => Event::Happening,
+            _ => Event::Command,
         }
     }
 }
 
-/// Picoseconds above, then `sequence | index | kind`: the order of the numbers is time, then order of scheduling.
-type Entry = u128;
-
-fn entry(time: Time, word: u64) -> Entry {
-    (u128::from(time.as_ps()) << 64) | u128::from(word)
+/// The place of an event in the order of all events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The time at which it is due.
+    pub time: Time,
+    /// The time at which it was scheduled.
+    pub born: Time,
+    /// `remote | count | index | kind`: those of the process itself come first.
+    tie: u64,
 }
 
-fn time_of(entry: Entry) -> Time {
-    Time::from_ps((entry >> 64) as u64)
-}
+impl Key {
+    /// The least of all keys at `time`: what is before it is earlier.
+    pub const fn start_of(time: Time) -> Key {
+        Key { time, born: Time::ZERO, tie: 0 }
+    }
 
-fn event_of(entry: Entry) -> Event {
-    Event::unpack(entry as u64)
+    /// The event.
+    #[inline]
+    pub fn event(&self) -> Event {
+        Event::unpack(self.tie)
+    }
 }
 
 const ARITY: usize = 4;
 
-/// Pending events, earliest first.
+/// Pending events of a process, earliest first.
 #[derive(Default)]
 pub struct EventQueue {
-    heap: Vec<Entry>,
-    sequence: u64,
+    heap: Vec<Key>,
+    count: u64,
 }
 
 impl EventQueue {
-    /// Adds `event` at `time`.
+    /// Adds `event` at `time`, which is scheduled `now`.
     #[inline]
-    pub fn push(&mut self, time: Time, event: Event) {
-        let word = (self.sequence << (INDEX_BITS + KIND_BITS)) | event.pack();
-        self.sequence += 1;
-        let entry = entry(time, word);
+    pub fn push(&mut self, time: Time, event: Event, now: Time) {
+        let count = self.reserve();
+        self.push_reserved(time, event, now, count);
+    }
+
+    /// Takes a place in the order of what is scheduled now, for an event that becomes known later.
+    #[inline]
+    pub fn reserve(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Adds an event at a place that was [reserved](Self::reserve) when it was `born`.
+    #[inline]
+    pub fn push_reserved(&mut self, time: Time, event: Event, born: Time, count: u64) {
+        self.insert(Key { time, born, tie: (count << WORD_BITS) | event.pack() });
+    }
+
+    /// Adds an event that another process has scheduled when it was `born`.
+    #[inline]
+    pub fn push_remote(&mut self, time: Time, event: Event, born: Time) {
+        self.insert(Key { time, born, tie: REMOTE | event.pack() });
+    }
+
+    #[inline]
+    fn insert(&mut self, key: Key) {
         let mut hole = self.heap.len();
-        self.heap.push(entry);
+        self.heap.push(key);
         while hole > 0 {
             let parent = (hole - 1) / ARITY;
-            if self.heap[parent] <= entry {
+            if self.heap[parent] <= key {
                 break;
             }
             self.heap[hole] = self.heap[parent];
             hole = parent;
         }
-        self.heap[hole] = entry;
+        self.heap[hole] = key;
+    }
+
+    /// The earliest event.
+    #[inline]
+    pub fn first(&self) -> Option<&Key> {
+        self.heap.first()
+    }
+
+    /// The earliest event of those that `wanted` accepts. It looks at all of them.
+    pub fn first_of(&self, wanted: impl Fn(Event) -> bool) -> Option<Key> {
+        self.heap.iter().filter(|key| wanted(key.event())).min().copied()
     }
 
     /// Returns the earliest event, and some of those that follow, the second among them.
     #[inline]
     pub fn upcoming(&self) -> impl Iterator<Item = Event> {
-        self.heap.iter().take(1 + ARITY).map(|&entry| event_of(entry))
+        self.heap.iter().take(1 + ARITY).map(Key::event)
     }
 
-    /// Takes the earliest event.
-    #[expect(clippy::missing_panics_doc, reason = "the heap was checked to have an element")]
+    /// Takes the earliest event if it is before `end`.
     #[inline]
-    pub fn pop(&mut self) -> Option<(Time, Event)> {
+    pub fn pop_before(&mut self, end: &Key) -> Option<Key> {
         let first = *self.heap.first()?;
-        let last = self.heap.pop().expect("not empty");
+        if first >= *end {
+            return None;
+        }
+        let last = self.heap.pop()?;
         let len = self.heap.len();
         if len > 0 {
             let mut hole = 0;
             loop {
                 let child = hole * ARITY + 1;
-                let (least, which) = match self.heap.get(child..child + ARITY) {
-                    // The least child cannot be predicted, so it is computed without branches.
-                    Some(&[a, b, c, d]) => {
-                        let left = (a.min(b), child + usize::from(b < a));
-                        let right = (c.min(d), child + 2 + usize::from(d < c));
-                        if right.0 < left.0 { right } else { left }
-                    }
-                    _ => match (child..len).map(|which| (self.heap[which], which)).min() {
-                        Some(least) => least,
-                        None => break,
-                    },
-                };
-                if least >= last {
+                let children = child..(child + ARITY).min(len);
+                let Some(least) = children.min_by(|&a, &b| self.heap[a].cmp(&self.heap[b])) else { break };
+                if self.heap[least] >= last {
                     break;
                 }
-                self.heap[hole] = least;
-                hole = which;
+                self.heap[hole] = self.heap[least];
+                hole = least;
             }
             self.heap[hole] = last;
         }
-        Some((time_of(first), event_of(first)))
+        Some(first)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NEVER: Key = Key::start_of(Time::MAX);
 
     #[test]
     fn earliest_first_and_ties_in_order_of_scheduling() {
@@ -159,13 +208,14 @@ mod tests {
         for i in 0..5_000u32 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let time = Time::from_ps(x >> 55);
-            queue.push(time, Event::Wake(i));
+            queue.push(time, Event::Wake(i), Time::ZERO);
             expected.push((time, Event::Wake(i)));
         }
         expected.sort_by_key(|(time, _)| *time); // stable: ties keep their order
         let mut popped = Vec::new();
         let mut second = None;
-        while let Some(next) = queue.pop() {
+        while let Some(next) = queue.pop_before(&NEVER) {
+            let next = (next.time, next.event());
             assert!(second.is_none_or(|among: Vec<Event>| among.contains(&next.1)));
             assert_eq!(queue.upcoming().next(), expected.get(popped.len() + 1).map(|(_, event)| *event));
             popped.push(next);
@@ -181,18 +231,48 @@ mod tests {
             Event::Free(7),
             Event::Pfc(0),
             Event::Wake(3),
+            Event::Command,
             Event::Flow,
             Event::Sample,
             Event::Happening,
         ];
         let mut queue = EventQueue::default();
         for event in events {
-            queue.push(Time::from_ns(5), event);
+            queue.push(Time::from_ns(5), event, Time::ZERO);
         }
         for event in events {
-            assert_eq!(queue.pop(), Some((Time::from_ns(5), event)));
+            assert_eq!(
+                queue.pop_before(&NEVER).map(|key| (key.time, key.event())),
+                Some((Time::from_ns(5), event))
+            );
         }
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.pop_before(&NEVER), None);
         assert_eq!(queue.upcoming().next(), None);
+    }
+
+    /// An event of another process takes its place by the time at which it was scheduled, however late it becomes known.
+    #[test]
+    fn frames_of_others_stand_where_they_were_sent() {
+        let us = Time::from_us;
+        let mut queue = EventQueue::default();
+        queue.push(us(9), Event::Wake(1), us(3));
+        let place = queue.reserve();
+        queue.push_remote(us(9), Event::Arrive(4), us(5));
+        queue.push(us(9), Event::Wake(2), us(5));
+        queue.push_remote(us(9), Event::Arrive(5), us(4));
+        queue.push_remote(us(9), Event::Arrive(3), us(5));
+        queue.push_reserved(us(9), Event::Arrive(7), us(3), place);
+        assert_eq!(
+            queue.first_of(|event| event != Event::Wake(1)).map(|key| key.event()),
+            Some(Event::Arrive(7))
+        );
+        let mut order = Vec::new();
+        while let Some(key) = queue.pop_before(&Key::start_of(us(10))) {
+            order.push(key.event());
+        }
+        let [arrive, wake] = [Event::Arrive as fn(u32) -> Event, Event::Wake];
+        assert_eq!(order, [wake(1), arrive(7), arrive(5), wake(2), arrive(3), arrive(4)]);
+        queue.push(us(10), Event::Free(0), us(9));
+        assert_eq!(queue.pop_before(&Key::start_of(us(10))), None);
     }
 }

@@ -11,8 +11,8 @@ use weir_units::{Bytes, Time};
 /// An active flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Active {
-    /// The host's id of the flow.
-    pub id: FlowId,
+    /// The host's id of the flow, once it is open.
+    pub id: Option<FlowId>,
     pub from: HostIx,
     pub to: HostIx,
     /// The source that made it, and its tag there.
@@ -66,7 +66,7 @@ impl FlowTable {
     pub fn start(
         &mut self,
         flow: &Flow,
-        (id, message): (FlowId, u32),
+        message: u32,
         ideal: Option<Time>,
         source: Option<(usize, u32)>,
     ) -> u32 {
@@ -86,10 +86,17 @@ impl FlowTable {
             retransmits: 0,
         });
         let (from, to, sized) = (flow.from, flow.to, flow.size.is_some());
-        self.active.insert(record, Active { id, from, to, source, acked_before_window: None, sized });
+        self.active.insert(record, Active { id: None, from, to, source, acked_before_window: None, sized });
         self.messages[from.0 as usize].insert(message, record);
         self.sized += usize::from(sized);
         record
+    }
+
+    /// A host has opened the flow of this record.
+    pub fn opened(&mut self, record: u32, id: FlowId) {
+        if let Some(active) = self.active.get_mut(&record) {
+            active.id = Some(id);
+        }
     }
 
     /// The experiment's flow number `listed` has this record.
@@ -136,6 +143,11 @@ impl FlowTable {
     /// Returns the same, to be changed.
     pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut Active> {
         self.active.values_mut()
+    }
+
+    /// Returns the flows with a size that have not finished.
+    pub fn all_sized(&self) -> impl Iterator<Item = &Active> {
+        self.active.values().filter(|active| active.sized)
     }
 
     /// Returns whether a flow with a size is active.

@@ -2,9 +2,10 @@
 
 use crate::assemble::Blueprint;
 use crate::doubling::{Doubling, Interval};
-use crate::events::Event;
+use crate::events::{Event, EventQueue};
 use crate::link::Fault;
-use crate::network::Network;
+use crate::network::{Network, View};
+use crate::process::NO_DIRECTION;
 use crate::tally;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
@@ -48,20 +49,21 @@ impl<'e> Happenings<'e> {
     pub fn new(
         experiment: &'e Experiment,
         blueprint: Blueprint<'e>,
-        network: &mut Network,
+        network: &Network,
+        agenda: &mut EventQueue,
     ) -> Happenings<'e> {
         if let Some(first) = experiment.happenings.first() {
-            network.events.push(first.at, Event::Happening);
+            agenda.push(first.at, Event::Happening, Time::ZERO);
         }
+        let mut view = network.view();
         for happening in &experiment.happenings {
             match &happening.what {
                 What::Loss(links, _) | What::Down(links) | What::Up(links) => {
                     for index in links.iter().flat_map(|&link| both(link)) {
-                        let fault = Box::new(fresh_fault(experiment, index));
-                        network.directions[index as usize].fault = Some(fault);
+                        view.wire_mut(index).fault = Some(Box::new(fresh_fault(experiment, index)));
                     }
                 }
-                What::Attack(host, _) => network.nics[host.0 as usize].heard = Some(Default::default()),
+                What::Attack(host, _) => view.nic_mut(*host).heard = Some(Default::default()),
                 What::Restart(_) | What::Refill(_) | What::Set(_) => {}
             }
         }
@@ -80,18 +82,22 @@ impl<'e> Happenings<'e> {
     }
 
     /// Hosts with policies want to be woken from the beginning.
-    pub fn begin(&self, network: &mut Network) {
+    pub fn begin(&self, network: &Network) {
         if let Some(imin) = self.imin() {
-            network.policy_sent = Doubling::new(Time::ZERO, imin);
-            (0..network.nics.len() as u32).for_each(|nic| network.kick(Time::ZERO, nic));
+            for process in network.view().processes_mut() {
+                process.tally.policy_sent = Doubling::new(Time::ZERO, imin);
+            }
+            for host in self.experiment.topology.host_ixs() {
+                network.kick(Time::ZERO, host);
+            }
         }
     }
 
     /// Does what is due.
-    pub fn happen(&mut self, now: Time, network: &mut Network) -> Result<(), Error> {
+    pub fn happen(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
         while let Some(happening) = self.experiment.happenings.get(self.next) {
             if happening.at > now {
-                network.events.push(happening.at, Event::Happening);
+                agenda.push(happening.at, Event::Happening, now);
                 break;
             }
             self.next += 1;
@@ -108,8 +114,7 @@ impl<'e> Happenings<'e> {
                 }
                 What::Restart(ix) => self.restart(now, network, *ix)?,
                 What::Refill(ix) => {
-                    let switch = &mut network.switches[ix.0 as usize].switch;
-                    self.blueprint.fill(*ix, switch)?;
+                    self.blueprint.fill(*ix, &mut network.view().chassis_mut(*ix).switch)?;
                 }
                 What::Set(index) => self.set(now, network, *index),
                 What::Attack(host, with) => self.attack(now, network, *host, *with),
@@ -124,14 +129,15 @@ impl<'e> Happenings<'e> {
     }
 
     /// The observer takes a link down or up. Beside the experiment's faults: a link is up if neither keeps it down.
-    pub fn change_link(&mut self, now: Time, network: &mut Network, LinkChange { link, is_up }: LinkChange) {
+    pub fn change_link(&mut self, now: Time, network: &Network, LinkChange { link, is_up }: LinkChange) {
         let is_change = if is_up { self.cut.remove(&link) } else { self.cut.insert(link) };
         let link = link.0 as usize;
         if !is_change {
             return;
         }
         for index in both(link) {
-            let fault = &mut network.directions[index as usize].fault;
+            let mut view = network.view();
+            let fault = &mut view.wire_mut(index).fault;
             fault.get_or_insert_with(|| Box::new(fresh_fault(self.experiment, index)));
         }
         if is_up {
@@ -142,26 +148,26 @@ impl<'e> Happenings<'e> {
         }
     }
 
-    fn restart(&mut self, now: Time, network: &mut Network, ix: SwitchIx) -> Result<(), Error> {
+    fn restart(&mut self, now: Time, network: &Network, ix: SwitchIx) -> Result<(), Error> {
         let fresh = self.blueprint.bare_switch(ix)?;
-        let chassis = &mut network.switches[ix.0 as usize];
+        let mut view = network.view();
+        let chassis = view.chassis_mut(ix);
         tally::count_switch(&mut self.before, &chassis.switch);
         let held: u64 = (0..chassis.directions.len() as u16)
             .map(|port| u64::from(chassis.switch.queue_packets(port)))
             .sum();
         chassis.switch = fresh;
-        *network.lost.entry("switch_restart").or_default() += held;
         // Its neighbours forget that it had paused them.
-        let towards: Vec<u32> =
-            chassis.directions.iter().copied().filter(|&d| d != crate::network::NO_DIRECTION).collect();
+        let towards: Vec<u32> = chassis.directions.iter().copied().filter(|&d| d != NO_DIRECTION).collect();
+        *view.tally_mut(ix).lost.entry("switch_restart").or_default() += held;
+        drop(view);
         for index in towards {
-            let back = network.directions[index as usize].reverse;
-            network.unpause(now, back);
+            network.unpause(now, reverse(index));
         }
         Ok(())
     }
 
-    fn set(&mut self, now: Time, network: &mut Network, index: usize) {
+    fn set(&mut self, now: Time, network: &Network, index: usize) {
         let Some(set) = self.experiment.spec.policy.as_ref().and_then(|policy| policy.set.get(index)) else {
             return;
         };
@@ -169,7 +175,7 @@ impl<'e> Happenings<'e> {
         let Some(host) = topology.host_ixs().find(|&ix| topology.host(ix).name == set.via) else { return };
         let edits = set.edits();
         let change: Vec<_> = edits.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let result = network.nics[host.0 as usize].host.set_policy(now, &edits);
+        let result = network.with_nic(host, |nic| nic.host.set_policy(now, &edits));
         self.sets.push(Set {
             id: result.as_ref().ok().copied(),
             at: now,
@@ -182,15 +188,17 @@ impl<'e> Happenings<'e> {
                 ..PolicySetSummary::default()
             },
         });
-        network.policy_sent.restart(now);
-        network.kick(now, host.0);
+        network.view().processes_mut().for_each(|process| process.tally.policy_sent.restart(now));
+        network.kick(now, host);
     }
 
-    fn attack(&mut self, now: Time, network: &mut Network, at: HostIx, with: Attack) {
+    fn attack(&mut self, now: Time, network: &Network, at: HostIx, with: Attack) {
         let topology = &self.experiment.topology;
         let heard = |oldest: bool| {
-            let heard = network.nics[at.0 as usize].heard.as_ref()?;
-            if oldest { heard.back() } else { heard.front() }.cloned()
+            network.with_nic(at, |nic| {
+                let heard = nic.heard.as_ref()?;
+                if oldest { heard.back() } else { heard.front() }.cloned()
+            })
         };
         let frame = match with {
             Attack::Replayed => heard(true),
@@ -202,7 +210,7 @@ impl<'e> Happenings<'e> {
             Attack::Forged => heard(false).and_then(|frame| self.forge(now, &frame, at)),
         };
         if let Some(frame) = frame {
-            network.inject(now, at.0, frame);
+            network.inject(now, at, frame);
         }
     }
 
@@ -247,16 +255,16 @@ impl<'e> Happenings<'e> {
     }
 
     /// At every sample.
-    pub fn sample(&mut self, now: Time, network: &Network) {
-        let Some(hops) = network.policy_hops else { return };
+    pub fn sample(&mut self, now: Time, network: &View<'_>) {
+        let Some(hops) = network.policy_hops() else { return };
         if now * 2 >= self.experiment.spec.duration {
-            self.half.get_or_insert((network.packet_hops, hops));
+            self.half.get_or_insert((network.packet_hops(), hops));
         }
     }
 
     /// Returns what came of policies by `now`.
-    pub fn summarise(&self, now: Time, network: &Network) -> Option<PolicySummary> {
-        let hops = network.policy_hops?;
+    pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
+        let hops = network.policy_hops()?;
         let spec = self.experiment.spec.policy.as_ref()?;
         let default = default_trickle(self.blueprint.base_rtt);
         let imin = self.imin()?;
@@ -280,21 +288,26 @@ impl<'e> Happenings<'e> {
             refused: self.refused.clone(),
             lost: self.lost,
             expired: self.expired,
-            fabric_share: share(hops, network.packet_hops),
-            fabric_share_late: share(hops - policies, network.packet_hops - all),
+            fabric_share: share(hops, network.packet_hops()),
+            fabric_share_late: share(hops - policies, network.packet_hops() - all),
             intervals: self.intervals(now, network),
         })
     }
 
-    fn intervals(&self, now: Time, network: &Network) -> Vec<PolicyInterval> {
-        let hosts = network.nics.len().max(1) as f64;
+    fn intervals(&self, now: Time, network: &View<'_>) -> Vec<PolicyInterval> {
+        let hosts = self.experiment.topology.hosts.len().max(1) as f64;
         let interval = |it: Interval| PolicyInterval {
             from_us: it.from.as_us_f64(),
             to_us: it.to.as_us_f64(),
             messages: it.count,
             per_host: it.count as f64 / hosts,
         };
-        network.policy_sent.until(now).into_iter().map(interval).collect()
+        let counts = network.processes().map(|process| process.tally.policy_sent.clone());
+        let sum = counts.reduce(|mut sum, more| {
+            sum.add(&more);
+            sum
+        });
+        sum.map_or_else(Vec::new, |sum| sum.until(now).into_iter().map(interval).collect())
     }
 
     /// Returns the shortest interval of Trickle.
@@ -314,11 +327,16 @@ fn both(link: usize) -> [u32; 2] {
     [2 * link as u32, 2 * link as u32 + 1]
 }
 
+/// The other direction of the same link.
+fn reverse(direction: u32) -> u32 {
+    direction ^ 1
+}
+
 /// Changes what is wrong with links, and returns the directions that are up.
-fn faults(network: &mut Network, links: &[usize], change: impl Fn(&mut Fault)) -> Vec<u32> {
-    let mut up = Vec::new();
+fn faults(network: &Network, links: &[usize], change: impl Fn(&mut Fault)) -> Vec<u32> {
+    let (mut up, mut view) = (Vec::new(), network.view());
     for index in links.iter().flat_map(|&link| both(link)) {
-        if let Some(fault) = &mut network.directions[index as usize].fault {
+        if let Some(fault) = &mut view.wire_mut(index).fault {
             change(fault);
             if fault.down == 0 {
                 up.push(index);
@@ -328,8 +346,8 @@ fn faults(network: &mut Network, links: &[usize], change: impl Fn(&mut Fault)) -
     up
 }
 
-fn sum(network: &Network, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
-    network.nics.iter().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
+fn sum(network: &View<'_>, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
+    network.nics().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
 }
 
 /// Returns a frame with another payload.

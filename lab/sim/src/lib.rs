@@ -2,8 +2,9 @@
 //!
 //! - [`assemble`](mod@assemble): makes the fabric of one scheme: switches with the compiled P4 and the controller's
 //!   table entries, hosts with the scheme, links.
-//! - [`network`], [`link`], [`events`]: the event loop. A thin driver of `weir_host` and
-//!   `weir_switch`, which the drivers on real sockets run as well.
+//! - [`network`], [`process`], [`link`], [`events`]: the event loop of logical processes, on any number of threads. A thin
+//!   driver of `weir_host` and `weir_switch`, which the drivers on real sockets run as well.
+//! - [`forecast`]: what a run would take on more cores.
 //! - [`deadlock`]: finds ports that wait for each other for good.
 //! - [`medium`]: policies by Trickle without a fabric.
 //! - [`run()`]: one experiment, all schemes, and [`VirtualTime`], the same as a backend; [`recorder`], [`arrivals`],
@@ -14,16 +15,19 @@
 
 pub mod arrivals;
 pub mod assemble;
+mod crew;
 pub mod deadlock;
 pub mod doubling;
 pub mod events;
 mod flows;
+pub mod forecast;
 mod happen;
 pub mod link;
 pub mod medium;
 pub mod network;
 pub mod packets;
 mod parallel;
+pub mod process;
 pub mod recorder;
 pub mod run;
 pub mod tally;

@@ -1,7 +1,8 @@
-//! One direction of a link: a transmitter, a wire, and what is on it.
+//! One direction of a link: a transmitter at one end, and a wire at the other with what is on it. The two belong to two
+//! processes, which may run at the same time.
 
+use crate::events::{Event, EventQueue};
 use std::collections::VecDeque;
-use weir_controller::topology::Node;
 use weir_experiment::rng::mix;
 use weir_switch::packet::Packet;
 use weir_units::{Bandwidth, Bytes, Time};
@@ -9,39 +10,132 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
 const PFC_FRAME: Bytes = Bytes::new(64);
 
-/// The frame that is first on a wire. It is kept apart from its [`Direction`]: those of all wires together fit in
-/// a cache, so the driver can look ahead at what arrives next.
-pub type First = Option<Box<Packet>>;
+/// A frame that has left its transmitter: a data frame with its packet, or a PFC frame.
+#[derive(Debug)]
+pub struct Flight<T> {
+    /// Time at which it reaches the far end.
+    pub arrival: Time,
+    /// Time at which it was sent.
+    pub sent: Time,
+    /// Its contents.
+    pub what: T,
+}
 
-/// A direction of a link. Frames leave it in the order in which they entered, so only the first
-/// one needs an event.
-pub struct Direction {
-    /// Owner of the transmitter.
-    pub from: Node,
+/// The end of a link's direction from which frames leave.
+pub struct Transmitter {
+    /// Number of the direction.
+    pub number: u32,
+    /// The node that sends.
+    pub from: Place,
     /// Its port there.
     pub from_port: u16,
-    /// The other end of the wire.
-    pub to: Node,
-    /// The port there.
-    pub to_port: u16,
-    /// Index of the other direction of the same link.
-    pub reverse: u32,
+    /// The process at the other end.
+    pub to: u32,
+    /// The [`Wire`]'s index there.
+    pub wire: u32,
     /// Line rate.
     pub rate: Bandwidth,
     /// Propagation delay.
     delay: Time,
-    /// The transmitter serialises until then.
+    /// It serialises until then.
     busy_until: Time,
     /// A `Free` event is pending.
     pub free_scheduled: bool,
-    /// Frames on the wire behind the first.
-    wire: VecDeque<(Time, Box<Packet>)>,
-    /// PFC frames on the wire.
-    pfc: VecDeque<(Time, PfcFrame)>,
     /// Bytes of frames whose serialisation has started.
     pub sent: Bytes,
+    /// Frames that have left and are not handed over to the other end's process.
+    pub left: Vec<Flight<Box<Packet>>>,
+    /// PFC frames, likewise.
+    pub left_pfc: Vec<Flight<PfcFrame>>,
+}
+
+/// The end of a link's direction at which frames arrive. They arrive in the order in which they left, so only the first
+/// one needs an event.
+pub struct Wire {
+    /// Number of the direction.
+    pub number: u32,
+    /// The node that receives.
+    pub to: Place,
+    /// Its port there.
+    pub to_port: u16,
+    /// The transmitter of the same link at this end, by index.
+    pub back: u32,
+    /// Propagation delay.
+    delay: Time,
+    /// Frames on it.
+    pub frames: Lane<Box<Packet>>,
+    /// PFC frames on it.
+    pub pfc: Lane<PfcFrame>,
     /// Fault of the wire, if any.
     pub fault: Option<Box<Fault>>,
+    /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
+    pub fingerprint: u64,
+}
+
+/// A node of a process, by its index there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A switch.
+    Switch(u32),
+    /// A host.
+    Host(u32),
+}
+
+/// Frames of one kind on a wire.
+pub struct Lane<T> {
+    flying: VecDeque<Flight<T>>,
+    /// Time at which the last one arrived, and the place in the order of events that its successor has if it was on the wire
+    /// by then.
+    heir: Option<(Time, u64)>,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Lane<T> {
+        Lane { flying: VecDeque::new(), heir: None }
+    }
+}
+
+impl<T> Lane<T> {
+    /// The frame that arrives next.
+    #[inline]
+    pub fn first(&self) -> Option<&T> {
+        self.flying.front().map(|flight| &flight.what)
+    }
+
+    /// Returns whether no frame is on the wire.
+    pub fn is_empty(&self) -> bool {
+        self.flying.is_empty()
+    }
+
+    /// Takes a frame from the transmitter. `event` is what its arrival is called.
+    #[inline]
+    pub fn deliver(&mut self, flight: Flight<T>, event: Event, queue: &mut EventQueue) {
+        self.flying.push_back(flight);
+        if self.flying.len() == 1 {
+            self.schedule(event, queue);
+        }
+    }
+
+    /// Takes the first frame, which arrives now, and schedules the arrival of the next.
+    #[inline]
+    pub fn arrive(&mut self, now: Time, event: Event, queue: &mut EventQueue) -> Option<T> {
+        let flight = self.flying.pop_front()?;
+        self.heir = Some((now, queue.reserve()));
+        self.schedule(event, queue);
+        Some(flight.what)
+    }
+
+    /// An arrival is scheduled when the frame is the first on its wire: when the one before it arrives, or when it is sent.
+    #[inline]
+    fn schedule(&self, event: Event, queue: &mut EventQueue) {
+        let Some(first) = self.flying.front() else { return };
+        match self.heir {
+            Some((born, place)) if first.sent <= born => {
+                queue.push_reserved(first.arrival, event, born, place);
+            }
+            _ => queue.push_remote(first.arrival, event, first.sent),
+        }
+    }
 }
 
 /// A fault that loses frames on a wire.
@@ -117,27 +211,53 @@ pub struct PfcFrame {
     pub on: bool,
 }
 
+/// The two ends of one direction of a link.
+pub struct Direction {
+    /// Its number.
+    pub number: u32,
+    /// Line rate.
+    pub rate: Bandwidth,
+    /// Propagation delay.
+    pub delay: Time,
+}
+
 impl Direction {
-    /// Returns an idle link direction.
-    pub fn new(from: (Node, u16), to: (Node, u16), reverse: u32, rate: Bandwidth, delay: Time) -> Direction {
-        Direction {
+    /// Returns the end from which frames leave; the process at the other end and the wire's index there are `to`.
+    pub fn transmitter(&self, from: (Place, u16), to: (u32, u32)) -> Transmitter {
+        Transmitter {
+            number: self.number,
             from: from.0,
             from_port: from.1,
             to: to.0,
-            to_port: to.1,
-            reverse,
-            rate,
-            delay,
+            wire: to.1,
+            rate: self.rate,
+            delay: self.delay,
             busy_until: Time::ZERO,
             free_scheduled: false,
-            wire: VecDeque::new(),
-            pfc: VecDeque::new(),
             sent: Bytes::ZERO,
-            fault: None,
+            left: Vec::new(),
+            left_pfc: Vec::new(),
         }
     }
 
-    /// `None` if the transmitter can take a frame at `now`, else when it can.
+    /// Returns the end at which frames arrive; `back` is the index of the transmitter there.
+    pub fn wire(&self, to: (Place, u16), back: u32) -> Wire {
+        Wire {
+            number: self.number,
+            to: to.0,
+            to_port: to.1,
+            back,
+            delay: self.delay,
+            frames: Lane::default(),
+            pfc: Lane::default(),
+            fault: None,
+            fingerprint: 0,
+        }
+    }
+}
+
+impl Transmitter {
+    /// `None` if it can take a frame at `now`, else when it can.
     #[inline]
     pub fn busy(&self, now: Time) -> Option<Time> {
         (self.busy_until > now).then_some(self.busy_until)
@@ -148,55 +268,45 @@ impl Direction {
         now + self.rate.tx_time(Bytes::new(u64::from(length)))
     }
 
-    /// Starts to serialise `packet`. Returns its arrival if it is now the `first` on the wire.
+    /// Starts to serialise `packet`.
     #[inline]
-    pub fn send(&mut self, now: Time, packet: Box<Packet>, first: &mut First) -> Option<Time> {
+    pub fn send(&mut self, now: Time, packet: Box<Packet>) {
         let length = Bytes::new(u64::from(packet.len()));
         self.sent += length;
         self.busy_until = now + self.rate.tx_time(length);
-        let arrival = self.busy_until + self.delay;
-        if first.is_some() {
-            self.wire.push_back((arrival, packet));
-            return None;
-        }
-        *first = Some(packet);
-        Some(arrival)
+        self.left.push(Flight { arrival: self.busy_until + self.delay, sent: now, what: packet });
     }
 
-    /// Takes the `first` frame, which arrives now, and says when the next one does.
+    /// Sends a PFC frame: it passes every queue, but not the frame being serialised.
+    pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
+        self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
+        self.left_pfc.push(Flight { arrival: self.busy_until + self.delay, sent: now, what: frame });
+    }
+
+    /// Returns whether nothing waits to be handed over.
     #[inline]
-    pub fn arrive(&mut self, first: &mut First) -> Option<(Box<Packet>, Option<Time>)> {
-        let packet = first.take()?;
-        let next = self.wire.pop_front().map(|(time, packet)| {
-            *first = Some(packet);
-            time
-        });
-        Some((packet, next))
+    pub fn is_settled(&self) -> bool {
+        self.left.is_empty() && self.left_pfc.is_empty()
     }
+}
 
+impl Wire {
     /// Returns what becomes of a frame that arrives now.
     #[inline]
     pub fn befalls(&mut self, now: Time) -> Option<Lost> {
         self.fault.as_mut().and_then(|fault| fault.befalls(now, self.delay))
     }
 
-    /// Sends a PFC frame: it passes every queue, but not the frame being serialised. Returns its
-    /// arrival if it is now the first PFC frame on the wire.
-    pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) -> Option<Time> {
-        self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
-        let arrival = self.busy_until + self.delay;
-        self.pfc.push_back((arrival, frame));
-        (self.pfc.len() == 1).then_some(arrival)
+    /// Notes that a frame of this length has arrived.
+    #[inline]
+    pub fn note(&mut self, now: Time, length: u32) {
+        self.fingerprint = fold(self.fingerprint, now.as_ps() ^ (u64::from(length) << 16));
     }
+}
 
-    /// Returns whether a PFC frame is on the wire.
-    pub fn has_pfc(&self) -> bool {
-        !self.pfc.is_empty()
-    }
-
-    /// Takes the PFC frame that arrives now, and says when the next one does.
-    pub fn arrive_pfc(&mut self) -> Option<(PfcFrame, Option<Time>)> {
-        let (_, frame) = self.pfc.pop_front()?;
-        Some((frame, self.pfc.front().map(|(time, _)| *time)))
-    }
+/// One step of a fingerprint (FxHash's multiply and rotate: cheap, order-sensitive).
+#[inline]
+pub fn fold(hash: u64, word: u64) -> u64 {
+    const K: u64 = 0x517c_c1b7_2722_0a95;
+    (hash.rotate_left(5) ^ word).wrapping_mul(K)
 }

@@ -1,431 +1,552 @@
-//! The fabric in virtual time: hosts and switches joined by link directions, driven by events.
+//! The fabric in virtual time: logical processes, and the frames from one to another.
 //!
-//! This is a thin driver of the same [`Host`] and [`Switch`] objects that the raw-socket drivers
-//! run. It knows how long a frame takes and where it goes, nothing of what it means.
+//! A process is a switch or a host; nodes whose link is too short to be worth a window are one process together. A frame that
+//! is sent at a time arrives no earlier than its link's delay after it. So all that happens within the least delay of all
+//! links between processes, the *lookahead*, happens in each process by itself: a window of that length is run one process
+//! after the other, which keeps its tables in the cache, or several at a time (`lab/sim/src/crew.rs`). Frames for other processes
+//! are handed over when a process is done with the window.
 //!
-//! Two kinds of event carry a packet over a hop: it *arrives* at the far end of a wire, and a
-//! transmitter becomes *free* for the next one. A port with an empty queue and an idle
-//! transmitter has no event at all.
+//! Nothing of what happens depends on which of the two it is, nor on the number of threads: within a process events run in
+//! the order of their [`Key`]s, which do not change with it.
 
-use crate::arrivals::Arrivals;
-use crate::doubling::Doubling;
-use crate::events::{Event, EventQueue};
-use crate::link::{Direction, First, PfcFrame};
-use crate::packets::Packets;
-use std::collections::{BTreeMap, VecDeque};
-use weir_controller::topology::{HostIx, Node, SwitchIx};
-use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
-use weir_host::{Host, Transmit};
-use weir_switch::engine::{Switch, SwitchOutput};
-use weir_switch::packet::{Packet, PacketPool};
-use weir_switch::pipeline::Digest;
-use weir_switch::prefetch::prefetch;
+use crate::events::Key;
+use crate::link::{Direction, Place, fold};
+use crate::packets::{self, Packets};
+use crate::process::{Chassis, Command, Mail, NO_DIRECTION, Nic, Process, Report, Tally, Worker};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_controller::topology::{HostIx, Link, Node, SwitchIx, Topology};
+use weir_host::Host;
+use weir_switch::Switch;
 use weir_units::Time;
 
-/// No direction: the port has no link.
-pub const NO_DIRECTION: u32 = u32::MAX;
+/// Links with less delay are inside a process: ours, about a packet at 100 Gbit/s, for shorter windows have no work in them.
+const SHORT: Time = Time::from_ns(100);
+/// No event is due.
+const NEVER: u64 = u64::MAX;
 
-/// A host and what its NIC needs to know.
-pub struct Nic {
-    /// Protocol and congestion control.
-    pub host: Host,
-    /// The direction of its link that leaves it.
-    pub direction: u32,
-    /// Classes its switch has paused, one bit each.
-    paused: u8,
-    /// Time of the pending `Wake`. An earlier one replaces it; a later one is stale.
-    wake: Option<Time>,
-    /// Frames of an attacker at this host, which leave before the host's.
-    injected: VecDeque<Vec<u8>>,
-    /// The last POLICY frames that came by, if an attacker listens.
-    pub heard: Option<VecDeque<Vec<u8>>>,
-}
-
-/// Frames that an attacker remembers.
-const HEARD: usize = 64;
-
-/// A switch and where its ports lead.
-pub struct Chassis {
-    /// Pipeline and traffic manager.
-    pub switch: Switch,
-    /// Port number to the direction that leaves it, or [`NO_DIRECTION`].
-    pub directions: Vec<u32>,
-}
+/// A process and an index there.
+type At = (u32, u32);
+/// A node and the number of its port.
+type Port = (Node, u16);
 
 /// The fabric.
 pub struct Network {
-    /// All directions of all links: of link `i`, `2i` leads from its end `a` to `b`, `2i + 1` back.
-    pub directions: Vec<Direction>,
-    /// Next arrival on each of them.
-    firsts: Vec<First>,
-    /// By [`SwitchIx`].
-    pub switches: Vec<Chassis>,
-    /// By host index.
-    pub nics: Vec<Nic>,
-    /// Events to come.
-    pub events: EventQueue,
-    /// One packet through one switch, ingress and egress, is one hop.
-    pub packet_hops: u64,
-    /// Every PFC frame sent, if somebody keeps them: (time, switch, port, frame).
-    pub pfc_log: Vec<(Time, SwitchIx, u16, PfcFrame)>,
-    /// Pause frames sent, less resume frames: above 0 while a switch holds back a neighbour.
-    pub pauses_held: i64,
-    /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
-    pub fingerprint: u64,
-    /// Frames lost on wires and in switches that restarted, by reason.
-    pub lost: BTreeMap<&'static str, u64>,
-    /// POLICY packets that hosts have sent since the last policy was set.
-    pub policy_sent: Doubling,
-    /// Hops of POLICY packets, if somebody counts them.
-    pub policy_hops: Option<u64>,
-    /// Statistics of arriving data packets, if requested.
-    pub arrivals: Option<Box<Arrivals>>,
-    /// Paths of packets, if requested.
-    pub packets: Option<Box<Packets>>,
-    /// Hosts that may have something to report, to be drained by the caller.
-    pub touched: Vec<u32>,
-    outbox: Outbox,
-    pool: PacketPool,
+    processes: Vec<Mutex<Process>>,
+    /// Frames for each process that it has not looked at.
+    mail: Vec<Mutex<Vec<(u32, Mail)>>>,
+    /// Times of the next event of each process and of the first of its frames, in picoseconds.
+    due: Vec<(AtomicU64, AtomicU64)>,
+    /// Processes with reports.
+    reporting: Mutex<Vec<u32>>,
+    /// For what the run does between windows.
+    worker: Mutex<Worker>,
+    switches: Vec<At>,
+    hosts: Vec<At>,
+    /// Both ends of every direction: the transmitter's and the wire's.
+    directions: Vec<(At, At)>,
+    /// Processes with hosts.
+    with_hosts: Vec<u32>,
+    lookahead: Time,
+    /// True if processes keep paths of packets.
+    keeps_packets: bool,
 }
 
-/// Messages of a switch during one call.
-#[derive(Default)]
-struct Outbox {
-    ready: Vec<u16>,
-    pfc: Vec<(u16, PfcFrame)>,
-    #[expect(clippy::vec_box, reason = "the boxes go back to the pool as they are")]
-    dropped: Vec<Box<Packet>>,
-}
-
-impl SwitchOutput for Outbox {
-    #[inline]
-    fn ready(&mut self, port: u16) {
-        self.ready.push(port);
-    }
-    fn pause(&mut self, port: u16, priority: u8, on: bool) {
-        self.pfc.push((port, PfcFrame { priority, on }));
-    }
-    fn recycle(&mut self, packet: Box<Packet>) {
-        self.dropped.push(packet);
-    }
-    /// No controller listens in virtual time.
-    fn digest(&mut self, _: Digest) {}
+/// Nobody panics with a lock in hand but where the whole run does.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Network {
-    /// Returns a fabric at rest.
-    pub fn new(directions: Vec<Direction>, switches: Vec<Chassis>, hosts: Vec<(Host, u32)>) -> Network {
-        let nics = hosts.into_iter().map(|(host, direction)| Nic {
-            host,
-            direction,
-            paused: 0,
-            wake: None,
-            injected: VecDeque::new(),
-            heard: None,
-        });
-        Network {
-            firsts: directions.iter().map(|_| None).collect(),
-            directions,
-            switches,
-            nics: nics.collect(),
-            events: EventQueue::default(),
-            packet_hops: 0,
-            pfc_log: Vec::new(),
-            pauses_held: 0,
-            fingerprint: 0,
-            lost: BTreeMap::new(),
-            policy_sent: Doubling::new(Time::ZERO, Time::from_us(1)),
-            policy_hops: None,
-            arrivals: None,
-            packets: None,
-            touched: Vec::new(),
-            outbox: Outbox::default(),
-            pool: PacketPool::default(),
-        }
-    }
-
-    /// Lets `event` happen. [`Event::Flow`], [`Event::Sample`] and [`Event::Happening`] are the caller's.
-    #[inline]
-    pub fn handle(&mut self, now: Time, event: Event) {
-        match event {
-            Event::Arrive(direction) => self.arrive(now, direction),
-            Event::Free(direction) => {
-                self.directions[direction as usize].free_scheduled = false;
-                self.transmit(now, direction);
-            }
-            Event::Pfc(direction) => self.arrive_pfc(now, direction),
-            Event::Wake(nic) => self.wake(now, nic),
-            Event::Flow | Event::Sample | Event::Happening => {}
-        }
-    }
-
-    /// Fetches what the next events will look at: at 128 hosts a packet has long left the caches when it arrives.
-    /// A step ahead the frame, two steps ahead the packet that knows where its frame is.
-    #[inline]
-    pub fn look_ahead(&self) {
-        let mut upcoming = self.events.upcoming();
-        let first = |event| match event {
-            Event::Arrive(direction) => self.firsts[direction as usize].as_deref(),
-            _ => None,
+    /// Returns a fabric at rest. Of link `i` the direction `2i` leads from its end `a` to `b`, `2i + 1` back.
+    pub fn new(topology: &Topology, switches: Vec<Switch>, hosts: Vec<Host>) -> Network {
+        let (groups, count) = group(topology);
+        let of = |node: Node| groups[index_of(topology, node)];
+        let mut places = vec![Parts::default(); count as usize];
+        let switch_at: Vec<At> = topology
+            .switch_ixs()
+            .map(|ix| places[of(Node::Switch(ix)) as usize].switch(of(Node::Switch(ix))))
+            .collect();
+        let host_at: Vec<At> = topology
+            .host_ixs()
+            .map(|ix| places[of(Node::Host(ix)) as usize].host(of(Node::Host(ix))))
+            .collect();
+        let place = |node: Node| match node {
+            Node::Switch(ix) => Place::Switch(switch_at[ix.0 as usize].1),
+            Node::Host(ix) => Place::Host(host_at[ix.0 as usize].1),
         };
-        if let Some(Event::Arrive(direction)) = upcoming.next() {
-            prefetch(&self.directions[direction as usize]);
-            if let Some(packet) = &self.firsts[direction as usize] {
-                packet.prefetch_frame();
-            }
-        }
-        upcoming.filter_map(first).for_each(Packet::prefetch);
-    }
+        let ends = both_ways(topology);
+        let directions: Vec<(At, At)> = ends
+            .iter()
+            .map(|(_, from, to)| {
+                let (from, to) = (of(from.0), of(to.0));
+                (places[from as usize].out(from), places[to as usize].wire(to))
+            })
+            .collect();
 
-    fn arrive(&mut self, now: Time, index: u32) {
-        let direction = &mut self.directions[index as usize];
-        let (to, port) = (direction.to, direction.to_port);
-        let Some((packet, next)) = direction.arrive(&mut self.firsts[index as usize]) else { return };
-        if let Some(time) = next {
-            self.events.push(time, Event::Arrive(index));
-        }
-        if let Some(lost) = self.directions[index as usize].befalls(now) {
-            *self.lost.entry(lost.name()).or_default() += 1;
-            self.pool.put(packet);
-            return;
-        }
-        self.fingerprint = fold(self.fingerprint, now, index, packet.len());
-        match to {
-            Node::Switch(switch) => {
-                self.packet_hops += 1;
-                if let Some(hops) = &mut self.policy_hops {
-                    *hops += u64::from(is_policy(packet.bytes()));
-                }
-                if let Some(packets) = &mut self.packets {
-                    packets.arrive(now, switch, packet.bytes(), packet.virtual_len());
-                }
-                let chassis = &mut self.switches[switch.0 as usize];
-                chassis.switch.receive(now, port, packet, &mut self.outbox);
-                self.flush_outbox(now, switch);
+        let mut parts: Vec<_> =
+            (0..count).map(|_| (Vec::new(), Vec::new(), Vec::new(), Vec::new())).collect();
+        for (ix, (switch, at)) in topology.switch_ixs().zip(switches.into_iter().zip(&switch_at)) {
+            let (mut leaving, mut outs) = (Vec::new(), Vec::new());
+            for (port, link) in topology.switch(ix).ports() {
+                let port = usize::from(port);
+                leaving.resize(leaving.len().max(port + 1), NO_DIRECTION);
+                outs.resize(leaving.len(), NO_DIRECTION);
+                leaving[port] = from(topology, Node::Switch(ix), link.0 as usize);
+                outs[port] = directions[leaving[port] as usize].0.1;
             }
-            Node::Host(host) => {
-                let nic = &mut self.nics[host.0 as usize];
-                if let Some(heard) = &mut nic.heard
-                    && is_policy(packet.bytes())
-                {
-                    heard.truncate(HEARD - 1);
-                    heard.push_front(packet.bytes().to_vec());
-                }
-                if let Some(arrivals) = &mut self.arrivals {
-                    arrivals.take(packet.bytes(), packet.virtual_len());
-                }
-                if let Some(packets) = &mut self.packets {
-                    packets.deliver(now, packet.bytes(), packet.virtual_len());
-                }
-                nic.host.receive(now, packet.bytes(), packet.virtual_len());
-                self.pool.put(packet);
-                self.kick(now, host.0);
-            }
+            parts[at.0 as usize].0.push(Chassis { ix, switch, directions: leaving, outs });
+        }
+        for (ix, (host, at)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_at)) {
+            let leaving = from(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
+            parts[at.0 as usize].1.push(Nic::new(ix, host, directions[leaving as usize].0.1));
+        }
+        for (direction, from, to) in &ends {
+            let (out, wire) = directions[direction.number as usize];
+            let back = directions[direction.number as usize ^ 1].0;
+            parts[out.0 as usize].2.push(direction.transmitter((place(from.0), from.1), wire));
+            parts[wire.0 as usize].3.push(direction.wire((place(to.0), to.1), back.1));
+        }
+        let lookahead = |link: &Link| (of(link.a.node) != of(link.b.node)).then_some(link.delay);
+        let processes: Vec<Process> = (0..)
+            .zip(parts)
+            .map(|(number, (switches, nics, outs, ins))| Process::new(number, switches, nics, outs, ins))
+            .collect();
+        let with_hosts = processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
+        Network {
+            mail: processes.iter().map(|_| Mutex::default()).collect(),
+            due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
+            processes: processes.into_iter().map(Mutex::new).collect(),
+            reporting: Mutex::default(),
+            worker: Mutex::default(),
+            switches: switch_at,
+            hosts: host_at,
+            directions,
+            with_hosts,
+            lookahead: topology.links.iter().filter_map(lookahead).min().unwrap_or(Time::MAX),
+            keeps_packets: false,
         }
     }
 
-    /// Passes on what a switch said: ports that can send, and PFC frames.
-    fn flush_outbox(&mut self, now: Time, switch: SwitchIx) {
-        while let Some(packet) = self.outbox.dropped.pop() {
-            self.pool.put(packet);
-        }
-        while let Some((port, frame)) = self.outbox.pfc.pop() {
-            self.pfc_log.push((now, switch, port, frame));
-            self.pauses_held += if frame.on { 1 } else { -1 };
-            let Some(index) = self.direction_of(switch, port) else { continue };
-            if let Some(arrival) = self.directions[index as usize].send_pfc(now, frame) {
-                self.events.push(arrival, Event::Pfc(index));
-            }
-        }
-        while let Some(port) = self.outbox.ready.pop() {
-            if let Some(index) = self.direction_of(switch, port) {
-                self.transmit(now, index);
-            }
+    /// A fabric without nodes.
+    pub(crate) fn empty() -> Network {
+        Network {
+            processes: Vec::new(),
+            mail: Vec::new(),
+            due: Vec::new(),
+            reporting: Mutex::default(),
+            worker: Mutex::default(),
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            directions: Vec::new(),
+            with_hosts: Vec::new(),
+            lookahead: Time::MAX,
+            keeps_packets: false,
         }
     }
 
-    fn direction_of(&self, switch: SwitchIx, port: u16) -> Option<u32> {
-        let directions = &self.switches[switch.0 as usize].directions;
-        directions.get(usize::from(port)).copied().filter(|&d| d != NO_DIRECTION)
+    /// Number of processes.
+    pub fn len(&self) -> usize {
+        self.processes.len()
     }
 
-    /// Starts the next frame on a direction if its transmitter is idle and its source has one.
-    fn transmit(&mut self, now: Time, index: u32) {
-        let direction = &mut self.directions[index as usize];
-        if let Some(free) = direction.busy(now) {
-            if !direction.free_scheduled {
-                direction.free_scheduled = true;
-                self.events.push(free, Event::Free(index));
-            }
-            return;
-        }
-        match direction.from {
-            Node::Switch(switch) => {
-                let port = direction.from_port;
-                let chassis = &mut self.switches[switch.0 as usize];
-                let packet = chassis.switch.transmit(now, port, &mut self.outbox);
-                let more = chassis.switch.next_ready(port).is_some();
-                if let Some(packet) = packet {
-                    self.send(now, index, packet, more);
-                }
-                self.flush_outbox(now, switch);
-            }
-            Node::Host(host) => {
-                let nic = &mut self.nics[host.0 as usize];
-                let mut packet = self.pool.get();
-                if let Some(frame) = nic.injected.pop_front() {
-                    packet.set_bytes(&frame);
-                    return self.send(now, index, packet, true);
-                }
-                let mut sent = Transmit::Nothing;
-                packet.write_head(0, |head| {
-                    sent = nic.host.transmit(now, nic.paused, head);
-                    match sent {
-                        Transmit::Frame { head_len, .. } => head_len,
-                        Transmit::Policy { .. } | Transmit::Nothing => 0,
-                    }
-                });
-                match sent {
-                    Transmit::Frame { payload, class, .. } => {
-                        packet.set_virtual_len(payload);
-                        packet.class = Some(class);
-                        self.send(now, index, packet, true);
-                    }
-                    Transmit::Policy { class } => {
-                        self.policy_sent.count(now);
-                        packet.set_bytes(nic.host.policy_frame());
-                        packet.class = Some(class);
-                        self.send(now, index, packet, true);
-                    }
-                    Transmit::Nothing => {
-                        self.pool.put(packet);
-                        self.schedule_wake(now, host.0);
-                    }
-                }
-            }
-        }
+    /// Returns whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
     }
 
+    /// The least delay of links between processes.
+    pub fn lookahead(&self) -> Time {
+        self.lookahead
+    }
+
+    /// Processes with hosts, in ascending order.
+    pub(crate) fn with_hosts(&self) -> &[u32] {
+        &self.with_hosts
+    }
+
+    /// The process of a host.
+    pub(crate) fn process_of(&self, host: HostIx) -> u32 {
+        self.hosts[host.0 as usize].0
+    }
+
+    /// The time of the next event of this process.
     #[inline]
-    fn send(&mut self, now: Time, index: u32, packet: Box<Packet>, more: bool) {
-        let direction = &mut self.directions[index as usize];
-        if let Some(packets) = &mut self.packets {
-            let (frame, virtual_len, end) =
-                (packet.bytes(), packet.virtual_len(), direction.end(now, packet.len()));
-            match direction.from {
-                Node::Host(host) => packets.leave_host(HostIx(host.0), frame, virtual_len, (now, end)),
-                Node::Switch(switch) => packets.leave(end, switch, direction.from_port, frame, virtual_len),
+    pub(crate) fn due(&self, number: u32) -> Time {
+        let (next, mail) = &self.due[number as usize];
+        Time::from_ps(next.load(Ordering::Relaxed).min(mail.load(Ordering::Relaxed)))
+    }
+
+    /// The time of the next event of all.
+    pub(crate) fn earliest(&self) -> Time {
+        (0..self.len() as u32).map(|number| self.due(number)).min().unwrap_or(Time::MAX)
+    }
+
+    /// Runs a process up to `end`. Returns its number of events.
+    pub(crate) fn run(&self, number: u32, end: &Key, worker: &mut Worker) -> u64 {
+        let mut process = lock(&self.processes[number as usize]);
+        self.take_mail(&mut process);
+        let events = process.run(end, worker);
+        self.settle(&mut process);
+        events
+    }
+
+    /// Lets the next event of a process happen if it is before `end`.
+    pub(crate) fn step(&self, number: u32, end: &Key) -> Option<Key> {
+        let mut process = lock(&self.processes[number as usize]);
+        self.take_mail(&mut process);
+        let key = process.step(end, &mut lock(&self.worker));
+        self.settle(&mut process);
+        key
+    }
+
+    /// The next event of a process.
+    pub(crate) fn next(&self, number: u32) -> Option<Key> {
+        let mut process = lock(&self.processes[number as usize]);
+        self.take_mail(&mut process);
+        self.note_next(&process);
+        process.next().copied()
+    }
+
+    /// The thread of the run works as well.
+    pub(crate) fn worker(&self) -> MutexGuard<'_, Worker> {
+        lock(&self.worker)
+    }
+
+    fn take_mail(&self, process: &mut Process) {
+        let number = process.number() as usize;
+        if self.due[number].1.load(Ordering::Relaxed) == NEVER {
+            return;
+        }
+        let mut mail = lock(&self.mail[number]);
+        for (wire, it) in mail.drain(..) {
+            process.deliver(wire, it);
+        }
+        self.due[number].1.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Hands over what a process has sent, and notes when it has its next event.
+    fn settle(&self, process: &mut Process) {
+        while let Some(out) = process.unsettled.pop() {
+            let out = &mut process.outs[out as usize];
+            let first = out.left.first().map(|it| it.arrival);
+            let first = first.into_iter().chain(out.left_pfc.first().map(|it| it.arrival)).min();
+            let mut mail = lock(&self.mail[out.to as usize]);
+            let wire = out.wire;
+            mail.extend(out.left.drain(..).map(|flight| (wire, Mail::Frame(flight))));
+            mail.extend(out.left_pfc.drain(..).map(|flight| (wire, Mail::Pfc(flight))));
+            if let Some(first) = first {
+                self.due[out.to as usize].1.fetch_min(first.as_ps(), Ordering::Relaxed);
             }
         }
-        if let Some(arrival) = direction.send(now, packet, &mut self.firsts[index as usize]) {
-            self.events.push(arrival, Event::Arrive(index));
-        }
-        if more
-            && !direction.free_scheduled
-            && let Some(free) = direction.busy(now)
-        {
-            direction.free_scheduled = true;
-            self.events.push(free, Event::Free(index));
+        self.note_next(process);
+        if !process.reports.is_empty() {
+            lock(&self.reporting).push(process.number());
         }
     }
 
-    /// Something changed at a host: send if possible, and remember when it next wants to be woken.
-    pub fn kick(&mut self, now: Time, nic: u32) {
-        self.touched.push(nic);
-        let direction = self.nics[nic as usize].direction;
-        self.transmit(now, direction);
-        self.schedule_wake(now, nic);
+    /// Notes when a process has its next event, after all that changes it.
+    fn note_next(&self, process: &Process) {
+        let next = process.next().map_or(NEVER, |key| key.time.as_ps());
+        self.due[process.number() as usize].0.store(next, Ordering::Relaxed);
+    }
+
+    /// Takes what hosts have reported, in the order in which it happened.
+    pub fn take_reports(&self) -> Vec<Report> {
+        let mut numbers = std::mem::take(&mut *lock(&self.reporting));
+        if numbers.is_empty() {
+            return Vec::new();
+        }
+        numbers.sort_unstable();
+        let mut reports = Vec::new();
+        for number in numbers {
+            reports.append(&mut lock(&self.processes[number as usize]).reports);
+        }
+        // Stable: those of one process keep their order.
+        reports.sort_by_key(|report| report.at);
+        reports
+    }
+
+    /// Does something in a process now.
+    fn act<R>(&self, number: u32, now: Time, act: impl FnOnce(&mut Process, &mut Worker) -> R) -> R {
+        let mut process = lock(&self.processes[number as usize]);
+        process.enter(now);
+        let result = act(&mut process, &mut lock(&self.worker));
+        process.drain();
+        self.settle(&mut process);
+        result
+    }
+
+    /// Something changed at a host: it is asked for a frame.
+    pub fn kick(&self, now: Time, host: HostIx) {
+        let (number, nic) = self.hosts[host.0 as usize];
+        self.act(number, now, |process, worker| process.kick(nic, worker));
     }
 
     /// A frame leaves a host that is not the host's own.
-    pub fn inject(&mut self, now: Time, nic: u32, frame: Vec<u8>) {
-        self.nics[nic as usize].injected.push_back(frame);
-        self.kick(now, nic);
+    pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
+        let (number, nic) = self.hosts[host.0 as usize];
+        self.act(number, now, |process, worker| process.inject(nic, frame, worker));
     }
 
-    /// A link comes up: nobody is paused by it any more.
-    pub fn unpause(&mut self, now: Time, index: u32) {
-        let direction = &self.directions[index as usize];
-        let (from, port) = (direction.from, direction.from_port);
-        match from {
-            Node::Switch(switch) => {
-                let chassis = &mut self.switches[switch.0 as usize];
-                for class in 0..8 {
-                    chassis.switch.set_paused(port, class, false);
-                }
-                self.transmit(now, index);
-            }
-            Node::Host(host) => {
-                self.nics[host.0 as usize].paused = 0;
-                self.kick(now, host.0);
-            }
+    /// A link comes up: the transmitter of this direction is paused by nobody any more.
+    pub fn unpause(&self, now: Time, direction: u32) {
+        let ((number, out), _) = self.directions[direction as usize];
+        self.act(number, now, |process, worker| process.unpause(out, worker));
+    }
+
+    /// Has a host do something now.
+    pub fn command(&self, now: Time, host: HostIx, command: Command) {
+        let (number, nic) = self.hosts[host.0 as usize];
+        self.act(number, now, |process, worker| process.command(nic, command, worker));
+    }
+
+    /// Has a host do something at the event of this key, which is after all that has happened there.
+    pub fn plan(&self, at: &Key, host: HostIx, command: Command) {
+        let (number, nic) = self.hosts[host.0 as usize];
+        let mut process = lock(&self.processes[number as usize]);
+        process.plan(at, nic, command);
+        self.settle(&mut process);
+    }
+
+    /// Looks at a host, or changes it.
+    pub fn with_nic<R>(&self, host: HostIx, with: impl FnOnce(&mut Nic) -> R) -> R {
+        let (number, nic) = self.hosts[host.0 as usize];
+        with(&mut lock(&self.processes[number as usize]).nics[nic as usize])
+    }
+
+    /// Looks at a switch.
+    pub fn with_switch<R>(&self, ix: SwitchIx, with: impl FnOnce(&Switch) -> R) -> R {
+        let (number, index) = self.switches[ix.0 as usize];
+        with(&lock(&self.processes[number as usize]).switches[index as usize].switch)
+    }
+
+    /// Looks at the process of a host, and the host's index there.
+    pub(crate) fn with_process_of<R>(&self, host: HostIx, with: impl FnOnce(&mut Process, u32) -> R) -> R {
+        let (number, nic) = self.hosts[host.0 as usize];
+        with(&mut lock(&self.processes[number as usize]), nic)
+    }
+
+    /// Keeps the paths of a sample of packets from now on.
+    pub fn keep_packets(&mut self) {
+        self.keeps_packets = true;
+        self.view().processes_mut().for_each(|process| process.tally.packets = Some(Box::default()));
+    }
+
+    /// Keeps the sample of packets within its bound, if there is one.
+    pub(crate) fn thin_packets(&self) {
+        if self.keeps_packets {
+            packets::thin(
+                self.view().processes_mut().filter_map(|process| process.tally.packets.as_deref_mut()),
+            );
         }
     }
 
-    fn schedule_wake(&mut self, now: Time, index: u32) {
-        let nic = &mut self.nics[index as usize];
-        let Some(due) = nic.host.next_wakeup() else { return };
-        // What is due already waits for the transmitter or for a resume, and either will look again.
-        if due <= now || nic.wake.is_some_and(|pending| pending <= due) {
-            return;
-        }
-        nic.wake = Some(due);
-        self.events.push(due, Event::Wake(index));
+    /// Looks at everything. Nothing may happen meanwhile.
+    pub fn view(&self) -> View<'_> {
+        let mut processes: Vec<_> = self.processes.iter().map(lock).collect();
+        processes.iter_mut().for_each(|process| self.take_mail(process));
+        processes.iter_mut().for_each(|process| self.settle(process));
+        View { network: self, processes }
     }
 
-    fn wake(&mut self, now: Time, index: u32) {
-        let nic = &mut self.nics[index as usize];
-        if nic.wake != Some(now) {
-            return; // an earlier one has replaced it
-        }
-        nic.wake = None;
-        nic.host.wakeup(now);
-        self.kick(now, index);
-    }
-
-    fn arrive_pfc(&mut self, now: Time, index: u32) {
-        let direction = &mut self.directions[index as usize];
-        let (to, port, reverse) = (direction.to, direction.to_port, direction.reverse);
-        let Some((frame, next)) = direction.arrive_pfc() else { return };
-        let lost = direction.befalls(now);
-        if let Some(time) = next {
-            self.events.push(time, Event::Pfc(index));
-        }
-        if let Some(lost) = lost {
-            *self.lost.entry(lost.name()).or_default() += 1;
-            return;
-        }
-        match to {
-            Node::Switch(switch) => {
-                let chassis = &mut self.switches[switch.0 as usize];
-                if chassis.switch.set_paused(port, frame.priority, frame.on) {
-                    self.transmit(now, reverse);
-                }
-            }
-            Node::Host(host) => {
-                let bit = 1u8.checked_shl(u32::from(frame.priority)).unwrap_or(0);
-                let nic = &mut self.nics[host.0 as usize];
-                if frame.on {
-                    nic.paused |= bit;
-                } else {
-                    nic.paused &= !bit;
-                    self.kick(now, host.0);
-                }
-            }
-        }
+    /// Lets the next event of all happen, if it is before `end`, and returns the switch where it was, if it was at one. For
+    /// looking at the fabric after every event.
+    pub fn step_once(&self, end: Time) -> Option<Option<SwitchIx>> {
+        let end = Key::start_of(end);
+        let next = |number| Some((self.next(number)?, number));
+        let earliest = self.earliest();
+        let due = (0..self.len() as u32).filter(|&number| self.due(number) == earliest);
+        let (_, number) = due.filter_map(next).min()?;
+        self.step(number, &end)?;
+        Some(lock(&self.processes[number as usize]).switches.first().map(|chassis| chassis.ix))
     }
 }
 
-/// Returns whether a frame goes to the policy group.
-fn is_policy(frame: &[u8]) -> bool {
-    const DESTINATION_AT: usize = ETHERNET_LEN + 16;
-    frame.get(DESTINATION_AT..DESTINATION_AT + 4) == Some(&POLICY_GROUP.octets())
+/// The whole fabric, at rest.
+pub struct View<'n> {
+    network: &'n Network,
+    processes: Vec<MutexGuard<'n, Process>>,
 }
 
-/// One step of the fingerprint (FxHash's multiply and rotate: cheap, order-sensitive).
-#[inline]
-fn fold(hash: u64, now: Time, direction: u32, length: u32) -> u64 {
-    const K: u64 = 0x517c_c1b7_2722_0a95;
-    let word = now.as_ps() ^ (u64::from(direction) << 40) ^ (u64::from(length) << 16);
-    (hash.rotate_left(5) ^ word).wrapping_mul(K)
+impl View<'_> {
+    /// A switch.
+    pub fn chassis(&self, ix: SwitchIx) -> &Chassis {
+        let (number, index) = self.network.switches[ix.0 as usize];
+        &self.processes[number as usize].switches[index as usize]
+    }
+    /// A switch, to be changed.
+    pub fn chassis_mut(&mut self, ix: SwitchIx) -> &mut Chassis {
+        let (number, index) = self.network.switches[ix.0 as usize];
+        &mut self.processes[number as usize].switches[index as usize]
+    }
+    /// All switches, in the order of the topology.
+    pub fn switches(&self) -> impl Iterator<Item = &Chassis> {
+        (0..self.network.switches.len() as u32).map(|ix| self.chassis(SwitchIx(ix)))
+    }
+    /// A host.
+    pub fn nic(&self, ix: HostIx) -> &Nic {
+        let (number, index) = self.network.hosts[ix.0 as usize];
+        &self.processes[number as usize].nics[index as usize]
+    }
+    /// A host, to be changed.
+    pub fn nic_mut(&mut self, ix: HostIx) -> &mut Nic {
+        let (number, index) = self.network.hosts[ix.0 as usize];
+        &mut self.processes[number as usize].nics[index as usize]
+    }
+    /// The counts of a switch's process.
+    pub fn tally_mut(&mut self, ix: SwitchIx) -> &mut Tally {
+        &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].tally
+    }
+    /// All hosts, in the order of the topology.
+    pub fn nics(&self) -> impl Iterator<Item = &Nic> {
+        (0..self.network.hosts.len() as u32).map(|ix| self.nic(HostIx(ix)))
+    }
+    /// The end of a direction from which frames leave.
+    pub fn transmitter(&self, direction: u32) -> &crate::link::Transmitter {
+        let ((number, out), _) = self.network.directions[direction as usize];
+        &self.processes[number as usize].outs[out as usize]
+    }
+    /// The end of a direction at which frames arrive.
+    pub fn wire(&self, direction: u32) -> &crate::link::Wire {
+        let (_, (number, wire)) = self.network.directions[direction as usize];
+        &self.processes[number as usize].ins[wire as usize]
+    }
+    /// The same, to be changed.
+    pub fn wire_mut(&mut self, direction: u32) -> &mut crate::link::Wire {
+        let (_, (number, wire)) = self.network.directions[direction as usize];
+        &mut self.processes[number as usize].ins[wire as usize]
+    }
+    /// The node to which a direction leads.
+    pub fn far_end(&self, direction: u32) -> Node {
+        let (_, (number, _)) = self.network.directions[direction as usize];
+        let process = &self.processes[number as usize];
+        match self.wire(direction).to {
+            Place::Switch(index) => Node::Switch(process.switches[index as usize].ix),
+            Place::Host(index) => Node::Host(process.nics[index as usize].ix),
+        }
+    }
+    /// Numbers of all directions.
+    pub fn directions(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.network.directions.len() as u32
+    }
+    /// All processes.
+    pub fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().map(|process| &**process)
+    }
+    /// All processes, to be changed.
+    pub fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.processes.iter_mut().map(|process| &mut **process)
+    }
+    /// One packet through one switch is one hop.
+    pub fn packet_hops(&self) -> u64 {
+        self.processes().map(|process| process.tally.packet_hops).sum()
+    }
+    /// Hops of POLICY packets, if somebody counts them.
+    pub fn policy_hops(&self) -> Option<u64> {
+        self.processes().map(|process| process.tally.policy_hops).sum()
+    }
+    /// Pause frames sent, less resume frames: above 0 while a switch holds back a neighbour.
+    pub fn pauses_held(&self) -> i64 {
+        self.processes().map(|process| process.tally.pauses_held).sum()
+    }
+    /// Returns the notes about packets of the sample, if they are kept.
+    pub fn packets(&self) -> impl Iterator<Item = &Packets> {
+        self.processes().filter_map(|process| process.tally.packets.as_deref())
+    }
+    /// Frames lost on wires and in switches that restarted, by reason.
+    pub fn lost(&self) -> BTreeMap<&'static str, u64> {
+        let mut lost = BTreeMap::new();
+        for (reason, count) in self.processes().flat_map(|process| &process.tally.lost) {
+            *lost.entry(*reason).or_default() += count;
+        }
+        lost
+    }
+    /// A hash over every arrival on every wire: two runs with the same value saw the same packets at the same times.
+    pub fn fingerprint(&self) -> u64 {
+        self.directions().fold(0, |hash, direction| fold(hash, self.wire(direction).fingerprint))
+    }
+}
+
+/// Numbers the parts of a process.
+#[derive(Clone, Default)]
+struct Parts {
+    switches: u32,
+    hosts: u32,
+    outs: u32,
+    wires: u32,
+}
+
+impl Parts {
+    fn next(of: u32, count: &mut u32) -> At {
+        *count += 1;
+        (of, *count - 1)
+    }
+    fn switch(&mut self, of: u32) -> At {
+        Parts::next(of, &mut self.switches)
+    }
+    fn host(&mut self, of: u32) -> At {
+        Parts::next(of, &mut self.hosts)
+    }
+    fn out(&mut self, of: u32) -> At {
+        Parts::next(of, &mut self.outs)
+    }
+    fn wire(&mut self, of: u32) -> At {
+        Parts::next(of, &mut self.wires)
+    }
+}
+
+/// Place of a node among all: switches first.
+fn index_of(topology: &Topology, node: Node) -> usize {
+    match node {
+        Node::Switch(ix) => ix.0 as usize,
+        Node::Host(ix) => topology.switches.len() + ix.0 as usize,
+    }
+}
+
+/// The process of each node, and the number of processes: nodes on both ends of a short link share one.
+fn group(topology: &Topology) -> (Vec<u32>, u32) {
+    let count = topology.switches.len() + topology.hosts.len();
+    let mut first: Vec<usize> = (0..count).collect();
+    let root = |first: &[usize], mut node: usize| {
+        while first[node] != node {
+            node = first[node];
+        }
+        node
+    };
+    for link in topology.links.iter().filter(|link| link.delay < SHORT) {
+        let ends = [link.a.node, link.b.node].map(|node| root(&first, index_of(topology, node)));
+        let least = ends[0].min(ends[1]);
+        ends.into_iter().for_each(|end| first[end] = least);
+    }
+    let (mut groups, mut next) = (vec![0; count], 0);
+    for node in 0..count {
+        let root = root(&first, node);
+        groups[node] = if root == node {
+            next += 1;
+            next - 1
+        } else {
+            groups[root]
+        };
+    }
+    (groups, next)
+}
+
+/// Both directions of every link, with the ends that send and receive.
+fn both_ways(topology: &Topology) -> Vec<(Direction, Port, Port)> {
+    let mut all = Vec::with_capacity(topology.links.len() * 2);
+    for (i, link) in topology.links.iter().enumerate() {
+        let (a, b) = ((link.a.node, link.a.port), (link.b.node, link.b.port));
+        for (number, from, to) in [(2 * i as u32, a, b), (2 * i as u32 + 1, b, a)] {
+            all.push((Direction { number, rate: link.rate, delay: link.delay }, from, to));
+        }
+    }
+    all
+}
+
+/// The direction that leaves `node` on its link `link`.
+fn from(topology: &Topology, node: Node, link: usize) -> u32 {
+    let from_a = topology.links[link].a.node == node;
+    2 * link as u32 + u32::from(!from_a)
 }

@@ -1,14 +1,15 @@
 //! Paths of packets: when a sample of them came to switches and left them. Every frame is inspected, so this is done only
-//! on request.
+//! on request. Each process notes what happens there, and the paths are put together at the end.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_experiment::results::{PacketHop, PacketPath};
+use weir_experiment::rng::mix;
 use weir_host::wire::{FrameView, Kind};
 use weir_units::Time;
 
-/// The most packets kept. Beyond it every second one is forgotten, and half as many are taken from then on.
+/// The most packets kept. Beyond it half of them are forgotten, and half as many are taken from then on.
 const MOST: usize = 2_000;
 
 /// The fields that identify a packet all along its path.
@@ -21,33 +22,41 @@ struct Key {
     seq: u32,
 }
 
-/// A packet on its path, or at its end.
-#[derive(Clone, Debug)]
-struct Sampled {
-    /// Its number among all frames of hosts.
-    number: u64,
-    key: Key,
-    bytes: u32,
-    from: HostIx,
-    sent: (Time, Time),
-    /// Switch, egress port, arrival, and the time at which its last bit left.
-    hops: Vec<(SwitchIx, Option<u16>, Time, Option<Time>)>,
-    delivered: Option<Time>,
+impl Key {
+    /// Returns whether a packet is in a sample of one in `every`, a power of two. The packets of a sample are in all larger ones.
+    fn is_in(&self, every: u64) -> bool {
+        let ends = u64::from(self.source.to_bits()) << 32 | u64::from(self.destination.to_bits());
+        let number = u64::from(self.message) << 32 | u64::from(self.seq);
+        mix(mix(ends ^ u64::from(self.kind)) ^ number) & (every - 1) == 0
+    }
 }
 
-/// The sample. Evenly spread over all that hosts send, whatever the length of the run.
+/// An event of a packet.
+#[derive(Clone, Copy, Debug)]
+enum Note {
+    /// A host sent it: its length, and the time at which its last bit left.
+    Sent(HostIx, u32, Time),
+    /// It came to a switch.
+    Arrived(SwitchIx),
+    /// It left a switch by a port: the time at which its last bit did.
+    Left(SwitchIx, u16, Time),
+    /// It came to a host.
+    Delivered,
+}
+
+/// The events of packets of the sample in one process, by time. The sample is a pseudo-random one of all that hosts send,
+/// so that processes need not agree about it.
 #[derive(Clone, Debug)]
 pub struct Packets {
     every: u64,
-    seen: u64,
-    sampled: Vec<Sampled>,
-    /// Places in `sampled` of those that are on their path.
-    open: HashMap<Key, usize>,
+    /// Packets that hosts here have sent.
+    sent: usize,
+    notes: Vec<(Time, Key, Note)>,
 }
 
 impl Default for Packets {
     fn default() -> Packets {
-        Packets { every: 1, seen: 0, sampled: Vec::new(), open: HashMap::new() }
+        Packets { every: 1, sent: 0, notes: Vec::new() }
     }
 }
 
@@ -65,101 +74,104 @@ fn key(frame: &[u8], virtual_len: u32) -> Option<Key> {
 }
 
 impl Packets {
-    /// The place of a packet that is on its path.
-    fn place(&self, frame: &[u8], virtual_len: u32) -> Option<usize> {
-        if self.open.is_empty() {
-            return None;
-        }
-        self.open.get(&key(frame, virtual_len)?).copied()
+    fn note(&mut self, now: Time, frame: &[u8], virtual_len: u32, note: Note) {
+        let Some(key) = key(frame, virtual_len).filter(|key| key.is_in(self.every)) else { return };
+        self.sent += usize::from(matches!(note, Note::Sent(..)));
+        self.notes.push((now, key, note));
     }
 
     /// A host sends a frame from `sent.0` to `sent.1`.
     pub fn leave_host(&mut self, from: HostIx, frame: &[u8], virtual_len: u32, sent: (Time, Time)) {
-        let number = self.seen;
-        self.seen += 1;
-        if !number.is_multiple_of(self.every) {
-            return;
-        }
-        let Some(key) = key(frame, virtual_len) else { return };
         let bytes = frame.len() as u32 + virtual_len;
-        self.open.insert(key, self.sampled.len());
-        self.sampled.push(Sampled { number, key, bytes, from, sent, hops: Vec::new(), delivered: None });
-        if self.sampled.len() > MOST {
-            self.every *= 2;
-            self.thin();
-        }
-    }
-
-    /// Forgets what is not among every `every`th frame.
-    fn thin(&mut self) {
-        let every = self.every;
-        let old = std::mem::take(&mut self.open);
-        let (mut at, mut kept) = (0, 0);
-        self.sampled.retain(|it| {
-            let is_kept = it.number.is_multiple_of(every);
-            if is_kept {
-                if old.get(&it.key) == Some(&at) {
-                    self.open.insert(it.key, kept);
-                }
-                kept += 1;
-            }
-            at += 1;
-            is_kept
-        });
+        self.note(sent.0, frame, virtual_len, Note::Sent(from, bytes, sent.1));
     }
 
     /// A frame comes to a switch.
     pub fn arrive(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
-        if let Some(place) = self.place(frame, virtual_len) {
-            self.sampled[place].hops.push((switch, None, now, None));
-        }
+        self.note(now, frame, virtual_len, Note::Arrived(switch));
     }
 
-    /// The last bit of a frame leaves a switch at `end`.
-    pub fn leave(&mut self, end: Time, switch: SwitchIx, port: u16, frame: &[u8], virtual_len: u32) {
-        let Some(place) = self.place(frame, virtual_len) else { return };
-        let hop = self.sampled[place].hops.last_mut().filter(|hop| hop.0 == switch && hop.3.is_none());
-        if let Some(hop) = hop {
-            (hop.1, hop.3) = (Some(port), Some(end));
-        }
+    /// A switch sends a frame by a port from `sent.0` to `sent.1`.
+    pub fn leave(
+        &mut self,
+        sent: (Time, Time),
+        (switch, port): (SwitchIx, u16),
+        frame: &[u8],
+        virtual_len: u32,
+    ) {
+        self.note(sent.0, frame, virtual_len, Note::Left(switch, port, sent.1));
     }
 
     /// A frame comes to a host.
     pub fn deliver(&mut self, now: Time, frame: &[u8], virtual_len: u32) {
-        let Some(key) = key(frame, virtual_len) else { return };
-        if let Some(place) = self.open.remove(&key) {
-            self.sampled[place].delivered = Some(now);
-        }
+        self.note(now, frame, virtual_len, Note::Delivered);
     }
 
-    /// Returns the paths, in the order in which the packets were sent.
-    pub fn paths(&self, topology: &Topology) -> Vec<PacketPath> {
-        let hosts: HashMap<Ipv4Addr, &str> =
-            topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
-        let path = |it: &Sampled| PacketPath {
-            kind: Kind::from_number(it.key.kind).map_or("?", kind_name),
-            from: topology.host(it.from).name.clone(),
-            to: hosts
-                .get(&it.key.destination)
-                .map_or_else(|| it.key.destination.to_string(), |&it| it.to_owned()),
-            message: it.key.message,
-            seq: it.key.seq,
-            bytes: it.bytes,
-            sent: it.sent,
-            hops: it
-                .hops
-                .iter()
-                .map(|&(switch, port, arrived, left)| PacketHop {
-                    switch: topology.switch(switch).name.clone(),
-                    port,
-                    arrived,
-                    left,
-                })
-                .collect(),
-            delivered: it.delivered,
-        };
-        self.sampled.iter().map(path).collect()
+    /// Forgets half of the packets.
+    fn halve(&mut self) {
+        self.every *= 2;
+        let every = self.every;
+        self.notes.retain(|(_, key, _)| key.is_in(every));
+        self.sent = self.notes.iter().filter(|(.., note)| matches!(note, Note::Sent(..))).count();
     }
+}
+
+/// Keeps the sample that processes have together within its bound.
+pub(crate) fn thin<'p>(packets: impl Iterator<Item = &'p mut Packets>) {
+    let mut all: Vec<_> = packets.collect();
+    while all.iter().map(|packets| packets.sent).sum::<usize>() > MOST {
+        all.iter_mut().for_each(|packets| packets.halve());
+    }
+}
+
+/// Returns the paths that the notes of all processes make, in the order in which the packets were sent.
+pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p Packets>, topology: &Topology) -> Vec<PacketPath> {
+    let hosts: HashMap<Ipv4Addr, &str> =
+        topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
+    let mut notes: Vec<_> = all.flat_map(|packets| &packets.notes).collect();
+    // Stable: the notes of one process keep their order.
+    notes.sort_by_key(|(now, ..)| *now);
+    let (mut paths, mut open): (Vec<PacketPath>, HashMap<Key, usize>) = (Vec::new(), HashMap::new());
+    for &(now, key, note) in notes {
+        if let Note::Sent(from, bytes, end) = note {
+            open.insert(key, paths.len());
+            let to = hosts.get(&key.destination);
+            paths.push(PacketPath {
+                kind: Kind::from_number(key.kind).map_or("?", kind_name),
+                from: topology.host(from).name.clone(),
+                to: to.map_or_else(|| key.destination.to_string(), |&it| it.to_owned()),
+                message: key.message,
+                seq: key.seq,
+                bytes,
+                sent: (now, end),
+                hops: Vec::new(),
+                delivered: None,
+            });
+            continue;
+        }
+        // One that nobody sent as it is: a switch made it.
+        let Some(&place) = open.get(&key) else { continue };
+        let path = &mut paths[place];
+        match note {
+            Note::Arrived(switch) => {
+                let switch = topology.switch(switch).name.clone();
+                path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
+            }
+            Note::Left(switch, port, end) => {
+                let name = &topology.switch(switch).name;
+                let hop = path.hops.last_mut().filter(|hop| hop.switch == *name && hop.left.is_none());
+                if let Some(hop) = hop {
+                    (hop.port, hop.left) = (Some(port), Some(end));
+                }
+            }
+            Note::Delivered => {
+                path.delivered = Some(now);
+                open.remove(&key);
+            }
+            Note::Sent(..) => {}
+        }
+    }
+    paths
 }
 
 /// Returns the name of a kind, as the dissector of Wireshark writes it.
@@ -214,18 +226,20 @@ mod tests {
                 packets.arrive(at, switch, &frame, 1_000);
                 // Every third is lost at the second switch.
                 if hop == 0 || n % 3 != 0 {
-                    packets.leave(at + us(1), switch, 2, &frame, 1_000);
+                    packets.leave((at, at + us(1)), (switch, 2), &frame, 1_000);
                 }
             }
             if n % 3 != 0 {
                 packets.deliver(at + us(6), &frame, 1_000);
             }
+            thin([&mut packets].into_iter());
         }
-        let paths = packets.paths(&topology);
+        let paths = paths([&packets].into_iter(), &topology);
         assert!((MOST / 2..=MOST).contains(&paths.len()), "{}", paths.len());
         let numbers: Vec<u64> = paths.iter().map(|path| u64::from(path.seq)).collect();
-        assert!(numbers.windows(2).all(|two| two[1] - two[0] == packets.every), "{numbers:?}");
-        assert!(numbers[0] == 0 && *numbers.last().unwrap() >= all - packets.every);
+        let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+        let widest = numbers.windows(2).map(|two| two[1] - two[0]).max().unwrap();
+        assert!(widest.max(first).max(all - last) < 12 * packets.every, "{numbers:?}");
         for path in &paths {
             let lost = path.seq % 3 == 0;
             assert_eq!(

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use weir_experiment::backend::{Error, Observer, Progress};
+use weir_experiment::backend::{Cores, Error, Observer, Progress};
 use weir_experiment::results::Part;
 use weir_units::Time;
 
@@ -42,22 +42,25 @@ impl Observer for Relay<'_> {
     }
 }
 
-/// Has `one` run each scheme by its index, `jobs` at a time, and gives what they came to and whether all did.
+/// Has `one` run each scheme by its index, up to `jobs` at a time as `cores` has them, and gives what they came to and
+/// whether all did. A thread that finds no more schemes leaves its core to the threads of those that still run.
 pub(crate) fn run_all(
     labels: &[&str],
-    jobs: usize,
+    (jobs, cores): (usize, &Cores),
     observer: &mut dyn Observer,
     one: impl Fn(usize, &mut dyn Observer) -> Result<(Part, ControlFlow<()>), Error> + Sync,
 ) -> Result<(Vec<Part>, bool), Error> {
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, stop, working) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
     let wanted: Vec<AtomicBool> = labels.iter().map(|_| AtomicBool::new(false)).collect();
     let (mut parts, mut whole, mut error) = (Vec::new(), true, None);
     thread::scope(|scope| {
         let (words, heard) = channel();
         for _ in 0..jobs.min(labels.len()) {
+            let Some(share) = cores.share(&working) else { break };
             let mut relay = Relay { words: words.clone(), stop: &stop, wanted: &wanted };
             let (next, stop, one) = (&next, &stop, &one);
             scope.spawn(move || {
+                let _share = share;
                 while !stop.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= labels.len() {

@@ -1,6 +1,7 @@
 //! Samples queues and rates while a run goes on, and turns them into series and summaries.
 
-use crate::network::{NO_DIRECTION, Network};
+use crate::network::View;
+use crate::process::NO_DIRECTION;
 use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::histogram::QueueHistogram;
@@ -40,15 +41,15 @@ impl Recorder {
     /// Watches all ports of `network`; keeps the series of those in `keep` and of the flows named.
     pub fn new(
         topology: &Topology,
-        network: &Network,
+        network: &View<'_>,
         interval: Time,
         keep: &[(SwitchIx, u16)],
         flows: Vec<String>,
     ) -> Recorder {
         let mut port_series = Vec::new();
         let mut ports = Vec::new();
-        for (i, chassis) in network.switches.iter().enumerate() {
-            let switch = SwitchIx(i as u32);
+        for chassis in network.switches() {
+            let switch = chassis.ix;
             for (port, &direction) in chassis.directions.iter().enumerate() {
                 if direction == NO_DIRECTION {
                     continue;
@@ -57,7 +58,7 @@ impl Recorder {
                 let series = keep.contains(&(switch, port)).then(|| {
                     port_series.push(PortSeries {
                         port: port_name(topology, switch, port),
-                        towards: topology.node_name(network.directions[direction as usize].to).to_owned(),
+                        towards: topology.node_name(network.far_end(direction)).to_owned(),
                         queue_bytes: Vec::new(),
                         utilisation: Vec::new(),
                     });
@@ -87,12 +88,12 @@ impl Recorder {
     }
 
     /// Takes one sample; `flows` are the watched ones.
-    pub fn sample(&mut self, network: &Network, flows: &[FlowSample]) {
+    pub fn sample(&mut self, network: &View<'_>, flows: &[FlowSample]) {
         for probe in &mut self.ports {
-            let queued = network.switches[probe.switch.0 as usize].switch.queue_bytes(probe.port);
+            let queued = network.chassis(probe.switch).switch.queue_bytes(probe.port);
             probe.histogram.add(queued);
             if let Some(series) = probe.series {
-                let direction = &network.directions[probe.direction as usize];
+                let direction = network.transmitter(probe.direction);
                 let possible = direction.rate.bytes_in(self.interval).as_f64();
                 let series = &mut self.port_series[series];
                 series.queue_bytes.push(queued);
@@ -117,19 +118,18 @@ impl Recorder {
     pub fn summarise(
         &self,
         topology: &Topology,
-        network: &Network,
+        network: &View<'_>,
         end: Time,
     ) -> (BTreeMap<String, QueueSummary>, BTreeMap<String, f64>) {
         let mut queues = BTreeMap::new();
         let mut utilisation = BTreeMap::new();
         for probe in &self.ports {
-            let direction = &network.directions[probe.direction as usize];
+            let direction = network.transmitter(probe.direction);
             if direction.sent == Bytes::ZERO {
                 continue;
             }
             let name = port_name(topology, probe.switch, probe.port);
-            let peak =
-                network.switches[probe.switch.0 as usize].switch.queues().port_level(probe.port).peak_bytes;
+            let peak = network.chassis(probe.switch).switch.queues().port_level(probe.port).peak_bytes;
             let summary = QueueSummary {
                 peak_bytes: peak,
                 mean_bytes: probe.histogram.mean(),

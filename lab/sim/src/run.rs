@@ -2,21 +2,28 @@
 
 use crate::arrivals::Arrivals;
 use crate::assemble::Blueprint;
+use crate::crew::{Crew, Leader};
 use crate::deadlock;
-use crate::events::{Event, MAX_INDEX};
+use crate::events::{Event, EventQueue, Key, MAX_INDEX};
 use crate::flows::{Active, FlowTable};
+use crate::forecast::{Forecast, processor_time};
 use crate::happen::Happenings;
-use crate::network::Network;
+use crate::network::{Network, View, lock};
+use crate::packets;
 use crate::parallel;
+use crate::process::{Command, News, Report, Start};
 use crate::recorder::{FlowSample, Recorder};
 use crate::tally;
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Instant;
 use weir_controller::topology::HostIx;
 use weir_controller::{Routes, routes};
-use weir_experiment::backend::{Backend, Error, Observer, Outcome, Progress};
+use weir_experiment::backend::{Backend, Cores, Error, Observer, Outcome, Progress};
 use weir_experiment::fct;
 use weir_experiment::file::Names;
 use weir_experiment::paths;
@@ -26,47 +33,69 @@ use weir_experiment::results::{
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::workload::{Announced, Ended, Feed};
 use weir_experiment::{Experiment, Flow, Scheme};
-use weir_host::{Announcement, FlowSpec, HostEvent};
+use weir_host::{Announcement, FlowId, FlowSpec, FlowView, HostEvent};
 use weir_switch::program::Engine;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
-const EVENTS_PER_LOOK: u32 = 1 << 16;
+const EVENTS_PER_LOOK: u64 = 1 << 16;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
 /// Virtual time, as a backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct VirtualTime {
-    /// Schemes that run at a time, each on a thread of its own. The results do not depend on it.
+    /// Schemes that run at a time, as far as there are cores. The results do not depend on it.
     pub jobs: usize,
+    /// Cores for the schemes and, where there are more cores than schemes, within each. The results do not depend on them.
+    pub cores: Arc<Cores>,
     /// The engine of the switches' programs. The results do not depend on it.
     pub engine: Engine,
+    /// Events in a window of time from which threads share it: waking them costs about as much as these. The results do not
+    /// depend on it.
+    pub share_from: u64,
+    /// Measures the work of each process, and has each scheme run on one thread.
+    pub forecast: Option<Arc<Mutex<Forecast>>>,
     /// Keeps the paths of a sample of packets ([`SchemeTrace::packets`]).
     pub packets: bool,
 }
 
+/// See [`VirtualTime::share_from`]: some ten microseconds of work.
+const SHARE_FROM: u64 = 64;
+
 impl VirtualTime {
-    /// Runs `jobs` schemes at a time on the fast engine.
-    pub fn new(jobs: usize) -> VirtualTime {
-        VirtualTime { jobs, engine: Engine::default(), packets: false }
+    /// Runs on this number of cores, on the fast engine.
+    pub fn new(threads: usize) -> VirtualTime {
+        VirtualTime::on(Arc::new(Cores::new(threads)))
+    }
+
+    /// Runs on these cores, on the fast engine.
+    pub fn on(cores: Arc<Cores>) -> VirtualTime {
+        VirtualTime {
+            jobs: cores.total(),
+            cores,
+            engine: Engine::default(),
+            share_from: SHARE_FROM,
+            forecast: None,
+            packets: false,
+        }
     }
 }
 
 impl Backend for VirtualTime {
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
-        let results = run_on(experiment, *self, observer)?;
+        let results = run_on(experiment, self, observer)?;
         Ok(Outcome { results, fabric: None, failure: None })
     }
 }
 
-/// Runs all schemes of `experiment`, one after the other, on the fast engine.
+/// Runs all schemes of `experiment`, one after the other on one core, on the fast engine.
 ///
 /// # Errors
 ///
 /// If the experiment does not fit the simulator, a switch or a host.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, Error> {
-    run_on(experiment, VirtualTime::new(1), observer)
+    run_on(experiment, &VirtualTime::new(1), observer)
 }
 
 /// Runs all schemes of `experiment`.
@@ -76,10 +105,11 @@ pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Resul
 /// As of [`run`].
 pub fn run_on(
     experiment: &Experiment,
-    VirtualTime { jobs, engine, packets }: VirtualTime,
+    virtual_time: &VirtualTime,
     observer: &mut dyn Observer,
 ) -> Result<Results, Error> {
     let began = Instant::now();
+    let VirtualTime { jobs, cores, engine, .. } = virtual_time;
     let (spec, schemes) = (&experiment.spec, &experiment.schemes);
     let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
     if names > MAX_INDEX as usize {
@@ -89,15 +119,17 @@ pub fn run_on(
     let routes =
         routes(&experiment.topology, spec.routing).map_err(|e| Error::Input(format!("topology: {e}")))?;
     let one = |index: usize, observer: &mut dyn Observer| {
-        let mut run = SchemeRun::new(experiment, &schemes[index], &routes, engine)?;
-        run.network.packets = packets.then(Box::default);
-        let flow = run.go((index, schemes.len()), observer);
+        let mut run = SchemeRun::new(experiment, &schemes[index], &routes, *engine)?;
+        if virtual_time.packets {
+            run.network.keep_packets();
+        }
+        let flow = run.go((index, schemes.len()), virtual_time, observer);
         Ok((run.part(index), flow))
     };
     let (mut parts, mut partial) = (Vec::new(), false);
-    if jobs > 1 && schemes.len() > 1 {
+    if *jobs > 1 && schemes.len() > 1 && cores.total() > 1 {
         let labels: Vec<&str> = schemes.iter().map(|scheme| scheme.label.as_str()).collect();
-        let (done, whole) = parallel::run_all(&labels, jobs, observer, one)?;
+        let (done, whole) = parallel::run_all(&labels, (*jobs, cores), observer, one)?;
         (parts, partial) = (done, !whole);
     } else {
         for index in 0..schemes.len() {
@@ -124,7 +156,8 @@ enum Item {
     Stop(usize),
 }
 
-fn agenda(flows: &[Flow]) -> VecDeque<(Time, Item)> {
+/// Starts and stops of flows, by time.
+fn listed(flows: &[Flow]) -> VecDeque<(Time, Item)> {
     let starts = flows.iter().enumerate().map(|(i, f)| (f.start, Item::Start(i)));
     let stops = flows.iter().enumerate().filter_map(|(i, f)| Some((f.stop?, Item::Stop(i))));
     let mut all: Vec<_> = starts.chain(stops).collect();
@@ -140,8 +173,10 @@ struct SchemeRun<'e> {
     recorder: Recorder,
     now: Time,
     flows: FlowTable,
-    /// Events known in advance, by time.
-    agenda: VecDeque<(Time, Item)>,
+    /// Events of the whole fabric: flows, samples, faults and policies.
+    agenda: EventQueue,
+    /// Flows known in advance, by time.
+    listed: VecDeque<(Time, Item)>,
     /// Flows that are made as time goes on, and their names.
     feed: Feed,
     names: Names<'e>,
@@ -149,9 +184,10 @@ struct SchemeRun<'e> {
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `Flow` event is due.
     next_flow: Option<Time>,
-    slowdown: Option<FirstSlowdown>,
     happenings: Happenings<'e>,
     window_start: Time,
+    /// A flow with a size that had not sent all of it when it was last looked at.
+    unsent: Option<(HostIx, FlowId)>,
     /// Time at which a deadlock was last searched for.
     searched: Time,
     /// The deadlock that ended the run.
@@ -166,129 +202,264 @@ impl<'e> SchemeRun<'e> {
         engine: Engine,
     ) -> Result<Self, Error> {
         let blueprint = Blueprint::new(experiment, scheme, routes, engine)?;
-        let (mut network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
-        let happenings = Happenings::new(experiment, blueprint, &mut network);
+        let (network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
+        let mut agenda = EventQueue::default();
+        let happenings = Happenings::new(experiment, blueprint, &network, &mut agenda);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let feed = experiment.feed();
-        let arrivals = || Box::new(Arrivals::new(&spec.observe.size_classes));
-        network.arrivals = spec.observe.packets.then(arrivals);
+        if spec.observe.packets {
+            let arrivals = || Box::new(Arrivals::new(&spec.observe.size_classes));
+            network.view().processes_mut().for_each(|process| process.tally.arrivals = Some(arrivals()));
+        }
+        if let Some(join) = experiment.first_join() {
+            let slowdown = FirstSlowdown::new(join, base_rtt);
+            network.with_process_of(flows[0].from, |process, nic| process.watch(nic, slowdown));
+        }
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
         let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
-        let recorder = Recorder::new(topology, &network, spec.observe.interval, &ports, names);
+        let recorder = Recorder::new(topology, &network.view(), spec.observe.interval, &ports, names);
         Ok(SchemeRun {
             experiment,
             routes,
             recorder,
             now: Time::ZERO,
             flows: FlowTable::new(topology, flows.len()),
-            agenda: agenda(flows),
+            agenda,
+            listed: listed(flows),
             senders: if feed.is_closed() { addresses } else { HashMap::new() },
             feed,
             names: Names::new(topology, flows),
             next_flow: None,
-            slowdown: experiment.first_join().map(|join| FirstSlowdown::new(join, base_rtt)),
             happenings,
             window_start: experiment.fairness_window_start(),
+            unsent: None,
             searched: Time::ZERO,
             deadlock: None,
             network,
         })
     }
 
-    fn go(&mut self, (index, of): (usize, usize), observer: &mut dyn Observer) -> ControlFlow<()> {
+    fn go(
+        &mut self,
+        (index, of): (usize, usize),
+        VirtualTime { cores, share_from, forecast, .. }: &VirtualTime,
+        observer: &mut dyn Observer,
+    ) -> ControlFlow<()> {
         let end = self.experiment.spec.duration;
-        self.await_flow();
-        self.network.events.push(self.experiment.spec.observe.interval, Event::Sample);
-        self.happenings.begin(&mut self.network);
-        let mut until_look = 0;
-        while let Some((time, event)) = self.network.events.pop() {
-            if time > end {
-                break;
-            }
-            self.now = time;
-            self.network.look_ahead();
-            match event {
-                Event::Flow => self.follow_agenda(),
-                Event::Sample => {
-                    self.sample();
-                    if self.is_deadlocked() {
-                        return ControlFlow::Continue(());
+        self.await_flow(Time::ZERO);
+        self.agenda.push(self.experiment.spec.observe.interval, Event::Sample, Time::ZERO);
+        self.happenings.begin(&self.network);
+        // The threads borrow the fabric, and this one the rest.
+        let network = std::mem::replace(&mut self.network, Network::empty());
+        let crew = Crew::new(&network, cores, *share_from);
+        let began = processor_time();
+        let flow = thread::scope(|scope| {
+            let mut leader = Leader::new(&crew, forecast.as_deref());
+            let (mut events, mut next_look) = (0, 0);
+            loop {
+                leader.grow(scope);
+                let ran = self.window(&network, &mut leader);
+                network.thin_packets();
+                events += ran.events;
+                if ran.over {
+                    return ControlFlow::Continue(());
+                }
+                if events >= next_look {
+                    next_look = events + EVENTS_PER_LOOK;
+                    let packet_hops = network.view().packet_hops();
+                    let scheme = &self.experiment.schemes[index].label;
+                    observer.progress(&Progress { scheme, index, of, now: self.now, end, packet_hops })?;
+                    while let Some(change) = observer.link_change() {
+                        self.happenings.change_link(self.now, &network, change);
+                    }
+                    if observer.keeps(index) {
+                        observer.keep(self.part_of(index, &network.view()));
                     }
                 }
-                Event::Happening => {
-                    let happened = self.happenings.happen(time, &mut self.network);
-                    happened.expect("the same switches and tables were accepted before");
-                }
-                other => self.network.handle(time, other),
             }
-            if self.drain_hosts() && self.is_idle() {
-                return ControlFlow::Continue(());
-            }
-            if until_look == 0 {
-                until_look = EVENTS_PER_LOOK;
-                let packet_hops = self.network.packet_hops;
-                let scheme = &self.experiment.schemes[index].label;
-                observer.progress(&Progress { scheme, index, of, now: time, end, packet_hops })?;
-                while let Some(change) = observer.link_change() {
-                    self.happenings.change_link(time, &mut self.network, change);
-                }
-                if observer.keeps(index) {
-                    observer.keep(self.part(index));
-                }
-            }
-            until_look -= 1;
+        });
+        drop(crew);
+        if let Some(forecast) = forecast {
+            lock(forecast).run(processor_time() - began);
         }
-        self.now = end;
-        ControlFlow::Continue(())
+        self.network = network;
+        flow
+    }
+
+    /// Lets happen what is next: all processes up to the end of a window, and what is due for the whole fabric then.
+    fn window(&mut self, network: &Network, leader: &mut Leader<'_, '_>) -> Ran {
+        let end = self.experiment.spec.duration;
+        let due = self.agenda.first().map_or(Time::MAX, |key| key.time);
+        let start = network.earliest().min(due);
+        if start > end {
+            self.now = end;
+            return Ran { events: 0, over: true };
+        }
+        let last = end.saturating_add(Time::from_ps(1));
+        let mut cut = Key::start_of(start.saturating_add(network.lookahead()).min(last));
+        // Samples, faults and policies look at the whole fabric, so a window ends there.
+        let whole = self.agenda.first_of(|event| event != Event::Flow).filter(|key| *key < cut);
+        cut = whole.unwrap_or(cut);
+        let may_end = self.may_end_before(&cut, network);
+        let mut events = 0;
+        let is_due = |number: &u32| network.due(*number) <= cut.time;
+        if may_end {
+            // The hosts first: the window may turn out to end when a flow does.
+            let (steps, idle) = self.attend(network, &cut);
+            events += steps;
+            if let Some(idle) = idle {
+                let others = (0..network.len() as u32)
+                    .filter(|number| network.with_hosts().binary_search(number).is_err());
+                events += leader.run(&idle, others.filter(is_due), || ());
+                self.now = idle.time;
+                return Ran { events, over: true };
+            }
+            events += leader.run(&cut, (0..network.len() as u32).filter(is_due), || ());
+        } else if self.feed.is_closed() {
+            let switches = (0..network.len() as u32)
+                .filter(|number| network.with_hosts().binary_search(number).is_err());
+            let due: Vec<u32> = switches.filter(is_due).collect();
+            let mut steps = 0;
+            events += leader.run(&cut, due.into_iter(), || steps = self.attend(network, &cut).0);
+            events += steps;
+        } else {
+            while let Some(key) = self.agenda.first().copied().filter(|key| *key < cut) {
+                self.agenda.pop_before(&cut);
+                self.follow_list(&key, network, |key, host, command| network.plan(key, host, command));
+            }
+            events += leader.run(&cut, (0..network.len() as u32).filter(is_due), || ());
+            for report in network.take_reports() {
+                self.hear(&report);
+            }
+        }
+        self.now = cut.time.min(end);
+        let Some(key) = whole else { return Ran { events, over: false } };
+        self.agenda.pop_before(&Key::start_of(Time::MAX));
+        let now = key.time;
+        let mut over = false;
+        if key.event() == Event::Sample {
+            self.sample(now, network);
+            over = self.is_deadlocked(network);
+        } else {
+            let happened = self.happenings.happen(now, network, &mut self.agenda);
+            happened.expect("the same switches and tables were accepted before");
+            for report in network.take_reports() {
+                self.hear(&report);
+            }
+        }
+        Ran { events: events + 1, over }
+    }
+
+    /// Lets the processes with hosts do all that is before `cut`, in the order of events over all of them: a flow that ends
+    /// at one host can start the next at another, at once. Ends early when the run is over because no flow is left, and says
+    /// after which event then: the key of the first event that does not happen. Also returns the number of events.
+    fn attend(&mut self, network: &Network, cut: &Key) -> (u64, Option<Key>) {
+        let mut events = 0;
+        let next =
+            |number: u32| network.next(number).filter(|key| key < cut).map(|key| Reverse((key, number)));
+        let hosts = network.with_hosts().iter().copied().filter(|&number| network.due(number) <= cut.time);
+        let mut heads: BinaryHeap<_> = hosts.filter_map(next).collect();
+        loop {
+            let flow = self.agenda.first().copied().filter(|key| key < cut && key.event() == Event::Flow);
+            let head = heads.peek().map(|Reverse((key, _))| *key);
+            let key = match (flow, head) {
+                (Some(flow), head) if head.is_none_or(|head| flow < head) => {
+                    self.agenda.pop_before(cut);
+                    let mut woken = Vec::new();
+                    self.follow_list(&flow, network, |key, host, command| {
+                        network.command(key.time, host, command);
+                        woken.push(network.process_of(host));
+                    });
+                    // Stale heads are found out below.
+                    heads.extend(woken.into_iter().filter_map(next));
+                    flow
+                }
+                (_, Some(head)) => {
+                    let Some(Reverse((_, number))) = heads.pop() else { continue };
+                    // It may have been in the heap twice.
+                    let stepped = network.next(number) == Some(head);
+                    if !stepped {
+                        continue;
+                    }
+                    network.step(number, cut);
+                    heads.extend(next(number));
+                    head
+                }
+                (_, None) => return (events, None),
+            };
+            events += 1;
+            let mut finished = false;
+            for report in network.take_reports() {
+                finished |= self.hear(&report);
+            }
+            if finished && self.is_idle() {
+                return (events, Some(key));
+            }
+        }
     }
 
     /// Returns the time at which the next flow starts or stops, as far as is known now.
     fn next_item(&self) -> Option<Time> {
-        let listed = self.agenda.front().map(|(time, _)| *time);
+        let listed = self.listed.front().map(|(time, _)| *time);
         listed.into_iter().chain(self.feed.due()).min()
     }
 
     /// Sees to it that there is an event when the next flow starts or stops.
-    fn await_flow(&mut self) {
+    fn await_flow(&mut self, now: Time) {
         if let Some(next) = self.next_item().filter(|&next| self.next_flow.is_none_or(|due| next < due)) {
-            self.network.events.push(next, Event::Flow);
+            self.agenda.push(next, Event::Flow, now);
             self.next_flow = Some(next);
         }
     }
 
-    /// Starts and stops the flows whose time has come.
-    fn follow_agenda(&mut self) {
-        if self.next_flow == Some(self.now) {
+    /// Starts and stops the flows whose time has come: `command` passes it on to their senders.
+    fn follow_list(&mut self, key: &Key, network: &Network, mut command: impl FnMut(&Key, HostIx, Command)) {
+        let now = key.time;
+        if self.next_flow == Some(now) {
             self.next_flow = None;
         }
-        while let Some(due) = self.next_item().filter(|&due| due <= self.now) {
-            match self.agenda.front() {
+        let experiment = self.experiment;
+        while let Some(due) = self.next_item().filter(|&due| due <= now) {
+            match self.listed.front() {
                 Some(&(time, item)) if time == due => {
-                    self.agenda.pop_front();
+                    self.listed.pop_front();
                     match item {
-                        Item::Start(listed) => {
-                            let experiment = self.experiment;
-                            let record = self.start_flow(&experiment.flows[listed], None);
-                            self.flows.list(listed, record);
+                        Item::Start(index) => {
+                            let flow = &experiment.flows[index];
+                            let start = self.start_flow(flow, Some(index), None, network);
+                            self.flows.list(index, start.record);
+                            command(key, flow.from, Command::Start(Box::new(start)));
                         }
-                        Item::Stop(listed) => self.stop_flow(listed),
+                        Item::Stop(index) => {
+                            if let Some(record) = self.flows.listed(index) {
+                                command(key, experiment.flows[index].from, Command::Stop(record));
+                            }
+                        }
                     }
                 }
                 _ => {
                     let Some((source, arrival, random)) = self.feed.take(due) else { break };
                     let tag = arrival.tag;
                     let flow = self.names.flow(arrival, random);
-                    self.start_flow(&flow, Some((source, tag)));
+                    let start = self.start_flow(&flow, None, Some((source, tag)), network);
+                    command(key, flow.from, Command::Start(Box::new(start)));
                 }
             }
         }
-        self.await_flow();
+        self.await_flow(key.time);
     }
 
-    /// Opens a flow; `source` made it, and calls it by that tag. Gives the place of its record.
-    fn start_flow(&mut self, flow: &Flow, source: Option<(usize, u32)>) -> u32 {
-        let peer = self.experiment.topology.host(flow.to);
+    /// Makes a flow known, and returns what its sender has to do; `source` made it, and calls it by that tag.
+    fn start_flow(
+        &mut self,
+        flow: &Flow,
+        listed: Option<usize>,
+        source: Option<(usize, u32)>,
+        network: &Network,
+    ) -> Start {
+        let topology = &self.experiment.topology;
+        let peer = topology.host(flow.to);
         let message = self.flows.message(flow.from);
         let spec = FlowSpec {
             peer: peer.ip,
@@ -297,29 +468,23 @@ impl<'e> SchemeRun<'e> {
             size: flow.size,
             message,
         };
-        if let (Some(arrivals), Some(size)) = (&mut self.network.arrivals, flow.size) {
-            arrivals.expect(self.experiment.topology.host(flow.from).ip, message, size);
-        }
-        let nic = &mut self.network.nics[flow.from.0 as usize];
-        let opened = nic.host.open(self.now, spec);
-        let id = opened.expect("message ids are fresh and sizes are checked");
-        if let Some(Announced { incast, senders }) = &flow.announces {
-            let senders = senders.iter().map(|&host| self.experiment.topology.host(host).ip).collect();
-            let announcement = Announcement { incast: *incast, senders };
-            nic.host.announce(id, &announcement).expect("the list was checked");
+        if let (true, Some(size)) = (self.experiment.spec.observe.packets, flow.size) {
+            let sender = topology.host(flow.from).ip;
+            for end in [flow.from, flow.to] {
+                network.with_process_of(end, |process, _| {
+                    if let Some(arrivals) = &mut process.tally.arrivals {
+                        arrivals.expect(sender, message, size);
+                    }
+                });
+            }
         }
         let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
-        let record = self.flows.start(flow, (id, message), ideal, source);
-        self.network.kick(self.now, flow.from.0);
-        record
-    }
-
-    fn stop_flow(&mut self, listed: usize) {
-        let record = self.flows.listed(listed);
-        if let Some(&Active { id, from, .. }) = record.and_then(|record| self.flows.active(record)) {
-            self.network.nics[from.0 as usize].host.stop(self.now, id);
-            self.network.kick(self.now, from.0);
-        }
+        let record = self.flows.start(flow, message, ideal, source);
+        let announces = flow.announces.as_ref().map(|Announced { incast, senders }| Announcement {
+            incast: *incast,
+            senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
+        });
+        Start { record, spec, announces, stops: flow.stop.is_some(), first: listed == Some(0) }
     }
 
     /// Returns whether the run is over before its time.
@@ -327,74 +492,74 @@ impl<'e> SchemeRun<'e> {
         self.experiment.spec.until_idle && !self.flows.busy() && self.next_item().is_none()
     }
 
-    /// Takes what hosts have to report, and looks after the first flow's rate. Says whether a flow has finished.
-    fn drain_hosts(&mut self) -> bool {
+    /// Returns whether the run may turn out to be over before `cut`. It is not if a flow has something to send that it has
+    /// not sent: its last acknowledgement is more than a window away.
+    fn may_end_before(&mut self, cut: &Key, network: &Network) -> bool {
+        if !self.experiment.spec.until_idle || self.next_item().is_some_and(|next| next >= cut.time) {
+            return false;
+        }
+        let is_unsent = |&(host, id): &(HostIx, FlowId)| {
+            let view = network.with_nic(host, |nic| nic.host.flow(id));
+            view.is_some_and(|view| view.size.is_none_or(|size| view.sent < size))
+        };
+        self.unsent = self.unsent.filter(is_unsent);
+        if self.unsent.is_none() {
+            let sized = self.flows.all_sized().filter_map(|flow| Some((flow.from, flow.id?)));
+            self.unsent = sized.into_iter().find(is_unsent);
+        }
+        self.unsent.is_none()
+    }
+
+    /// Takes note of what a host has reported. Returns whether a flow has finished.
+    fn hear(&mut self, Report { at, host, news }: &Report) -> bool {
         let (mut finished, mut heard) = (false, false);
-        while let Some(index) = self.network.touched.pop() {
-            let nic = &mut self.network.nics[index as usize];
-            while let Some(event) = nic.host.poll_event() {
-                match event {
-                    HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
-                        finished = true;
-                        let ended = self.flows.finish(HostIx(index), message, (end, bytes, retransmits));
-                        if let Some(Active { to, source: Some((source, tag)), .. }) = ended {
-                            self.feed.finished(source, Ended { to, tag }, self.now);
-                            heard = true;
-                        }
-                    }
-                    HostEvent::MessageReceived { peer, message, .. } => {
-                        let sender = self.senders.get(&peer);
-                        let flow = sender.and_then(|&sender| self.flows.of_message(sender, message));
-                        if let Some(&Active { to, source: Some((source, tag)), .. }) = flow {
-                            self.feed.received(source, Ended { to, tag }, self.now);
-                            heard = true;
-                        }
-                    }
-                    HostEvent::Policy(event) => self.happenings.report(self.now, &event),
+        match news {
+            News::Opened(record, id) => self.flows.opened(*record, *id),
+            News::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
+                finished = true;
+                let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
+                if let Some(Active { to, source: Some((source, tag)), .. }) = ended {
+                    self.feed.finished(source, Ended { to, tag }, *at);
+                    heard = true;
                 }
             }
-            if self.slowdown.is_some() && self.experiment.flows[0].from.0 == index {
-                self.watch_first_flow();
+            News::Host(HostEvent::MessageReceived { peer, message, .. }) => {
+                let sender = self.senders.get(peer);
+                let flow = sender.and_then(|&sender| self.flows.of_message(sender, *message));
+                if let Some(&Active { to, source: Some((source, tag)), .. }) = flow {
+                    self.feed.received(source, Ended { to, tag }, *at);
+                    heard = true;
+                }
             }
+            News::Host(HostEvent::Policy(event)) => self.happenings.report(*at, event),
         }
-        if heard {
-            self.await_flow();
+        if heard && self.feed.is_closed() {
+            self.await_flow(*at);
         }
         finished
     }
 
-    fn watch_first_flow(&mut self) {
-        let rate = self.flow_view(0).map(|view| view.rate);
-        if let (Some(slowdown), Some(rate)) = (&mut self.slowdown, rate) {
-            slowdown.observe(self.now, rate);
-        }
-    }
-
-    fn view(&self, flow: &Active) -> Option<weir_host::FlowView> {
-        self.network.nics[flow.from.0 as usize].host.flow(flow.id)
-    }
-
     /// Returns the experiment's flow of this number, while it is active.
-    fn flow_view(&self, listed: usize) -> Option<weir_host::FlowView> {
-        self.view(self.flows.active(self.flows.listed(listed)?)?)
+    fn flow_view(&self, listed: usize, network: &View<'_>) -> Option<FlowView> {
+        view(self.flows.active(self.flows.listed(listed)?)?, network)
     }
 
     /// Payload of the experiment's flow of this number that was acknowledged.
-    fn acked(&self, listed: usize) -> Bytes {
+    fn acked(&self, listed: usize, network: &View<'_>) -> Bytes {
         let Some(record) = self.flows.listed(listed) else { return Bytes::ZERO };
         match self.flows.active(record) {
-            Some(flow) => self.view(flow).map_or(Bytes::ZERO, |view| view.acked),
+            Some(flow) => view(flow, network).map_or(Bytes::ZERO, |view| view.acked),
             None => self.flows.record(record).acked,
         }
     }
 
-    fn sample(&mut self) {
+    fn sample(&mut self, now: Time, network: &Network) {
         let interval = self.experiment.spec.observe.interval;
-        self.network.events.push(self.now + interval, Event::Sample);
-        if self.now >= self.window_start {
-            let nics = &self.network.nics;
+        self.agenda.push(now + interval, Event::Sample, now);
+        let network = &network.view();
+        if now >= self.window_start {
             for flow in self.flows.all_active_mut() {
-                let view = nics[flow.from.0 as usize].host.flow(flow.id);
+                let view = view(flow, network);
                 flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
             }
             // Flows that start within the window are not compared: only its first sample counts.
@@ -402,41 +567,50 @@ impl<'e> SchemeRun<'e> {
         }
         let flows: Vec<FlowSample> = (0..self.recorder.watched_flows())
             .map(|flow| {
-                let rate = self.flow_view(flow).map_or(Bandwidth::ZERO, |view| view.rate);
-                FlowSample { rate, acked: self.acked(flow) }
+                let rate = self.flow_view(flow, network).map_or(Bandwidth::ZERO, |view| view.rate);
+                FlowSample { rate, acked: self.acked(flow, network) }
             })
             .collect();
-        self.happenings.sample(self.now, &self.network);
-        self.recorder.sample(&self.network, &flows);
+        self.happenings.sample(now, network);
+        self.recorder.sample(network, &flows);
     }
 
     /// Returns whether ports wait for each other for good, so that the run ends here.
-    fn is_deadlocked(&mut self) -> bool {
-        let due = self.network.pauses_held > 0 && self.now - self.searched >= DEADLOCK_INTERVAL;
-        if !due || !self.happenings.is_over() {
+    fn is_deadlocked(&mut self, network: &Network) -> bool {
+        if self.now - self.searched < DEADLOCK_INTERVAL || !self.happenings.is_over() {
+            return false;
+        }
+        let network = network.view();
+        if network.pauses_held() <= 0 {
             return false;
         }
         self.searched = self.now;
-        let found = deadlock::find(&self.network);
+        let found = deadlock::find(&network);
         self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
     }
 
     /// Sums up what has happened until now.
     fn part(&self, index: usize) -> Part {
-        let (summary, trace) = self.summarise();
+        self.part_of(index, &self.network.view())
+    }
+
+    fn part_of(&self, index: usize, network: &View<'_>) -> Part {
+        let (summary, trace) = self.summarise(network);
         let label = self.experiment.schemes[index].label.clone();
-        let (packet_hops, fingerprint) = (self.network.packet_hops, self.network.fingerprint);
+        let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
         Part { index, label, summary, trace, now: self.now, packet_hops, fingerprint }
     }
 
-    fn summarise(&self) -> (SchemeSummary, SchemeTrace) {
-        let (topology, network) = (&self.experiment.topology, &self.network);
+    fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
+        let topology = &self.experiment.topology;
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
-        let flows = self.flows.records(|flow| self.view(flow).map(|view| (view.acked, view.retransmits)));
-        let pauses: Vec<PauseRecord> = network
-            .pfc_log
-            .iter()
+        let flows = self.flows.records(|flow| view(flow, network).map(|view| (view.acked, view.retransmits)));
+        let mut log: Vec<_> = network.processes().flat_map(|process| &process.tally.pfc_log).collect();
+        // Stable: those of one process keep their order.
+        log.sort_by_key(|&&(time, ..)| time);
+        let pauses: Vec<PauseRecord> = log
+            .into_iter()
             .map(|&(time, switch, port, frame)| PauseRecord {
                 time,
                 switch: topology.switch(switch).name.clone(),
@@ -445,13 +619,14 @@ impl<'e> SchemeRun<'e> {
                 on: frame.on,
             })
             .collect();
+        let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
         let mut counts = tally::count(network);
         counts.add(&self.happenings.before);
         let summary = SchemeSummary {
             queues,
             utilisation,
-            first_slowdown_us: self.slowdown.and_then(|it| it.at()).map(Time::as_us_f64),
-            jain: fct::jain(&self.goodputs_in_window()),
+            first_slowdown_us: slowdown.map(Time::as_us_f64),
+            jain: fct::jain(&self.goodputs_in_window(network)),
             drops: counts.drops,
             marks: counts.marks,
             pauses: pauses.iter().filter(|p| p.on).count() as u64,
@@ -463,32 +638,46 @@ impl<'e> SchemeRun<'e> {
             jobs: fct::job_times(self.feed.job_times()),
             deadlock: self.deadlock.clone(),
             policy: self.happenings.summarise(self.now, network),
-            packets: self.packets(),
+            packets: self.packets(network),
         };
         let interval = self.experiment.spec.observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
-        let packets = network.packets.as_ref().map(|packets| packets.paths(topology)).unwrap_or_default();
+        let packets = packets::paths(network.packets(), topology);
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
     }
 
     /// Returns what packets cost and what befell them, if that was counted.
-    fn packets(&self) -> Option<PacketSummary> {
-        let network = &self.network;
-        let arrivals = network.arrivals.as_ref()?;
+    fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
+        let mut arrivals = Arrivals::new(&self.experiment.spec.observe.size_classes);
+        for process in network.processes() {
+            arrivals.add(process.tally.arrivals.as_ref()?);
+        }
         Some(PacketSummary {
-            packet_hops: network.packet_hops,
-            link_bytes: network.directions.iter().map(|direction| direction.sent.get()).sum(),
+            packet_hops: network.packet_hops(),
+            link_bytes: network.directions().map(|direction| network.transmitter(direction).sent.get()).sum(),
             classes: arrivals.summarise(),
         })
     }
 
     /// Payload acknowledged within the fairness window by each flow that ran all through it.
-    fn goodputs_in_window(&self) -> Vec<f64> {
+    fn goodputs_in_window(&self, network: &View<'_>) -> Vec<f64> {
         let goodput = |flow: &Active| {
-            let acked = self.view(flow).map_or(Bytes::ZERO, |view| view.acked);
+            let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
             Some(acked.saturating_sub(flow.acked_before_window?).as_f64())
         };
         self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
     }
+}
+
+/// A flow as its sender has it.
+fn view(flow: &Active, network: &View<'_>) -> Option<FlowView> {
+    network.nic(flow.from).host.flow(flow.id?)
+}
+
+/// Outcome of a window.
+struct Ran {
+    events: u64,
+    /// Nothing more is to happen.
+    over: bool,
 }

@@ -1,20 +1,20 @@
 //! Reads the counters of a fabric in virtual time.
 
-use crate::network::Network;
+use crate::network::View;
 use weir_experiment::counts::{Counts, count_program};
 use weir_switch::drops::DropReason;
 use weir_switch::engine::Switch;
 
 /// Reads all counters of `network`.
-pub fn count(network: &Network) -> Counts {
+pub fn count(network: &View<'_>) -> Counts {
     let mut counts = Counts::default();
-    for (reason, packets) in &network.lost {
-        *counts.drops.entry((*reason).to_owned()).or_default() += packets;
+    for (reason, packets) in network.lost() {
+        *counts.drops.entry(reason.to_owned()).or_default() += packets;
     }
-    for chassis in &network.switches {
+    for chassis in network.switches() {
         count_switch(&mut counts, &chassis.switch);
     }
-    for nic in &network.nics {
+    for nic in network.nics() {
         let stats = nic.host.stats();
         counts.retransmits += stats.retransmits;
         counts.timeouts += stats.timeouts;

@@ -36,11 +36,11 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Estimates what `experiment` takes if `jobs` schemes run at a time.
+    /// Estimates what `experiment` takes if `jobs` schemes run at a time on this number of threads.
     ///
     /// The packet-hops follow from the flows, their paths and the rates of their links; losses and the time that a
     /// scheme leaves links idle are left out. The speed is that of the first scheme's first moments.
-    pub fn of(experiment: &Experiment, jobs: usize) -> Estimate {
+    pub fn of(experiment: &Experiment, (threads, jobs): (usize, usize)) -> Estimate {
         let schemes = experiment.schemes.len();
         let jobs = jobs.clamp(1, schemes.max(1));
         let Ok(routes) = routes(&experiment.topology, experiment.spec.routing) else {
@@ -59,8 +59,8 @@ impl Estimate {
         let _ = weir_sim::run(experiment, &mut trial);
         let after = memory_bytes("VmRSS:");
         let packet_hops = one * schemes as f64;
-        let rounds = schemes.div_ceil(jobs) as f64;
-        let time = trial.speed.map(|speed| Duration::from_secs_f64(one * rounds / speed));
+        let time =
+            trial.speed.map(|speed| Duration::from_secs_f64(packet_hops / speed / threads.max(1) as f64));
         let series = (experiment.observed_ports.len() + 2 * experiment.watched_flows()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
         let results =
@@ -174,7 +174,7 @@ mod tests {
 
     fn estimated_and_counted(text: &str) -> (f64, f64) {
         let experiment = Experiment::parse(text, "x.yaml", "x", &[], None).unwrap();
-        let estimate = Estimate::of(&experiment, 1);
+        let estimate = Estimate::of(&experiment, (1, 1));
         (estimate.packet_hops, weir_sim::run(&experiment, &mut ()).unwrap().summary.packet_hops as f64)
     }
 

@@ -29,6 +29,7 @@ use crate::console::{Console, Failure};
 use crate::interrupt::interrupted;
 use crate::reference;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use weir_experiment::Catalogue;
@@ -182,12 +183,19 @@ impl From<Engine> for program::Engine {
     }
 }
 
-/// Returns what does the runs of a sweep: `jobs` at a time, or one for each core.
-fn pool(jobs: Option<u32>, console: &Console) -> Pool {
+/// Returns the number of threads: as many as asked for, else all cores, and as many as there are to be `jobs` at least.
+fn at_most(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
+    threads.map_or_else(|| cores().max(jobs.unwrap_or(1)), NonZeroUsize::get)
+}
+
+/// Returns what does the runs of a sweep: `jobs` at a time, or one for each core, on `threads` cores, or all.
+fn pool((jobs, threads): (Option<u32>, Option<NonZeroUsize>), console: &Console) -> Pool {
+    let threads = at_most(jobs.map(|jobs| jobs as usize), threads);
     Pool {
-        backend: |jobs| Box::new(VirtualTime::new(jobs)),
+        backend: |cores| Box::new(VirtualTime::on(cores)),
         is_cancelled: interrupted,
-        jobs: jobs.map_or_else(cores, |jobs| jobs as usize),
+        jobs: jobs.map_or(threads, |jobs| jobs as usize),
+        threads,
         watched: console.watched,
         verbose: console.style.verbose,
     }

@@ -6,6 +6,7 @@ use crate::output::Output;
 use comfy_table::CellAlignment;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_report::dir;
 use weir_report::files::{PUBLIC, write_whole};
@@ -51,6 +52,10 @@ pub struct Args {
     /// Runs at a time; absent: one for each core
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
+
+    /// Threads for all runs together; absent: one for each core. The results are the same
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 
     /// Repeat completed runs too
     #[arg(long)]
@@ -109,7 +114,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&args.out);
-    let outcomes = engine::run(&super::pool(args.jobs, console), &tasks, outcomes, args.fresh, warn)?;
+    let pool = super::pool((args.jobs, args.threads), console);
+    let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
     // Read again: what was written into it meanwhile stays.
     let mut sections = Vec::new();

@@ -18,11 +18,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use weir_experiment::backend::{Backend, Outcome};
+use std::sync::Arc;
+use weir_experiment::backend::{Backend, Cores, Outcome};
 use weir_experiment::file::FaultSpec;
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
-use weir_report::sweep::pool;
 use weir_report::{
     self as report, Keeper, Kept, Run, RunDir, format, metrics, names, perfetto, policy, table,
 };
@@ -105,9 +105,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Schemes run at a time, each on a thread; absent: as many as keep all cores busy. The results are the same
+    /// Schemes run at a time; absent: as many as there are threads. The results are the same
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+
+    /// Threads for all schemes together; absent: one for each core. The results are the same
+    ///
+    /// If there are more threads than schemes that run, a scheme has several.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 
     /// Engine of the switches' programs; the results are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
@@ -173,7 +179,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
             match args.on {
                 World::Sim => {
-                    let estimate = Estimate::of(experiment, jobs(args, experiment));
+                    let estimate = Estimate::of(experiment, threads(args, experiment));
                     writeln!(console.out, "; {estimate}")?;
                 }
                 // Mininet takes as long as the traffic.
@@ -195,7 +201,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Returns the report of `--check` on an experiment.
 fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
-    let estimate = (args.on == World::Sim).then(|| Estimate::of(experiment, jobs(args, experiment)));
+    let estimate = (args.on == World::Sim).then(|| Estimate::of(experiment, threads(args, experiment)));
     let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
     let estimate = estimate.map(|estimate| {
         json!({
@@ -224,12 +230,14 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     Ok(experiment)
 }
 
-/// As many as asked for, else as keep all cores busy; one if it is watched, so that it can be paused.
-fn jobs(args: &Args, experiment: &Experiment) -> usize {
+/// Returns the number of threads and of schemes that run at a time; one of each if it is watched, so that it can be paused.
+fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
     if args.is_watched() {
-        return 1;
+        return (1, 1);
     }
-    args.jobs.map_or_else(|| pool::at_a_time(experiment.schemes.len(), pool::cores()), NonZeroUsize::get)
+    let jobs = args.jobs.map(NonZeroUsize::get);
+    let threads = super::at_most(jobs, args.threads);
+    (threads, jobs.unwrap_or(threads).min(threads).min(experiment.schemes.len().max(1)))
 }
 
 /// Refuses options that would do nothing.
@@ -337,8 +345,10 @@ fn run_one(
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
     if args.on == World::Sim {
-        let (jobs, engine) = (jobs(args, experiment), args.engine.into());
-        return Ok(Box::new(VirtualTime { jobs, engine, packets: args.perfetto }));
+        let (threads, jobs) = threads(args, experiment);
+        let (cores, engine) = (Arc::new(Cores::new(threads)), args.engine.into());
+        let virtual_time = VirtualTime { jobs, engine, packets: args.perfetto, ..VirtualTime::on(cores) };
+        return Ok(Box::new(virtual_time));
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;

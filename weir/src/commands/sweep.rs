@@ -8,6 +8,7 @@ use crate::output::Output;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, absolute};
 use weir_experiment::backend::Error;
 use weir_report::dir::PARTIAL;
@@ -55,6 +56,10 @@ pub struct Args {
     /// Runs at a time; absent: one for each core, or with Slurm as many as it starts
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
+
+    /// Threads for all runs together; absent: one for each core. The results are the same
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 
     /// Engine of the runs; the tables are the same
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
@@ -169,7 +174,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     interrupt::results_are_in(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
-        EngineKind::Local => Box::new(super::pool(args.jobs, console)),
+        EngineKind::Local => Box::new(super::pool((args.jobs, args.threads), console)),
         EngineKind::Slurm => Box::new(slurm(&sweep, args, console)?),
         EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.watched }),
     };
@@ -205,6 +210,7 @@ fn check_options(args: &Args) -> Result<(), Failure> {
             args.engine != EngineKind::Ray,
             "--engine local or slurm; Ray has its own limits",
         ),
+        ("--threads", args.threads.is_some(), args.engine == EngineKind::Local, "--engine local"),
         (
             "--fresh",
             args.fresh,
@@ -222,7 +228,8 @@ fn check_options(args: &Args) -> Result<(), Failure> {
 /// Does one run.
 fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
-    let (dir, outcome) = Sweep::one(request, number, &super::pool(args.jobs, console), args.fresh, warn)?;
+    let pool = super::pool((args.jobs, args.threads), console);
+    let (dir, outcome) = Sweep::one(request, number, &pool, args.fresh, warn)?;
     match outcome {
         Outcome { failure: Some(failure), .. } => Err(failure.into()),
         Outcome { summary: None, .. } => {

@@ -14,11 +14,11 @@ use std::io::{self, Write};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use weir_experiment::Experiment;
-use weir_experiment::backend::{Backend, Error, Observer, Progress};
+use weir_experiment::backend::{Backend, Cores, Error, Observer, Progress};
 use weir_experiment::results::Summary;
 
 /// Steps of the bar for one run.
@@ -113,12 +113,6 @@ pub struct Outcome {
     pub run: Run,
 }
 
-/// Returns the number of schemes of a run that, run at a time, keep these cores busy to the end: where the last of them
-/// would leave cores idle, as three schemes do on two, more share them from the start.
-pub fn at_a_time(schemes: usize, cores: usize) -> usize {
-    if cores > 1 && schemes > cores { cores + schemes % cores } else { cores }
-}
-
 /// Returns how many cores there are to use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
@@ -142,12 +136,14 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
 
 /// Executes tasks on the cores of this machine.
 pub struct Pool {
-    /// Makes the backend of a run, for this number of schemes at a time.
-    pub backend: fn(usize) -> Box<dyn Backend>,
+    /// Makes the backend of a run that shares these cores.
+    pub backend: fn(Arc<Cores>) -> Box<dyn Backend>,
     /// Returns whether to start no more runs and to abandon those in progress.
     pub is_cancelled: fn() -> bool,
-    /// Runs at a time.
+    /// Runs at a time, as far as there are cores.
     pub jobs: usize,
+    /// Cores for all runs. Each run has several if fewer runs are left than cores.
+    pub threads: usize,
     /// True if somebody watches standard error, so that it shows progress.
     pub watched: bool,
     /// True to say on standard error how each run ended.
@@ -157,21 +153,26 @@ pub struct Pool {
 impl Engine for Pool {
     fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
         let bar = Bar::new(open.len(), self.watched);
-        // Fewer runs than cores: each has several for its schemes.
-        let workers = self.jobs.clamp(1, open.len().max(1));
-        let threads = (self.jobs / workers).max(1);
+        let (cores, working) = (Arc::new(Cores::new(self.threads)), AtomicUsize::new(0));
         let &Pool { is_cancelled, verbose, .. } = self;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
-            for _ in 0..workers {
-                let worker = || loop {
-                    let index = next.fetch_add(1, Ordering::SeqCst);
-                    let (false, Some(Open { task, .. })) = (is_cancelled(), open.get(index)) else { break };
-                    let came = self.one(task, threads, &bar, index);
-                    if verbose {
-                        bar.bar.suspend(|| tell(task, &came));
+            for _ in 0..self.jobs.min(open.len()) {
+                let Some(share) = cores.share(&working) else { break };
+                let (next, done, cores, bar) = (&next, &done, &cores, &bar);
+                let worker = move || {
+                    let _share = share;
+                    loop {
+                        let index = next.fetch_add(1, Ordering::SeqCst);
+                        let (false, Some(Open { task, .. })) = (is_cancelled(), open.get(index)) else {
+                            break;
+                        };
+                        let came = self.one(task, cores, bar, index);
+                        if verbose {
+                            bar.bar.suspend(|| tell(task, &came));
+                        }
+                        done.lock().expect("no worker panics here").insert(index, came);
                     }
-                    done.lock().expect("no worker panics here").insert(index, came);
                 };
                 thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).expect("a thread");
             }
@@ -184,15 +185,14 @@ impl Engine for Pool {
 
 impl Pool {
     /// Does one run; there is no summary if it was interrupted.
-    fn one(&self, task: &Task, threads: usize, bar: &Bar, index: usize) -> TaskResult {
+    fn one(&self, task: &Task, cores: &Arc<Cores>, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
         let run = describe(&experiment, &task.kit.charts);
         let place = RunDir::at(&task.dir).map_err(Error::input)?;
         let keeper = Keeper::new(place, &run, &experiment)?;
         let watch = Eye { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
         let mut kept = Kept { watch, keeper };
-        let threads = at_a_time(experiment.schemes.len(), threads);
-        let outcome = (self.backend)(threads).run(&experiment, &mut kept);
+        let outcome = (self.backend)(Arc::clone(cores)).run(&experiment, &mut kept);
         let Kept { keeper, .. } = kept;
         let results = match outcome {
             Ok(outcome) => outcome.results,
@@ -268,19 +268,5 @@ impl Observer for Eye<'_> {
         // The last step is for who has written its results.
         self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
         if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_core_waits_for_the_last_scheme() {
-        for (schemes, cores, at_once) in
-            [(1, 1, 1), (3, 1, 1), (2, 2, 2), (3, 2, 3), (4, 2, 2), (5, 2, 3), (3, 8, 8)]
-        {
-            assert_eq!(at_a_time(schemes, cores), at_once, "{schemes} on {cores}");
-        }
     }
 }

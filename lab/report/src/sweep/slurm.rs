@@ -122,7 +122,7 @@ impl Slurm {
         };
         let _ = write!(
             script,
-            "run={run}\nexec {} \"$run\" --jobs \"${{SLURM_CPUS_PER_TASK:-1}}\" >{}/run-\"$run\".log 2>&1\n",
+            "run={run}\nexec {} \"$run\" --threads \"${{SLURM_CPUS_PER_TASK:-1}}\" >{}/run-\"$run\".log 2>&1\n",
             shell(&self.command),
             shell(&[logs]),
         );
@@ -325,7 +325,7 @@ mod tests {
             "#SBATCH --output=\"/shared/my runs/100%%/slurm/%A_%a.log\"",
             "#SBATCH --partition=long",
             "run=$((1001 + SLURM_ARRAY_TASK_ID))",
-            "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --only \"$run\" --jobs \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
+            "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --only \"$run\" --threads \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
         ] {
             assert!(script.lines().any(|it| it == line), "{line}\nis not in\n{script}");
         }

@@ -14,4 +14,5 @@ mod policy;
 mod policy_flood;
 mod policy_medium;
 mod programs;
+mod threads;
 mod workloads;

@@ -9,7 +9,7 @@ use weir_host::wire::{
     Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
 };
 use weir_sim::assemble::Blueprint;
-use weir_sim::network::Network;
+use weir_sim::network::View;
 use weir_sim::tally;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::Packet;
@@ -63,7 +63,7 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
 /// and the links used.
 fn carry(
     topology: &Topology,
-    network: &mut Network,
+    network: &mut View<'_>,
     from: HostIx,
     frame: &[u8],
 ) -> (BTreeMap<HostIx, Vec<Vec<u8>>>, usize) {
@@ -71,7 +71,7 @@ fn carry(
     let (mut heard, mut links) = (BTreeMap::<_, Vec<_>>::new(), 1);
     let mut flying = vec![(host.switch, host.switch_port, Packet::from_bytes(frame))];
     while let Some((at, port, packet)) = flying.pop() {
-        let switch = &mut network.switches[at.0 as usize].switch;
+        let switch = &mut network.chassis_mut(at).switch;
         let mut ready = Ready::default();
         switch.receive(Time::ZERO, port, packet, &mut ready);
         for port in std::mem::take(&mut ready.0) {
@@ -107,9 +107,10 @@ fn every_host_hears_every_other_once_in_every_program() {
             let experiment = experiment(topology, scheme);
             let topology = &experiment.topology;
             let routes = routes(topology, experiment.spec.routing).unwrap();
-            let mut network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+            let network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
                 .and_then(|it| it.build())
                 .unwrap();
+            let mut network = network.view();
             for from in topology.host_ixs() {
                 let frame = policy(topology, from);
                 let (heard, links) = carry(topology, &mut network, from, &frame);
@@ -140,9 +141,10 @@ fn flood_meter_limits_a_host() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
     let routes = routes(topology, experiment.spec.routing).unwrap();
-    let mut network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
         .and_then(|it| it.build())
         .unwrap();
+    let mut network = network.view();
     let frame = policy(topology, HostIx(0));
     let burst = 64_000 / 16 / frame.len();
     for said in 0..burst + 50 {
@@ -159,6 +161,6 @@ fn flood_meter_limits_a_host() {
     }
     let (heard, _) = carry(topology, &mut network, HostIx(1), &policy(topology, HostIx(1)));
     assert_eq!(heard.len(), 15, "{heard:?}");
-    assert_eq!(network.switches.len(), 20);
+    assert_eq!(network.switches().count(), 20);
     assert_eq!(topology.host(HostIx(1)).switch, SwitchIx(0));
 }

@@ -39,7 +39,7 @@ fn both_engines_give_the_same_digest() {
         let experiment = experiment(scheme.name(), "observe: {packets: true}").unwrap();
         let digest = |engine| {
             let backend = VirtualTime { engine, ..VirtualTime::new(1) };
-            weir_sim::run_on(&experiment, backend, &mut ()).unwrap().summary.digest
+            weir_sim::run_on(&experiment, &backend, &mut ()).unwrap().summary.digest
         };
         assert_eq!(digest(Engine::Compiled), digest(Engine::Interpreter), "{}", scheme.name());
     }

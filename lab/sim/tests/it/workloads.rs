@@ -30,7 +30,7 @@ fn poisson_has_its_load_and_is_the_same_under_every_scheme_on_any_number_of_core
         "duration: 4ms\nuntil_idle: true",
     );
     let one = weir_sim::run(&experiment, &mut ()).unwrap();
-    let two = weir_sim::run_on(&experiment, VirtualTime::new(2), &mut ()).unwrap();
+    let two = weir_sim::run_on(&experiment, &VirtualTime::new(2), &mut ()).unwrap();
     assert_eq!(one.summary.digest, two.summary.digest);
     assert_eq!(one.order, two.order);
     let under = |scheme: &str| one.traces[scheme].flows.iter().map(identity).collect::<Vec<_>>();

@@ -60,10 +60,12 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         let (near, far) = ports(topology, first, from)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
-            let mut network = Blueprint::new(experiment, scheme, &routes, Engine::default())
+            let network = Blueprint::new(experiment, scheme, &routes, Engine::default())
                 .and_then(|it| it.build())
                 .map_err(Failure::work)?;
-            let ns = cost(&mut network.switches[0].switch, &frame?, port_in, port_out)?;
+            let mut fabric = network.view();
+            let switch = &mut fabric.chassis_mut(SwitchIx(0)).switch;
+            let ns = cost(switch, &frame?, port_in, port_out)?;
             costs.push(Cost { program: program.clone(), packet, ns });
         }
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use weir_controller::routes::routes;
-use weir_controller::topology::{Node, SwitchIx};
+use weir_controller::topology::SwitchIx;
 use weir_experiment::Experiment;
 use weir_host::{FlowSpec, HostEvent};
 use weir_sim::assemble::Blueprint;
-use weir_sim::events::Event;
-use weir_sim::network::Network;
+use weir_sim::events::Key;
+use weir_sim::network::View;
+use weir_sim::process::{Command, News, Report, Start};
 use weir_sim::tally;
 use weir_switch::Switch;
 use weir_switch::program::Engine;
@@ -59,52 +60,35 @@ fn table(switch: &Switch) -> Table {
 /// Runs the first scheme of an experiment until all its messages are there, or its duration is over.
 pub fn watch(experiment: &Experiment) -> Seen {
     let routes = routes(&experiment.topology, experiment.spec.routing).expect("routes");
-    let mut network = Blueprint::new(experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = Blueprint::new(experiment, &experiment.schemes[0], &routes, Engine::default())
         .and_then(|it| it.build())
         .expect("a fabric");
-    let mut tables = vec![Table::default(); network.switches.len()];
-    let mut seen = Seen::default();
-    let flows = &experiment.flows;
+    let mut tables = vec![Table::default(); experiment.topology.switches.len()];
+    let mut seen = Seen { messages: experiment.flows.len(), ..Seen::default() };
     let mut messages = vec![0; experiment.topology.hosts.len()];
-    let mut open = 0;
-    if let Some(first) = flows.first() {
-        network.events.push(first.start, Event::Flow);
+    let mut flows: Vec<_> = experiment.flows.iter().collect();
+    flows.sort_by_key(|flow| flow.start);
+    for (record, flow) in (0..).zip(flows) {
+        let peer = experiment.topology.host(flow.to);
+        let message = &mut messages[flow.from.0 as usize];
+        let spec = FlowSpec {
+            peer: peer.ip,
+            peer_mac: peer.mac,
+            entropy_port: flow.entropy_port,
+            size: flow.size,
+            message: *message,
+        };
+        *message += 1;
+        let start = Start { record, spec, announces: None, stops: false, first: false };
+        network.plan(&Key::start_of(flow.start), flow.from, Command::Start(Box::new(start)));
     }
-    while let Some((now, event)) = network.events.pop() {
-        if now > experiment.spec.duration || (seen.messages == flows.len() && open == 0) {
-            break;
-        }
-        let at = arrives_at(&network, event);
-        if matches!(event, Event::Flow) {
-            while let Some(flow) = flows.get(seen.messages).filter(|flow| flow.start <= now) {
-                let peer = experiment.topology.host(flow.to);
-                let from = flow.from.0 as usize;
-                let spec = FlowSpec {
-                    peer: peer.ip,
-                    peer_mac: peer.mac,
-                    entropy_port: flow.entropy_port,
-                    size: flow.size,
-                    message: messages[from],
-                };
-                messages[from] += 1;
-                network.nics[from].host.open(now, spec).expect("a new message");
-                network.kick(now, flow.from.0);
-                seen.messages += 1;
-                open += 1;
-            }
-            if let Some(next) = flows.get(seen.messages) {
-                network.events.push(next.start, Event::Flow);
-            }
-        } else {
-            network.handle(now, event);
-        }
-        while let Some(nic) = network.touched.pop() {
-            while let Some(event) = network.nics[nic as usize].host.poll_event() {
-                open -= usize::from(matches!(event, HostEvent::FlowFinished { .. }));
-            }
-        }
-        if let Some(SwitchIx(at)) = at {
-            let after = table(&network.switches[at as usize].switch);
+    let mut open = seen.messages;
+    while open > 0 {
+        let Some(at) = network.step_once(experiment.spec.duration) else { break };
+        let finished = |report: &Report| matches!(report.news, News::Host(HostEvent::FlowFinished { .. }));
+        open -= network.take_reports().iter().filter(|report| finished(report)).count();
+        if let Some(ix @ SwitchIx(at)) = at {
+            let after = network.with_switch(ix, table);
             let before = std::mem::replace(&mut tables[at as usize], after);
             let taken = |(old, new): (&(u64, u64), &(u64, u64))| old.0 != 0 && new.0 != 0 && old != new;
             seen.overwritten += before.iter().zip(&after).filter(|&pair| taken(pair)).count() as u64;
@@ -112,31 +96,21 @@ pub fn watch(experiment: &Experiment) -> Seen {
         }
     }
     seen.unfinished = open;
-    sum_up(&network, &mut seen);
+    sum_up(&network.view(), &mut seen);
     seen
-}
-
-fn arrives_at(network: &Network, event: Event) -> Option<SwitchIx> {
-    match event {
-        Event::Arrive(direction) => match network.directions[direction as usize].to {
-            Node::Switch(switch) => Some(switch),
-            Node::Host(_) => None,
-        },
-        _ => None,
-    }
 }
 
 fn in_use(table: &Table) -> u64 {
     table.iter().filter(|(out, _)| *out != 0).count() as u64
 }
 
-fn sum_up(network: &Network, seen: &mut Seen) {
+fn sum_up(network: &View<'_>, seen: &mut Seen) {
     let counts = tally::count(network);
     seen.deflections = counts.deflections;
     seen.retransmits = counts.retransmits;
     seen.drops = counts.drops;
-    seen.left = network.switches.iter().map(|it| in_use(&table(&it.switch))).sum();
-    for nic in &network.nics {
+    seen.left = network.switches().map(|it| in_use(&table(&it.switch))).sum();
+    for nic in network.nics() {
         let stats = nic.host.stats();
         seen.packets += stats.data_received;
         seen.reordered += stats.out_of_order + stats.duplicates;
@@ -177,8 +151,10 @@ pub const FABRICS: [(&str, &str); 2] = [
 ];
 
 /// Fabrics in which a receiver's port is no faster than the links to its rack.
-pub const EVEN_FABRICS: [(&str, &str); 2] =
-    [FABRICS[0], ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}")];
+pub const EVEN_FABRICS: [(&str, &str); 2] = [
+    ("leaf-spine", "{kind: leaf-spine, leaves: 4, spines: 6, hosts_per_leaf: 6, rate: 100Gbps, delay: 1us}"),
+    ("fat-tree", "{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}"),
+];
 
 impl Seen {
     /// Returns the faults found.

@@ -1,0 +1,111 @@
+//! Every experiment of the repository gives the same bytes on one thread and on several.
+
+use std::path::{Path, PathBuf};
+use weir_experiment::results::SchemeTrace;
+use weir_experiment::{Experiment, Flow};
+use weir_sim::VirtualTime;
+use weir_units::Time;
+
+/// Virtual time of each experiment, at most, unless `WEIR_THREADS` gives more.
+const SHORT: Time = Time::from_us(50);
+/// The same where it is policies that are sent, which takes several intervals of Trickle.
+const SHORT_OF_POLICIES: Time = Time::from_us(100);
+/// The same for more than [`MANY`] hosts.
+const SHORT_OF_MANY: Time = Time::from_us(25);
+const MANY: usize = 100;
+/// Flows whose start and stop are brought forward if they are later than that.
+const BROUGHT_FORWARD: usize = 16;
+
+fn files() -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    let entries = std::fs::read_dir(folder).expect("the repository has experiments");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    files
+}
+
+/// The experiment, cut off after this time: with the beginning of its first flows, and with its faults and policies.
+fn cut_short(path: &Path, longer: Option<Time>) -> Experiment {
+    let mut experiment = Experiment::load(path, &[], None).unwrap_or_else(|error| panic!("{error}"));
+    let duration = longer.unwrap_or(match (&experiment.spec.policy, experiment.topology.hosts.len()) {
+        (Some(_), _) => SHORT_OF_POLICIES,
+        (None, MANY..) => SHORT_OF_MANY,
+        (None, _) => SHORT,
+    });
+    if experiment.spec.duration <= duration {
+        return experiment;
+    }
+    experiment.spec.duration = duration;
+    for Flow { start, stop, .. } in experiment.flows.iter_mut().take(BROUGHT_FORWARD) {
+        *start = *start % duration;
+        *stop = stop.map(|stop| *start + stop % duration);
+    }
+    experiment.flows.sort_by_key(|flow| flow.start);
+    for happening in &mut experiment.happenings {
+        happening.at = happening.at % duration;
+    }
+    experiment.happenings.sort_by_key(|happening| happening.at);
+    experiment
+}
+
+/// The first and the last scheme on two, three or eight threads, one of them for each experiment. `WEIR_THREADS=2ms` takes
+/// all schemes on all of them, for 2 ms each.
+#[test]
+fn every_experiment_gives_the_same_bytes_on_any_number_of_threads() {
+    let longer = std::env::var("WEIR_THREADS").ok().map(|it| it.parse::<Time>().expect("a span like 2ms"));
+    for (path, one) in files().iter().zip([2, 3, 8].into_iter().cycle()) {
+        let mut experiment = cut_short(path, longer);
+        if longer.is_none() {
+            let label = |scheme: &weir_experiment::Scheme| scheme.label.clone();
+            let mut some = vec![label(&experiment.schemes[0])];
+            some.extend(experiment.schemes[1..].last().map(label));
+            experiment.retain_schemes(&some).expect("labels of its own");
+        }
+        let digest = |threads| {
+            // Every window is shared, however little there is to do; schemes run one after the other.
+            let virtual_time = VirtualTime { jobs: 1, share_from: 0, ..VirtualTime::new(threads) };
+            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
+            (results.summary.digest, results.summary.packet_hops)
+        };
+        let alone = digest(1);
+        assert!(alone.1 > 0, "{}: nothing happened", path.display());
+        let threads = if longer.is_some() { vec![2, 3, 8] } else { vec![one] };
+        for threads in threads {
+            assert_eq!(digest(threads), alone, "{} on {threads} threads", path.display());
+        }
+    }
+}
+
+/// Covers closed loops and early ends: a flow that ends starts the next, and the end of the last flow is the end of the run.
+#[test]
+fn closed_loops_and_early_ends_do_not_depend_on_threads() {
+    for traffic in [
+        "workload: {kind: back-to-back, sizes: {choice: [1KB, 30KB]}, count: 300}\nuntil_idle: true",
+        "workload: {kind: jobs, jobs: 3, servers: 4, request: 2KB, response: 20KB, count: 40}\nuntil_idle: true",
+        "workload: {kind: all-to-all, size: 5KB, parallel: 2}\nuntil_idle: true",
+        "workload: {kind: poisson, sizes: 20KB, load: 50%, stop: 30us}\nuntil_idle: true\nobserve: {packets: true}",
+    ] {
+        let text = format!(
+            "topology: {{kind: fat-tree, k: 4, rate: 100Gbps, delay: 1us}}\nschemes: [hpcc, dctcp]\nduration: 2ms\n{traffic}\n"
+        );
+        let experiment = Experiment::parse(&text, "x.yaml", "x", &[], None).unwrap_or_else(|e| panic!("{e}"));
+        let run = |threads| {
+            let virtual_time = VirtualTime { share_from: 0, packets: true, ..VirtualTime::new(threads) };
+            let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
+            let packets = |trace: &SchemeTrace| format!("{:?}", trace.packets);
+            (results.summary, results.traces.values().map(packets).collect::<Vec<_>>())
+        };
+        let (alone, packets) = run(1);
+        assert!(alone.virtual_s < 2.0 * 0.002, "{traffic}: it ends early, after {} s", alone.virtual_s);
+        assert!(
+            packets.iter().all(|paths| paths.contains("delivered: Some")),
+            "{traffic}: no packet was kept"
+        );
+        for threads in [2, 3, 8] {
+            let (summary, others) = run(threads);
+            assert_eq!(summary.digest, alone.digest, "{traffic} on {threads} threads");
+            assert!(others == packets, "{traffic} on {threads} threads: other packets");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `weir bench --scaling`: fabrics of several sizes on one thread, and a forecast for more.
+
+use super::columns;
+use crate::commands::memory_bytes;
+use crate::console::{Console, Failure};
+use serde_json::json;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use weir_experiment::Experiment;
+use weir_report::format;
+use weir_sim::VirtualTime;
+use weir_sim::forecast::Forecast;
+
+const FAT_TREE: &str = include_str!("../../../../experiments/fat-tree-k16.yaml");
+const THREADS: [usize; 6] = [1, 2, 8, 16, 32, 64];
+
+/// One fabric.
+struct Fabric {
+    k: u32,
+    hosts: usize,
+    packet_hops: u64,
+    windows: u64,
+    /// For each of [`THREADS`].
+    per_second: Vec<f64>,
+}
+
+fn measure(k: u32) -> Result<Fabric, Failure> {
+    let set = [format!("topology.k={k}"), "duration=100us".to_owned(), "schemes=[hpcc]".to_owned()];
+    let experiment =
+        Experiment::parse(FAT_TREE, "fat-tree-k16.yaml", "fat-tree", &set, None).map_err(Failure::input)?;
+    let forecast = Arc::new(Mutex::new(Forecast::new(&THREADS)));
+    let virtual_time = VirtualTime { forecast: Some(Arc::clone(&forecast)), ..VirtualTime::new(1) };
+    let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).map_err(Failure::work)?;
+    let packet_hops = results.summary.packet_hops;
+    let forecast = forecast.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Fabric {
+        k,
+        hosts: experiment.topology.hosts.len(),
+        packet_hops,
+        windows: forecast.windows(),
+        per_second: forecast
+            .times()
+            .map(|(_, time)| packet_hops as f64 / time.as_secs_f64().max(1e-9))
+            .collect(),
+    })
+}
+
+/// Does it.
+pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
+    let fabrics = all.iter().map(|&k| measure(k)).collect::<Result<Vec<_>, _>>()?;
+    if console.style.json {
+        let rows = fabrics.iter().map(|it| {
+            let forecast = THREADS.iter().zip(&it.per_second).map(
+                |(threads, per_second)| json!({"threads": threads, "packet_hops_per_s": per_second.round()}),
+            );
+            json!({
+                "k": it.k, "hosts": it.hosts, "packet_hops": it.packet_hops, "windows": it.windows,
+                "forecast": forecast.collect::<Vec<_>>(),
+            })
+        });
+        return console.answer(&json!({
+            "scaling": rows.collect::<Vec<_>>(), "peak_memory_bytes": memory_bytes("VmHWM:"),
+        }));
+    }
+    let out = &mut console.out;
+    writeln!(out, "Million packet-hops per second on one thread, measured, and on more, forecast")?;
+    let rows = fabrics.iter().map(|it| {
+        let head =
+            [it.k.to_string(), it.hosts.to_string(), format::count(it.packet_hops / it.windows.max(1))];
+        let rates = it.per_second.iter().map(|rate| format::decimal(rate / 1e6, 2));
+        let cells: Vec<String> = head.into_iter().chain(rates).collect();
+        <[String; 9]>::try_from(cells).expect("three columns and one for each number of threads")
+    });
+    let head = ["k", "hosts", "hops per window", "1", "2", "8", "16", "32", "64"];
+    writeln!(out, "{}", columns(head, rows))?;
+    if let Some(bytes) = memory_bytes("VmHWM:") {
+        writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
+    }
+    Ok(())
+}
