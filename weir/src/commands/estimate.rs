@@ -12,6 +12,8 @@ use weir_experiment::{Experiment, Flow};
 use weir_experiment::{Observer, Progress};
 use weir_units::{Bytes, Time};
 
+/// Flows that are listed. Of longer experiments the rest is taken to be like these.
+const LISTED: usize = 500_000;
 /// The first scheme runs this long, to see how fast this machine is.
 const TRIAL: Duration = Duration::from_millis(50);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
@@ -47,11 +49,18 @@ impl Estimate {
             return Estimate { packet_hops: 0.0, at_most: true, time: None, memory: None };
         };
         // Flows that start because others end keep their hosts' links busy.
-        let listed = experiment.all_flows();
-        let flows = listed.as_deref().unwrap_or(&experiment.flows);
-        let one = match &listed {
-            Ok(flows) => of_flows(experiment, &routes, flows),
-            Err(_) => of_flows(experiment, &routes, flows) + of_busy_hosts(experiment, &routes),
+        let listed = experiment.first_flows(LISTED);
+        let (one, flows) = match &listed {
+            Ok((flows, until)) => {
+                let part =
+                    (until.as_secs_f64() / experiment.spec.duration.as_secs_f64()).max(f64::MIN_POSITIVE);
+                (of_flows(experiment, &routes, flows) / part, flows.len() as f64 / part)
+            }
+            Err(_) => {
+                let flows = &experiment.flows;
+                let busy = of_busy_hosts(experiment, &routes);
+                (of_flows(experiment, &routes, flows) + busy, flows.len() as f64)
+            }
         };
         let before = memory_bytes("VmRSS:");
         let mut trial = Trial { began: None, speed: None };
@@ -63,8 +72,7 @@ impl Estimate {
             trial.speed.map(|speed| Duration::from_secs_f64(packet_hops / speed / threads.max(1) as f64));
         let series = (experiment.observed_ports.len() + 2 * experiment.watched_flows()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
-        let results =
-            schemes as f64 * (flows.len() as f64 * FLOW_BYTES + series * samples as f64 * SAMPLE_BYTES);
+        let results = schemes as f64 * (flows * FLOW_BYTES + series * samples as f64 * SAMPLE_BYTES);
         let memory = before.zip(after).map(|(before, after)| {
             let fabric = after.saturating_sub(before) as f64;
             before as f64 + fabric * jobs as f64 + results
@@ -79,6 +87,9 @@ impl fmt::Display for Estimate {
         let about = if self.at_most { "at most" } else { "about" };
         write!(f, "{about} {:.1} million packet-hops", self.packet_hops / 1e6)?;
         match self.time {
+            Some(time) if time.as_secs() >= 48 * 3600 => {
+                write!(f, ", {:.0} days", time.as_secs_f64() / (24.0 * 3600.0))?;
+            }
             Some(time) if time.as_secs() >= 120 => write!(f, ", {:.0} min", time.as_secs_f64() / 60.0)?,
             Some(time) if time.as_secs() >= 1 => write!(f, ", {:.0} s", time.as_secs_f64())?,
             Some(_) => write!(f, ", less than a second")?,

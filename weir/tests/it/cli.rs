@@ -174,6 +174,18 @@ fn checks_every_experiment_of_the_repository() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().matches(": ok, ").count(), files.len());
 }
 
+/// An experiment of 58 days has billions of flows, which are not listed.
+#[test]
+fn estimates_long_experiments_from_their_beginning() {
+    let file = repository().join("experiments/fat-tree-k4.yaml");
+    let keys = ["duration=5000000s", "workload={kind: incast, senders: 2, size: 10KB, every: 1ms}"];
+    let mut command = weir();
+    command.args(["run", "--check"]).arg(file).args(["--set", keys[0], "--set", keys[1]]);
+    let output = command.timeout(std::time::Duration::from_secs(60)).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(" days, "), "{text}");
+}
+
 #[test]
 fn schemes_list_their_parameters() {
     let text = |args: &[&str]| {

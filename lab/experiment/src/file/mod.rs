@@ -329,7 +329,17 @@ impl Experiment {
     ///
     /// Flows of a workload start only when others end, so they cannot be listed beforehand.
     pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
-        let mut flows = self.flows.clone();
+        self.first_flows(usize::MAX).map(|(flows, _)| flows)
+    }
+
+    /// Returns flows as [`Experiment::all_flows`] does, at most about `most` of them, and the time until which they are
+    /// complete.
+    ///
+    /// # Errors
+    ///
+    /// As [`Experiment::all_flows`].
+    pub fn first_flows(&self, most: usize) -> Result<(Vec<Flow>, Time), ExperimentError> {
+        let (mut flows, mut until) = (self.flows.clone(), self.spec.duration);
         let mut names = Names::new(&self.topology, &flows);
         let mut feed = self.feed();
         if feed.is_closed() {
@@ -337,11 +347,15 @@ impl Experiment {
             return Err(ExperimentError::Override { why: format!("workload: {why}") });
         }
         while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
+            if flows.len() >= most {
+                until = due;
+                break;
+            }
             let Some((_, arrival, random)) = feed.take(due) else { break };
             flows.push(names.flow(arrival, random));
         }
         flows.sort_by_key(|flow| flow.start);
-        Ok(flows)
+        Ok((flows, until))
     }
 
     /// Lists the flows that would be created during the run, for callers that need them in advance.
