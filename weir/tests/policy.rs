@@ -227,7 +227,7 @@ fn a_policy_outlives_its_agent() {
     let wrong: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),
         (&["max_stage=4", "etta=1"], "no parameter \"etta\""),
-        (&["scheme=dctcp"], "needs marks"),
+        (&["scheme=dctcp"], "needs ECN marks"),
         (&["scheme=tcp"], "there is no scheme \"tcp\""),
     ];
     for (edits, why) in wrong {

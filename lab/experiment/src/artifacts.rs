@@ -22,7 +22,7 @@ pub struct Artifact {
     pub p4info: Cow<'static, str>,
 }
 
-/// The texts are statics: a constant would be in the binary once for each crate that asks for it. They are compressed
+/// Each text is a static: a constant would be in the binary once for each crate that asks for it. They are compressed
 /// (`build.rs`), and unpacked when they are first asked for.
 macro_rules! shipped {
     ($name:literal) => {{
