@@ -207,15 +207,15 @@ impl<'a, W: Write> Trace<'a, W> {
             // When each of its threads is free.
             let mut free: Vec<Time> = Vec::new();
             for stay in stays {
-                let lane = free.iter().position(|&free| free <= stay.since).unwrap_or(free.len());
-                if lane == free.len() {
-                    let name = if lane == 0 { place.clone() } else { format!("{place} ({})", lane + 1) };
+                let row = free.iter().position(|&free| free <= stay.since).unwrap_or(free.len());
+                if row == free.len() {
+                    let name = if row == 0 { place.clone() } else { format!("{place} ({})", row + 1) };
                     let args = json!({"name": name});
-                    self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid + lane, "args": args}))?;
+                    self.event(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid + row, "args": args}))?;
                     free.push(Time::ZERO);
                 }
-                free[lane] = stay.until;
-                self.stay(&packets[stay.packet], &stay, (pid, tid + lane))?;
+                free[row] = stay.until;
+                self.stay(&packets[stay.packet], &stay, (pid, tid + row))?;
             }
             tid += free.len();
         }

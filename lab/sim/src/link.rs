@@ -189,8 +189,8 @@ impl Fault {
             self.up_since = now;
         }
     }
-    /// Returns what becomes of a frame that arrives now and was `delay` on the wire.
-    fn befalls(&mut self, now: Time, delay: Time) -> Option<Lost> {
+    /// Returns the reason for which a frame is lost that arrives now and was `delay` on the wire.
+    fn loss_of_arrival(&mut self, now: Time, delay: Time) -> Option<Lost> {
         if self.down > 0 || now < self.up_since + delay {
             return Some(Lost::LinkDown);
         }
@@ -291,10 +291,10 @@ impl Transmitter {
 }
 
 impl Wire {
-    /// Returns what becomes of a frame that arrives now.
+    /// Returns the reason for which a frame that arrives now is lost; `None` if it is not.
     #[inline]
-    pub fn befalls(&mut self, now: Time) -> Option<Lost> {
-        self.fault.as_mut().and_then(|fault| fault.befalls(now, self.delay))
+    pub fn loss_of_arrival(&mut self, now: Time) -> Option<Lost> {
+        self.fault.as_mut().and_then(|fault| fault.loss_of_arrival(now, self.delay))
     }
 
     /// Notes that a frame of this length has arrived.

@@ -312,7 +312,7 @@ impl Process {
         let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
             return;
         };
-        if let Some(lost) = wire.befalls(now) {
+        if let Some(lost) = wire.loss_of_arrival(now) {
             *self.tally.lost.entry(lost.name()).or_default() += 1;
             worker.pool.put(packet);
             return;
@@ -617,7 +617,7 @@ impl Process {
         let wire = &mut self.ins[index as usize];
         let (to, port, back) = (wire.to, wire.to_port, wire.back);
         let Some(frame) = wire.pfc.arrive(self.now, Event::Pfc(index), &mut self.queue) else { return };
-        if let Some(lost) = wire.befalls(self.now) {
+        if let Some(lost) = wire.loss_of_arrival(self.now) {
             *self.tally.lost.entry(lost.name()).or_default() += 1;
             return;
         }
