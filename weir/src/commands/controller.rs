@@ -19,6 +19,7 @@ use crate::console::{Console, Failure};
 use clap::Subcommand;
 pub use fabric::{imported_topology, topology};
 use std::future::Future;
+use std::io::Write;
 pub use switches::{SwitchArgs, failure};
 pub use thrift::ThriftArgs;
 
@@ -70,6 +71,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Registers(args) => registers::run(args, console),
         Command::Tables(args) => tables::run(args, console),
     }
+}
+
+/// Prints the entries of a switch.
+fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
+    writeln!(console.out, "{switch}: {} entries", entries.len())?;
+    entries.iter().try_for_each(|entry| Ok(writeln!(console.out, "  {entry}")?))
 }
 
 /// Runs asynchronous work to its end.

@@ -1,6 +1,7 @@
 //! `weir controller plan`
 
 use super::fabric::{FabricArgs, ProgramArgs};
+use super::print_entries;
 use crate::console::{Console, Failure};
 use crate::output::Answer;
 use clap::ValueEnum;
@@ -63,10 +64,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match if console.style.json { Format::Json } else { args.format } {
         Format::Text => {
             for (name, updates) in ordered {
-                writeln!(console.out, "{name}: {} entries", updates.len())?;
-                for line in lines(updates) {
-                    writeln!(console.out, "  {line}")?;
-                }
+                print_entries(console, name, &lines(updates))?;
             }
         }
         Format::Json => {

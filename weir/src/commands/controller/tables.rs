@@ -1,11 +1,10 @@
 //! `weir controller tables`
 
 use super::switches::{SwitchArgs, failed, failure};
-use super::{block_on, imported_topology};
+use super::{block_on, imported_topology, print_entries};
 use crate::console::{Console, Failure};
 use crate::output::Answer;
 use serde_json::{Map, json};
-use std::io::Write;
 use std::path::PathBuf;
 use weir_client::fleet;
 use weir_controller::words;
@@ -53,10 +52,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let lines = of.entities.iter().map(|entity| words::entity(entity, &of.program.index));
         let lines: Vec<String> = lines.collect();
         if !console.style.json {
-            writeln!(console.out, "{name}: {} entries", lines.len())?;
-            for line in &lines {
-                writeln!(console.out, "  {line}")?;
-            }
+            print_entries(console, &name, &lines)?;
         }
         held.insert(name, lines.into());
     }
