@@ -220,6 +220,13 @@ impl Topology {
         let here = Endpoint { node: Node::Switch(switch), port };
         Some((ix, if link.a == here { link.b } else { link.a }))
     }
+    /// Returns the name of one end of a link: a host's name, or switch and port such as `s1:3`.
+    pub fn end_name(&self, end: Endpoint) -> String {
+        match end.node {
+            Node::Host(_) => self.node_name(end.node).to_owned(),
+            Node::Switch(_) => format!("{}:{}", self.node_name(end.node), end.port),
+        }
+    }
     /// Returns whether a port of a switch leads to a host.
     pub fn leads_to_host(&self, switch: SwitchIx, port: u16) -> bool {
         self.peer(switch, port).is_some_and(|(_, peer)| matches!(peer.node, Node::Host(_)))

@@ -19,7 +19,7 @@ mod queues;
 mod replication;
 
 pub use config::{Clock, SwitchConfig, SwitchConfigError};
-pub use output::SwitchOutput;
+pub use output::{ReadyPorts, SwitchOutput};
 pub use queues::Queued;
 pub use replication::{CloneSession, Replica, ReplicationError};
 

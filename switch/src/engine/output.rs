@@ -2,6 +2,7 @@
 
 use crate::packet::Packet;
 use crate::pipeline::Digest;
+use std::collections::BTreeSet;
 
 /// Receives the consequences of a call to a switch. Implemented by drivers: virtual time, raw sockets, pcap
 /// files, STF.
@@ -15,4 +16,17 @@ pub trait SwitchOutput {
     fn recycle(&mut self, packet: Box<Packet>);
     /// Called with a message of the program for its controller.
     fn digest(&mut self, digest: Digest);
+}
+
+/// Ports with something to send, for drivers that need nothing else of what a call makes.
+#[derive(Clone, Debug, Default)]
+pub struct ReadyPorts(pub BTreeSet<u16>);
+
+impl SwitchOutput for ReadyPorts {
+    fn ready(&mut self, port: u16) {
+        self.0.insert(port);
+    }
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    fn recycle(&mut self, _: Box<Packet>) {}
+    fn digest(&mut self, _: Digest) {}
 }

@@ -5,9 +5,9 @@ use super::error::{Fault, Place};
 use super::lex::{Name, Number};
 use super::names;
 use super::outcome::{Failure, FailureKind, Frame, Outcome};
-use crate::engine::{CloneSession, Replica, Switch, SwitchConfig, SwitchOutput};
+use crate::engine::{CloneSession, ReadyPorts, Replica, Switch, SwitchConfig};
 use crate::packet::Packet;
-use crate::pipeline::{CounterValue, Digest, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
+use crate::pipeline::{CounterValue, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
 use crate::program::{Program, TableId};
 use crate::tm::QueueLimits;
 use crate::trace::{Event, PacketTrace, SwitchTracer};
@@ -34,7 +34,7 @@ pub(super) struct Runner<T> {
     program: Arc<Program>,
     switch: Switch,
     now: Time,
-    ready: Ready,
+    ready: ReadyPorts,
     ports: BTreeMap<u16, Port>,
     /// Nothing may come out anywhere that is not expected.
     nothing_else: bool,
@@ -49,19 +49,6 @@ pub(super) struct Runner<T> {
     failures: Vec<Failure>,
     tracer: T,
     traces: Vec<(usize, PacketTrace)>,
-}
-
-/// Ports with something to send.
-#[derive(Default)]
-struct Ready(BTreeSet<u16>);
-
-impl SwitchOutput for Ready {
-    fn ready(&mut self, port: u16) {
-        self.0.insert(port);
-    }
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
-    fn recycle(&mut self, _: Box<Packet>) {}
-    fn digest(&mut self, _: Digest) {}
 }
 
 /// A watcher of the switch during a test: a trace, or nothing.
@@ -133,7 +120,7 @@ impl<T: Watch> Runner<T> {
             program,
             switch,
             now: Time::ZERO,
-            ready: Ready::default(),
+            ready: ReadyPorts::default(),
             ports: BTreeMap::new(),
             nothing_else: false,
             added: Vec::new(),

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use weir_client::{ClientOptions, Target, ThriftClient, ThriftError};
-use weir_controller::topology::{Node, SwitchIx, Topology};
+use weir_controller::topology::{SwitchIx, Topology};
 use weir_units::{Bytes, Time};
 
 /// Time to wait for a key before messages are looked at.
@@ -272,13 +272,9 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Rou
             Some((link, peer)) => (topology.link(link).rate.as_bps() as f64, peer),
             None => continue,
         };
-        let peer_name = topology.node_name(peer.node);
         scene.ports.push(PortRow {
             name: format!("{}:{port}", topology.switch(ix).name),
-            peer: match peer.node {
-                Node::Host(_) => peer_name.to_owned(),
-                Node::Switch(_) => format!("{peer_name}:{}", peer.port),
-            },
+            peer: topology.end_name(peer),
             is_up: !here.down.contains(&port),
             load: rate_bps / link.max(1.0),
             rate_bps,

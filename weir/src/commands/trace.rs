@@ -94,10 +94,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return write_perfetto(file, &shown.map(passage).collect::<Vec<_>>());
     }
     if console.style.json {
-        let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| {
-            let steps: Vec<String> = trace.to_string().lines().map(str::to_owned).collect();
-            json!({"packet": index + 1, "file": name, "line": line, "steps": steps})
-        };
+        let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| json!({"packet": index + 1, "file": name, "line": line, "steps": steps(trace)});
         return console.answer(&shown.map(packet).collect::<Vec<_>>());
     }
     for (number, (line, trace)) in shown {
@@ -109,8 +106,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the steps of a trace, as text.
+fn steps(trace: &PacketTrace) -> Vec<String> {
+    trace.to_string().lines().map(str::to_owned).collect()
+}
+
 fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>) -> Passage {
-    let steps = trace.to_string().lines().map(|line| line.trim().to_owned()).collect();
+    let steps = steps(trace).iter().map(|line| line.trim().to_owned()).collect();
     Passage { switch: switch.to_owned(), name, steps, from }
 }
 

@@ -7,17 +7,17 @@ use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, TableEntry, Update, update};
 use p4runtime::p4info::{Index, Object};
 use serde_json::json;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_client::fleet::{self, Held};
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, Kind as PacketKind, WeirRepr};
 use weir_switch::control::Control;
-use weir_switch::engine::{Switch, SwitchConfig, SwitchOutput};
+use weir_switch::engine::{ReadyPorts, Switch, SwitchConfig};
 use weir_switch::packet::Packet;
-use weir_switch::pipeline::Digest;
 use weir_switch::program::{Engine, Program};
 use weir_switch::trace::PacketTrace;
 use weir_units::Time;
@@ -58,7 +58,7 @@ pub struct RunningArgs {
 pub fn run(
     args: &RunningArgs,
     hex: Option<&str>,
-    perfetto: Option<&std::path::Path>,
+    perfetto: Option<&Path>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let (Some(file), Some(from)) = (&args.topology, &args.from) else {
@@ -129,7 +129,7 @@ struct Visit {
 }
 
 /// The whole path of a packet and its copies.
-struct Path {
+struct PacketPath {
     visits: Vec<Visit>,
     received: Vec<HostIx>,
     /// The packet had not ended after [`MOST_VISITS`].
@@ -141,9 +141,9 @@ fn follow(
     held: &BTreeMap<String, Held>,
     sender: HostIx,
     bytes: Vec<u8>,
-) -> Result<Path, Failure> {
+) -> Result<PacketPath, Failure> {
     let mut copies: BTreeMap<usize, Switch> = BTreeMap::new();
-    let mut path = Path { visits: Vec::new(), received: Vec::new(), is_cut: false };
+    let mut path = PacketPath { visits: Vec::new(), received: Vec::new(), is_cut: false };
     let first = topology.host(sender);
     let mut under_way = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
     while let Some((ix, port, bytes, from)) = under_way.pop_front() {
@@ -153,8 +153,8 @@ fn follow(
         }
         let name = &topology.switch(ix).name;
         let copy = match copies.entry(ix.0 as usize) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
                 let held = held.get(name).ok_or_else(|| Failure::Work(format!("{name}: it was not read")))?;
                 entry.insert(copy(held).map_err(|why| Failure::Work(format!("{name}: {why}")))?)
             }
@@ -195,7 +195,8 @@ fn copy(held: &Held) -> Result<Switch, String> {
     Ok(switch)
 }
 
-/// Returns the updates that make these entities, each after those that it names.
+/// Returns the updates that make these entities, each after those that it names. They stay as they were read: the canonical
+/// form of `weir_controller::reconcile` sorts a group's members, and a hash would choose others.
 fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     let constant: BTreeSet<u32> =
         index.tables.iter().filter(|table| table.is_const_table).map(|table| table.preamble().id).collect();
@@ -221,22 +222,9 @@ fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     ordered.into_iter().map(update).collect()
 }
 
-/// Ports with a frame to send.
-#[derive(Default)]
-struct Ready(BTreeSet<u16>);
-
-impl SwitchOutput for Ready {
-    fn ready(&mut self, port: u16) {
-        self.0.insert(port);
-    }
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
-    fn recycle(&mut self, _: Box<Packet>) {}
-    fn digest(&mut self, _: Digest) {}
-}
-
 /// One packet through one switch, until all copies have left it.
 fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16, Vec<u8>)>) {
-    let (mut trace, mut ready, mut frames) = (PacketTrace::new(), Ready::default(), Vec::new());
+    let (mut trace, mut ready, mut frames) = (PacketTrace::new(), ReadyPorts::default(), Vec::new());
     switch.receive_traced(Time::ZERO, port, Packet::from_bytes(bytes), &mut ready, &mut trace);
     while let Some(port) = ready.0.pop_first() {
         if let Some(packet) = switch.transmit_traced(Time::ZERO, port, &mut ready, &mut trace) {
@@ -249,14 +237,10 @@ fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16,
 
 /// Returns the name of what is at a port of a switch: `s1:3`, or a host.
 fn peer(topology: &Topology, switch: SwitchIx, port: u16) -> Option<String> {
-    let (_, end) = topology.peer(switch, port)?;
-    Some(match end.node {
-        Node::Host(_) => topology.node_name(end.node).to_owned(),
-        Node::Switch(_) => format!("{}:{}", topology.node_name(end.node), end.port),
-    })
+    topology.peer(switch, port).map(|(_, end)| topology.end_name(end))
 }
 
-impl Path {
+impl PacketPath {
     fn print(&self, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
         for visit in &self.visits {
             let name = &topology.switch(visit.switch).name;
@@ -283,7 +267,7 @@ impl Path {
 
     fn json(&self, topology: &Topology) -> serde_json::Value {
         let visit = |visit: &Visit| {
-            let steps: Vec<String> = visit.trace.to_string().lines().map(str::to_owned).collect();
+            let steps = super::steps(&visit.trace);
             let out =
                 visit.out.iter().map(|&port| json!({"port": port, "to": peer(topology, visit.switch, port)}));
             json!({
