@@ -1,6 +1,6 @@
-// Dart's switch: ECN, and short messages deflected round crowded ports in order (IOFD; arXiv 1805.11158, section IV).
+// Dart's switch: ECN, and short messages deflected in order around congested ports (IOFD; arXiv 1805.11158, section IV).
 //
-//   sender --- data ---> [switch: queue of the way too long?] --x--> [switch] ---> receiver
+//   sender --- data ---> [switch: queue of the port too long?] --x--> [switch] ---> receiver
 //                            '--- the whole message by another port ---> [switch] ---^
 //
 // Deflection comes before marking: its threshold is below ECN's, and what it takes away never reaches that.

@@ -1,4 +1,4 @@
-// FNCC: every switch writes the state of the data's queue into the ACK on its way back, and into the NACK.
+// FNCC: every switch writes the state of the data's queue into the ACK on its return path, and into the NACK.
 //
 //   sender --- data ----------------> [switch] ---------> [switch] ---------> receiver
 //          <-- ACK, all records ----- [+ record] <------- [+ record] <------- ACK

@@ -1,4 +1,4 @@
-// HPCC++: as hpcc.p4, and a record says of which switch and port it is and, if the sender wants it, how long
+// HPCC++: as hpcc.p4, and a record names its switch and port and has, if the sender asks for it, the time that
 // the packet was queued instead of how much is queued behind it.
 //
 //   sender --- data or probe, TELEMETRY, int_format ---> [switch: + ids and record] ---> receiver

@@ -4,7 +4,7 @@
 //          <-- ACK, grant = min over path  [min(grant, R of data's port)] [min(grant, R)] <-- ACK, grant = no limit
 //
 // (Dukkipati, RCP: Congestion control to make flows complete quickly, 2008.) There data carries the rate and the
-// receiver echoes it; here the ACK takes it on its way back, half a round trip fresher.
+// receiver echoes it; here the ACK takes it on its return path, half a round trip fresher.
 #include "include/weir.p4"
 #include "controls/fair_rate.p4"
 #include "controls/rcp_rate.p4"

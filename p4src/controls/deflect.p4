@@ -1,13 +1,13 @@
-// IOFD, in-order flow deflection: short messages take another way when theirs is crowded, all their packets the
-// same one (Dart, section IV).
+// IOFD, in-order flow deflection: short messages take another path when theirs is congested, all packets of a message
+// the same one (Dart, section IV).
 //
-//   START, tokens left, its way crowded ---> a random candidate of `deflect_port`, remembered in the DFT until END
+//   START, tokens left, port congested ---> a random candidate of `deflect_port`, remembered in the DFT until END
 //   flow in the DFT -----------------------> always the port that is remembered there
-//   anything else -------------------------> the way that Forwarding has found
+//   anything else -------------------------> the port that Forwarding has chosen
 //
 //   the DFT:  dft_flow  | source, message |   whose packets ...
-//             dft_out   | tokens | port   |   ... with so many tokens go by this port; 0 = entry is free
-//             dft_seen  | time            |   when the last one did
+//             dft_out   | tokens | port   |   ... with this number of tokens leave by this port; 0 = entry is free
+//             dft_seen  | time            |   time of the last one, in ticks
 //
 // Each packet carries its own tokens; the host gives all packets of a message the same number, and every deflection
 // takes one. A message may pass a switch twice, deflected elsewhere or back by the port that it was deflected to.
@@ -26,13 +26,13 @@
 // of a `detour` class go a single hop. Each class waits for itself, for which paths go up and then down, or for one of fewer
 // tokens: with PFC none waits for itself in a cycle (docs/p4.md). Packets with a number of tokens that has no entry are not deflected.
 //
-// A packet with ESCAPE whose way on is the port it came by was deflected to here. For it that port counts as crowded; where
-// there is no other it may go back, which for packets that were never deflected is a drop (same_port).
+// A packet with ESCAPE whose route leads out of its ingress port was deflected to here. For it that port counts as congested;
+// without another candidate it may go back, which for packets that were never deflected is a drop (same_port).
 //
 // Contract: hdr.weir is valid; runs after Forwarding and Classes and before Enqueue, with egress_spec set unless
 // meta.drop_reason says why not. Other kinds than DATA are left alone: an ACK's source and message may be
 // those of another flow. The controller chooses the candidates of a port (docs/controller.md): fabric ports, not that port
-// itself, from where the way on does not lead straight back.
+// itself, whose neighbour's route does not lead straight back.
 #ifndef WEIR_DEFLECT_P4
 #define WEIR_DEFLECT_P4
 
@@ -76,7 +76,7 @@ control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t targe
     bit<3> detour_priority;
     bit<3> escape_priority;
 
-    // What is crowded, and where one may go instead: `candidates` ports, numbered from 0.
+    // Threshold of congestion in bytes, number of candidate ports (numbered from 0), and lifetime of idle entries in ticks.
     action over(bit<32> limit, bit<16> ports, bit<48> ticks) {
         threshold = limit;
         candidates = ports;

@@ -1,4 +1,4 @@
-// The fair rate of each port, and how it reaches senders: in the ACKs that pass on their way back.
+// The fair rate of each port, which senders learn from the ACKs on their return path.
 //
 //   data  ---> [ port p: egress computes fair_rate[p] ] --->
 //   ACK   <--- [ grant = min(grant, fair_rate[p])     ] <---      an ACK comes in by the port its data left by

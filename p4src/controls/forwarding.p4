@@ -1,4 +1,4 @@
-// Where does this packet go? By destination, and where there are several ways, by the path hash.
+// Chooses the egress port: by destination and, if there are several paths, by the path hash.
 //
 //   forward[dst] -- deliver(port, mac) ----------------------------> out, to a host
 //                -- via(port) -------------------------------------> out, one next hop

@@ -1,4 +1,4 @@
-// POLICY packets: hosts tell each other by Trickle which policy they run (docs/policy.md). Who speaks is heard by all.
+// POLICY packets: hosts tell each other by Trickle which policy they run (docs/policy.md). Every packet reaches all hosts.
 //
 //   POLICY to 239.87.69.73, by port p --- meter of p --- multicast group --> the other ports of the tree, hosts among them
 //                                          '-- more than its share: policy_limit
@@ -6,9 +6,9 @@
 //
 //   policy_flood[ingress port] -> flood(group), with a meter of its own
 //
-// The controller lays one tree over the fabric, and gives each of its ports a group of all the others: nothing goes
-// back by the port it came in by, and with no two ways between two hosts nothing comes twice or goes in circles. (While
-// a tree is mended, the TTL ends what might.) Suppression needs that everybody hears the same, so what was sent to one host
+// The controller computes one tree over the fabric, and gives each of its ports a group of all the others: nothing goes
+// back by the port it came in by, and as a tree has one path between two hosts, nothing arrives twice or loops. (While
+// a tree is repaired, the TTL ends loops.) Suppression needs that everybody hears the same, so what was sent to one host
 // alone is not let through: a unicast POLICY could calm or wake a single host (RFC 6206, section 6).
 //
 // The meter bounds what a host that does not keep to Trickle can send to all others. An entry without rates lets all pass.

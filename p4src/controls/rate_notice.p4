@@ -1,10 +1,10 @@
 // RoCC's feedback: a RATE packet from the switch to every source that it sees, once after each computation.
 //
-//   sender --- DATA, TELEMETRY ---> [ on its way to port p: this flow was not told of p's rate yet ] --->
+//   sender --- DATA, TELEMETRY ---> [ before port p: this flow was not notified of p's rate yet ] --->
 //          <-- RATE, grant = fair_rate[p], seq = p ------ a clone, cut to its headers
 //
-// The paper's recipients are the flows with packets in the queue. Here they are those of which a packet joins it, so that
-// what they are told does not wait behind it:
+// The paper notifies the flows with packets in the queue. Here each packet that joins the queue triggers it, so that
+// the notification does not wait behind the queue:
 // `told` has, per flow and port (a hash of both, 2^16 cells), the time of the computation that its source was last
 // told of. Two flows that share a cell are each told when the other was: in turns at one port, too often at two.
 //

@@ -9,7 +9,7 @@
 //
 // v1model has no timer. The first packet that leaves the port a period or more after the last computation does
 // the next one. If the queue behind it is empty, the port was idle for the whole periods between them, in which
-// the law would have added alpha * Qref each: so many times it is added, with the gain of the rate before. If a
+// the law would have added alpha * Qref each: the sum of these is added, with the gain of the rate before. If a
 // queue is behind it the port was paused; that counts as one period.
 //
 // Units: bytes, kbit/s; gains are kbit/s per byte times 2^16. Numbers are unsigned: what raises the rate is

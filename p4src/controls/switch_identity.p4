@@ -1,4 +1,4 @@
-// Which way did this packet come? The path_id of every Weir packet is exclusive-ored with this switch's
+// Records a packet's path: the path_id of every Weir packet is exclusive-ored with this switch's
 // id, with or without telemetry, so that the paths of data and ACK can be compared.
 //
 //   switch_identity -> identify(switch_id) as default action     unset: path_id stays

@@ -41,7 +41,7 @@ const bit<32> POLICY_GROUP = 0xEF574549;     // 239.87.69.73
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
 const bit<4> KIND_POLICY    = 7;
 
-// What a receiver answers DATA with, by the way that DATA came.
+// True for a receiver's answers to DATA, which return by the path of DATA.
 #define IS_ANSWER(weir) ((weir).kind == KIND_ACK || (weir).kind == KIND_NACK)
 @noWarn("unused") const bit<7> FLAG_START      = 0x01;
 @noWarn("unused") const bit<7> FLAG_END        = 0x02;

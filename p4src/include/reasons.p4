@@ -20,7 +20,7 @@ const reason_t DROP_BAD_VERSION     = 9;    // Weir version is not 1
 const reason_t DROP_BAD_KIND        = 10;   // Weir kind is above 7
 const reason_t DROP_NO_ROUTE        = 11;   // no entry in `forward` or `tree_route`
 const reason_t DROP_NO_MEMBER       = 12;   // ECMP group has no such member
-const reason_t DROP_SAME_PORT       = 13;   // the way on is the way it came
+const reason_t DROP_SAME_PORT       = 13;   // the route leads out of the ingress port
 const reason_t DROP_BAD_PORT        = 14;   // packet-out to the drop port
 @noWarn("unused") const reason_t DROP_CREDIT_LIMIT = 15;    // no room for the data that the credit would bring
 const reason_t DROP_POLICY_UNICAST  = 16;   // POLICY to another address than the hosts' group
@@ -31,7 +31,7 @@ const reason_t DROP_POLICY_LIMIT    = 18;   // POLICY beyond what its ingress po
 const event_t EVENT_ECN_MARKED = 1;         // CE set
 const event_t EVENT_PACKET_IN  = 2;         // link probe given to the controller
 const event_t EVENT_PACKET_OUT = 3;         // frame sent for the controller
-@noWarn("unused") const event_t EVENT_DEFLECTED     = 4;    // sent another way than the tables', for a token
+@noWarn("unused") const event_t EVENT_DEFLECTED     = 4;    // sent by another port than the route's, for a token
 @noWarn("unused") const event_t EVENT_DFT_FULL      = 5;    // START was not deflected: no entry was free
 @noWarn("unused") const event_t EVENT_DFT_RECLAIMED = 6;    // an entry that had been idle for its lifetime was taken
 

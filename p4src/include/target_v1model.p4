@@ -48,7 +48,7 @@ typedef standard_metadata_t target_t;
 // State of a port. Nothing tunable is kept in a register: P4Runtime on BMv2 cannot write one.
 // (A macro, because p4c refuses a typedef of a register.)
 #define PORT_STATE(bits, name) register<bit<bits>, port_t>(PORTS) name
-// State that is not a port's: so many cells.
+// State that does not belong to a port: this number of cells.
 #define CELLS(bits, count, name) register<bit<bits>, bit<32>>(count) name
 
 #endif
