@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
-use weir_host::policy::{Held, Origin, PolicyError, PolicyId};
+use weir_host::policy::{Origin, PolicyError, PolicyId, StoredPolicy};
 use weir_host::trickle::TrickleConfig;
 use weir_host::{Host, PolicyView};
 use weir_units::Time;
@@ -231,7 +231,7 @@ fn entry(now: Time, record: &weir_host::policy::PolicyRecord) -> PolicyEntry {
     }
 }
 
-fn nothing(held: &Held) -> PolicyEntry {
+fn nothing(held: &StoredPolicy) -> PolicyEntry {
     PolicyEntry {
         version: held.id.version,
         writer: held.id.writer(),

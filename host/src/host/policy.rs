@@ -4,7 +4,7 @@ use super::Host;
 use super::fit::fits;
 use crate::config::HostConfig;
 use crate::event::{HostEvent, PolicyEvent, Transmit};
-use crate::policy::{Heard, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError};
+use crate::policy::{Comparison, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError};
 use crate::stats::DropReason;
 use crate::wire::{
     Ecn, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
@@ -101,7 +101,7 @@ impl Host {
             return Err(DropReason::PolicyMalformed);
         }
         let from = frame.ip.source();
-        if let Heard::Newer { lost } = part.node.on_packet(now, from, payload)? {
+        if let Comparison::Newer { lost } = part.node.on_packet(now, from, payload)? {
             let id = part.node.held().id;
             say(&mut self.events, PolicyEvent::Heard { id, from });
             if let Some(ours) = lost {

@@ -19,7 +19,7 @@ mod state;
 
 pub use content::{Policy, PolicyError, Timer};
 pub use key::{KeyError, LEAST_KEY, PolicyKey};
-pub use node::{Heard, Held, MAX_SENDERS, PolicyNode, PolicyStats, STAMP_AHEAD_NS};
+pub use node::{Comparison, MAX_SENDERS, PolicyNode, PolicyStats, STAMP_AHEAD_NS, StoredPolicy};
 pub use packet::{Digest, MAX_POLICY_PACKET, PolicyId};
 pub use record::{Origin, PolicyRecord};
 pub use refusal::PolicyRefusal;

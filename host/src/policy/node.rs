@@ -19,7 +19,7 @@ pub const STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether it runs it or not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct StoredPolicy {
     /// The policy's id.
     pub id: PolicyId,
     /// Digest of the policy from which it was edited.
@@ -35,11 +35,11 @@ pub struct Held {
     pub(super) aged_at: Time,
 }
 
-impl Held {
-    pub(super) fn new(body: Body, bytes: &[u8], age: Time, now: Time) -> Held {
+impl StoredPolicy {
+    pub(super) fn new(body: Body, bytes: &[u8], age: Time, now: Time) -> StoredPolicy {
         let digest = packet::digest(bytes);
         let Body { id, parent, policy } = body;
-        Held { id, parent, digest, policy, body: bytes.into(), age, aged_at: now }
+        StoredPolicy { id, parent, digest, policy, body: bytes.into(), age, aged_at: now }
     }
 
     /// Returns the rank of a policy: version, then writer, then digest. Two policies that agree in version and writer
@@ -63,7 +63,7 @@ impl Held {
 /// The classification of an accepted packet. A packet that is not accepted has a [`DropReason`] instead, and changes
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Comparison {
     /// The sender holds what we hold.
     Consistent,
     /// The sender holds less.
@@ -104,7 +104,7 @@ pub struct PolicyNode {
     told: TrickleConfig,
     trickle: Trickle,
     rng: Pcg64Mcg,
-    pub(super) held: Held,
+    pub(super) held: StoredPolicy,
     /// A packet is to leave, before this time.
     due: Option<Time>,
     /// The last stamp of this host, and of each other.
@@ -131,7 +131,7 @@ impl PolicyNode {
             told: config.trickle,
             trickle: Trickle::start(config.trickle, config.trickle.imin, now, &mut rng),
             rng,
-            held: Held::new(none, &bytes, Time::ZERO, now),
+            held: StoredPolicy::new(none, &bytes, Time::ZERO, now),
             due: None,
             stamp: 0,
             stamps: BTreeMap::new(),
@@ -149,7 +149,12 @@ impl PolicyNode {
     ///
     /// The reason for which the packet was dropped: it is our own, malformed, not signed with the key, from
     /// the future, replayed, or of one sender too many.
-    pub fn on_packet(&mut self, now: Time, source: Ipv4Addr, payload: &[u8]) -> Result<Heard, DropReason> {
+    pub fn on_packet(
+        &mut self,
+        now: Time,
+        source: Ipv4Addr,
+        payload: &[u8],
+    ) -> Result<Comparison, DropReason> {
         if source == self.addr {
             return Err(DropReason::PolicyEcho);
         }
@@ -183,13 +188,13 @@ impl PolicyNode {
             if age > self.held.age(now) {
                 (self.held.age, self.held.aged_at) = (age, now);
             }
-            return Ok(Heard::Consistent);
+            return Ok(Comparison::Consistent);
         };
-        let theirs = Held::new(body, bytes, age, now);
+        let theirs = StoredPolicy::new(body, bytes, age, now);
         if theirs.rank() < self.held.rank() {
             self.stats.older += 1;
             self.reset(now);
-            return Ok(Heard::Older);
+            return Ok(Comparison::Older);
         }
         self.stats.newer += 1;
         let lost = self.beaten_by(&theirs);
@@ -200,12 +205,12 @@ impl PolicyNode {
         }
         self.hold(theirs, Origin::Heard(source));
         self.reset(now);
-        Ok(Heard::Newer { lost })
+        Ok(Comparison::Newer { lost })
     }
 
     /// Returns the policy that was set here and is still held, if `theirs` is certainly a concurrent one. Of a policy
     /// that is further ahead it is unknown whether it derives from ours, and nothing is claimed.
-    fn beaten_by(&self, theirs: &Held) -> Option<PolicyId> {
+    fn beaten_by(&self, theirs: &StoredPolicy) -> Option<PolicyId> {
         let ours = &self.held;
         if ours.id.version == 0 || ours.id.writer() != self.addr {
             return None;
@@ -225,18 +230,18 @@ impl PolicyNode {
         self.clock(now).saturating_add(STAMP_AHEAD_NS)
     }
 
-    fn hold(&mut self, held: Held, origin: Origin) {
+    fn hold(&mut self, held: StoredPolicy, origin: Origin) {
         while self.history.len() >= self.history_limit.max(1) {
             self.history.pop_front();
         }
-        let Held { id, digest, ref policy, aged_at: at, .. } = held;
+        let StoredPolicy { id, digest, ref policy, aged_at: at, .. } = held;
         self.history.push_back(PolicyRecord { at, id, digest, policy: policy.clone(), origin, lost: false });
         let timer = held.policy.as_ref().map(|policy| policy.timer).unwrap_or_default();
         self.trickle.configure(timer.over(self.told), at, &mut self.rng);
         self.held = held;
     }
 
-    pub(super) fn hold_kept(&mut self, held: Held) {
+    pub(super) fn hold_kept(&mut self, held: StoredPolicy) {
         self.hold(held, Origin::Kept);
     }
 
@@ -261,7 +266,7 @@ impl PolicyNode {
         if bytes > self.most {
             return Err(PolicyError::TooLong { bytes, most: self.most });
         }
-        self.hold(Held::new(body, &encoded, Time::ZERO, now), Origin::Set);
+        self.hold(StoredPolicy::new(body, &encoded, Time::ZERO, now), Origin::Set);
         self.reset(now);
         Ok(id)
     }
@@ -303,7 +308,7 @@ impl PolicyNode {
     }
 
     /// Returns the policy that the node holds.
-    pub fn held(&self) -> &Held {
+    pub fn held(&self) -> &StoredPolicy {
         &self.held
     }
 

@@ -3,7 +3,7 @@
 
 use super::PolicyNode;
 use super::key::MAC_LEN;
-use super::node::{Held, MAX_SENDERS};
+use super::node::{MAX_SENDERS, StoredPolicy};
 use super::packet::{Body, take, take_slice, take_time, take_u64};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -69,7 +69,7 @@ impl PolicyNode {
     }
 }
 
-fn read(mut rest: &[u8], now: Time, asleep: Time) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, Held)> {
+fn read(mut rest: &[u8], now: Time, asleep: Time) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, StoredPolicy)> {
     let rest = &mut rest;
     if take(rest)? != *MAGIC {
         return None;
@@ -77,7 +77,7 @@ fn read(mut rest: &[u8], now: Time, asleep: Time) -> Option<(u64, BTreeMap<Ipv4A
     let (stamp, age) = (take_u64(rest)?, take_time(rest)?);
     let len = usize::from(u16::from_be_bytes(take(rest)?));
     let bytes = take_slice(rest, len)?;
-    let held = Held::new(Body::decode(bytes)?, bytes, age.saturating_add(asleep), now);
+    let held = StoredPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(asleep), now);
     let count = u32::from_be_bytes(take(rest)?) as usize;
     let mut stamps = BTreeMap::new();
     for _ in 0..count.min(MAX_SENDERS) {

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use weir_experiment::rng::{mix, stream_seed};
 use weir_host::DropReason;
-use weir_host::policy::{Heard, Policy, PolicyConfig, PolicyError, PolicyId, PolicyNode};
+use weir_host::policy::{Comparison, Policy, PolicyConfig, PolicyError, PolicyId, PolicyNode};
 use weir_units::Time;
 
 /// Returns the address of a node.
@@ -192,7 +192,7 @@ impl Medium {
                 continue;
             }
             match self.nodes[node].on_packet(self.now, source, &bytes) {
-                Ok(Heard::Consistent) => {}
+                Ok(Comparison::Consistent) => {}
                 Ok(_) => self.schedule(node),
                 Err(reason) => self.refused.push((node, reason)),
             }

@@ -32,11 +32,11 @@ pub use thrift::ThriftArgs;
 #[command(after_help = "\
 Examples:
   weir controller verify --topology fabric.yaml
-  weir controller plan --topology fabric.yaml --program p4src/build/fncc.json
-  weir controller apply --topology fabric.yaml --program p4src/build/fncc.json
-  weir controller apply --topology fabric.yaml --program p4src/build/fncc.json --switch s1=10.1.0.7:9559
-  weir controller diff --topology fabric.yaml --program p4src/build/fncc.json
-  weir controller watch --topology fabric.yaml --program p4src/build/fncc.json
+  weir controller plan --topology fabric.yaml --program fncc.json
+  weir controller apply --topology fabric.yaml --program fncc.json
+  weir controller apply --topology fabric.yaml --program fncc.json --switch s1=10.1.0.7:9559
+  weir controller diff --topology fabric.yaml --program fncc.json
+  weir controller watch --topology fabric.yaml --program fncc.json
 
 Where fabric.yaml is, for instance, `{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}`,
 or an experiment file.")]

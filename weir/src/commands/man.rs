@@ -3,8 +3,10 @@
 use super::{CommandLine, folder};
 use crate::console::{Console, Failure};
 use crate::output::Answer;
+use clap::{Command, CommandFactory};
 use clap_mangen::generate_to;
 use serde_json::json;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -14,11 +16,16 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  weir man ~/.local/share/man/man1 && man weir-run")]
+  weir man ~/.local/share/man/man1 && man weir-run
+  weir man --markdown > commands.md")]
 pub struct Args {
     /// The directory to write to; made if it is not there
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "markdown")]
+    directory: Option<PathBuf>,
+
+    /// Write the help of all commands as one page of Markdown instead
+    #[arg(long, conflicts_with_all = ["directory", "json"])]
+    markdown: bool,
 
     #[command(flatten)]
     output: Answer,
@@ -27,7 +34,13 @@ pub struct Args {
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let directory = folder(&args.directory)?;
+    let Some(directory) = &args.directory else {
+        let mut page = HEADING.to_owned();
+        section(&mut page, "weir", CommandLine::command().term_width(WIDTH));
+        write!(console.out, "{page}")?;
+        return Ok(());
+    };
+    let directory = folder(directory)?;
     let command = CommandLine::describe(&console.kit.catalogue);
     generate_to(command, &directory)
         .map_err(|error| Failure::Work(format!("{}: {error}", directory.display())))?;
@@ -38,4 +51,27 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     writeln!(console.out, "{}: {pages} pages", directory.display())?;
     Ok(())
+}
+
+const HEADING: &str = "\
+<!-- long: the help of every command, written by a program -->
+# Command line
+
+`weir man --markdown` writes this page from the help that `weir COMMAND --help` prints. The keys of experiment files, which
+`weir run --help` lists too, have [a page of their own](keys.md).
+";
+
+/// Width of the page's blocks in columns.
+const WIDTH: usize = 100;
+
+/// Appends the help of a command, and of its subcommands.
+fn section(page: &mut String, path: &str, mut command: Command) {
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let _ = write!(page, "\n## {path}\n\n```\n{}\n```\n", help.join("\n").trim_end());
+    for subcommand in command.get_subcommands().filter(|it| it.get_name() != "help" && !it.is_hide_set()) {
+        let path = format!("{path} {}", subcommand.get_name());
+        let subcommand = subcommand.clone().bin_name(&path).term_width(WIDTH);
+        section(page, &path, subcommand);
+    }
 }

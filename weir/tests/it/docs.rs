@@ -49,15 +49,17 @@ fn every_fault_has_a_test() {
     }
 }
 
-/// `weir schema --markdown > docs/keys.md` writes it anew.
 #[test]
-fn the_reference_of_keys_is_that_of_the_types() {
-    let mut weir = assert_cmd::Command::cargo_bin("weir").unwrap();
-    let output = weir.args(["schema", "--markdown"]).assert().success().get_output().clone();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/keys.md");
-    let written = fs::read_to_string(page).unwrap();
-    assert!(
-        String::from_utf8(output.stdout).unwrap() == written,
-        "write docs/keys.md anew: weir schema --markdown"
-    );
+fn generated_pages_are_what_the_program_writes() {
+    for (page, command) in [("keys.md", ["schema", "--markdown"]), ("commands.md", ["man", "--markdown"])] {
+        let mut weir = assert_cmd::Command::cargo_bin("weir").unwrap();
+        let output = weir.args(command).assert().success().get_output().clone();
+        let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let written = fs::read_to_string(written).unwrap();
+        assert!(
+            String::from_utf8(output.stdout).unwrap() == written,
+            "write it anew: weir {} >docs/{page}",
+            command.join(" ")
+        );
+    }
 }

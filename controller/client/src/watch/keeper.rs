@@ -30,12 +30,12 @@ pub enum Event {
 pub struct Link {
     pub session: Session,
     pub packets: PacketSender,
-    /// Takes the number of a round, to be returned as [`Heard::Echo`] when the switch has answered.
+    /// Takes the number of a round, to be returned as [`SwitchMessage::Echo`] when the switch has answered.
     pub echoes: mpsc::Sender<u64>,
 }
 
 /// A message of a switch, in the order of arrival.
-pub enum Heard {
+pub enum SwitchMessage {
     /// A packet-in that may be a probe.
     Probe { at: SwitchIx, port: u16, frame: Vec<u8> },
     /// The answer to a request.
@@ -55,7 +55,7 @@ pub struct Keeper {
     /// The P4Runtime id of the packet-in's ingress port.
     pub ingress_port: Option<u32>,
     pub events: mpsc::Sender<Event>,
-    pub heard: mpsc::Sender<Heard>,
+    pub heard: mpsc::Sender<SwitchMessage>,
     /// Packet-ins that were not passed on.
     pub strange: Arc<AtomicU64>,
     pub random: Pcg64Mcg,
@@ -108,11 +108,11 @@ impl Keeper {
                         StreamEvent::Packet(packet) => self.hear(packet),
                         StreamEvent::PacketRefused => {
                             // Packet-outs are refused by the dozen: what finds the queue full adds nothing.
-                            let _ = self.heard.try_send(Heard::Refused { at: self.at });
+                            let _ = self.heard.try_send(SwitchMessage::Refused { at: self.at });
                         }
                     },
                     answer = answered(&mut echo) => {
-                        let answer = Heard::Echo { at: self.at, round: answer? };
+                        let answer = SwitchMessage::Echo { at: self.at, round: answer? };
                         if self.heard.send(answer).await.is_err() {
                             return Ok(());
                         }
@@ -132,7 +132,7 @@ impl Keeper {
             packet.metadata.iter().find(|it| is_port(it.metadata_id)).and_then(|it| value::to_u64(&it.value));
         let ours = Probe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
         let heard = port.filter(|_| ours).and_then(|port| u16::try_from(port).ok());
-        let passed = heard.map(|port| Heard::Probe { at: self.at, port, frame: packet.payload });
+        let passed = heard.map(|port| SwitchMessage::Probe { at: self.at, port, frame: packet.payload });
         // A full queue: somebody plays probes back faster than they are looked at.
         if passed.is_none_or(|heard| self.heard.try_send(heard).is_err()) {
             self.strange.fetch_add(1, Ordering::Relaxed);

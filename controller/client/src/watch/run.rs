@@ -1,7 +1,7 @@
 //! The task in the middle: the [`Watcher`] with sockets and a clock.
 
 use super::super::{ClientError, ClientOptions, Program, Target};
-use super::keeper::{Event, Heard, Keeper, Link};
+use super::keeper::{Event, Keeper, Link, SwitchMessage};
 use super::notice::Notice;
 use super::ports::port_states;
 use super::rollout::{Member, Outcome, roll_out};
@@ -84,7 +84,7 @@ struct Driver<T> {
     options: WatchOptions,
     events: mpsc::Receiver<Event>,
     event_sender: mpsc::Sender<Event>,
-    heard: mpsc::Receiver<Heard>,
+    heard: mpsc::Receiver<SwitchMessage>,
     strange: Arc<AtomicU64>,
     tell: T,
     /// Ends with the driver.
@@ -185,15 +185,15 @@ impl<T: FnMut(Notice)> Driver<T> {
         Time::from_ns(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn hear(&mut self, heard: Heard) {
+    fn hear(&mut self, heard: SwitchMessage) {
         match heard {
-            Heard::Probe { at, port, frame } => {
+            SwitchMessage::Probe { at, port, frame } => {
                 if self.watcher.received(at, port, &frame) != Received::Probe {
                     self.strange.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            Heard::Echo { at, round } => self.watcher.answered(at, round, self.now()),
-            Heard::Refused { at } => self.watcher.refused(at),
+            SwitchMessage::Echo { at, round } => self.watcher.answered(at, round, self.now()),
+            SwitchMessage::Refused { at } => self.watcher.refused(at),
         }
     }
 
