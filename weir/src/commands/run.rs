@@ -277,10 +277,9 @@ fn run_one(
     }
     let watch = match args.is_watched() {
         true => {
-            let (name, topology) = (&experiment.spec.name, &experiment.topology);
             let view = View::open(args.live, !console.styled, web)?;
             // A run in virtual time would be over before a browser has the page.
-            let live = Live::open(name, topology, view, web.is_some());
+            let live = Live::open(experiment, view, web.is_some());
             let live = if args.on == World::Mininet { live.of_mininet()? } else { live };
             Shown::Live(Box::new(live))
         }

@@ -3,12 +3,14 @@
 mod probe;
 
 use super::controller::{SwitchArgs, ThriftArgs, imported_topology};
+use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
 use crate::live::{Ask, PortRow, Scene, ServeOptions, SwitchRow, View};
 use crate::output::Answer;
 use probe::{Probe, Reading};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -25,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The shortest interval: a reading of 80 switches takes about as long.
 const SHORTEST: Time = Time::from_ms(50);
 
-/// Watch a running fabric: queues, rates, drops, marks and routes, with links coloured by load
+/// Watch a running fabric: queues, rates, drops, marks, routes and policies, with links coloured by load
 ///
 /// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and `tx_bytes`,
 /// counters `drops` and `events`, and the table `forward`. Values that a program does not have are shown as "-". The
@@ -64,6 +66,8 @@ pub struct Args {
 pub struct Round {
     at: Instant,
     readings: Vec<Result<Reading, String>>,
+    /// Policies of this machine's agents, with the number of hosts that hold each.
+    policies: BTreeMap<String, usize>,
 }
 
 /// Executes the command.
@@ -113,8 +117,10 @@ impl Readings {
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tick.tick().await;
+                let policies = tokio::task::spawn_blocking(policy::held);
                 let readings = probe::read_all(&mut probes).await;
-                let round = Round { at: Instant::now(), readings };
+                let policies = policies.await.unwrap_or_default();
+                let round = Round { at: Instant::now(), readings, policies };
                 // Nobody shows it any more.
                 if tokio::task::block_in_place(|| sender.send(round)).is_err() {
                     return;
@@ -162,7 +168,8 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
         });
         (switch.name.clone(), value)
     });
-    console.answer(&json!({"ports": ports, "switches": switches.collect::<Map<_, _>>()}))?;
+    let switches: Map<String, Value> = switches.collect();
+    console.answer(&json!({"ports": ports, "switches": switches, "policies": now.policies}))?;
     let silent: Vec<String> = scene
         .switches
         .iter()
@@ -302,6 +309,11 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Rou
     scene.clock = format!("{answering} of {} switches answer", scene.switches.len());
     let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
     scene.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
+    let hosts: usize = now.policies.values().sum();
+    let policies = now.policies.iter();
+    scene
+        .totals
+        .extend(policies.map(|(policy, n)| (format!("policy {policy}"), format!("{n} of {hosts} hosts"))));
     scene.keys = vec![("space", "hold"), ("d", "link down/up")];
     scene
 }
@@ -322,10 +334,15 @@ mod tests {
             routes: Some(2),
             ..Reading::default()
         };
-        let before = Round { at, readings: vec![Ok(reading(0xffff_ff00, 9)), Ok(reading(0, 0))] };
+        let before = Round {
+            at,
+            readings: vec![Ok(reading(0xffff_ff00, 9)), Ok(reading(0, 0))],
+            policies: BTreeMap::new(),
+        };
         let now = Round {
             at: at + Duration::from_secs(1),
             readings: vec![Ok(reading(1_000_000 - 0x100, 5)), Err("no answer".into())],
+            policies: [("3 by 10.0.1.1".to_owned(), 2), ("none".to_owned(), 1)].into(),
         };
         let scene = scene(&topology, "x", Some(&before), &now);
         let port = &scene.ports[1];
@@ -333,5 +350,6 @@ mod tests {
         assert_eq!(scene.ports.len(), 4);
         assert_eq!(scene.switches[1].trouble.as_deref(), Some("no answer"));
         assert_eq!(scene.clock, "1 of 2 switches answer");
+        assert!(scene.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
     }
 }

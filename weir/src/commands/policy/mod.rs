@@ -5,6 +5,7 @@ use crate::control::{place, talk};
 use crate::output::{Answer, Output};
 use comfy_table::{Table, presets};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -145,6 +146,16 @@ fn ask_all(
         }
     });
     (reports, outcome)
+}
+
+/// Returns the policies that this machine's agents hold, with the number of hosts that hold each. Agents that do not
+/// answer are left out.
+pub fn held() -> BTreeMap<String, usize> {
+    let mut held = BTreeMap::new();
+    for (_, report) in ask_all(&place::all(), &PolicyRequest::Show {}).0 {
+        *held.entry(report.policies.last().map_or_else(|| "none".into(), title)).or_default() += 1;
+    }
+    held
 }
 
 fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {

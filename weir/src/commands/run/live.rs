@@ -9,9 +9,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_client::{ClientOptions, Target, ThriftClient};
+use weir_controller::routes;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_experiment::results::Part;
-use weir_experiment::{LinkChange, Observer, Progress};
+use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 use weir_report::format;
 use weir_testbed::{device_id, grpc_port, thrift_address};
 use weir_units::Time;
@@ -64,6 +65,8 @@ pub struct Live<'a> {
     scene: Scene,
     topology: &'a Topology,
     name: &'a str,
+    /// Routes in the tables of all switches.
+    routes: usize,
     /// The scheme that runs, and since when.
     index: Option<usize>,
     began: Instant,
@@ -100,16 +103,21 @@ enum Mode {
 }
 
 impl<'a> Live<'a> {
-    /// Shows a run of this name on this topology. If `stands`, virtual time stands until the user lets it go on.
-    pub fn open(name: &'a str, topology: &'a Topology, view: View<'a>, stands: bool) -> Live<'a> {
+    /// Shows a run of this experiment. If `stands`, virtual time stands until the user lets it go on.
+    pub fn open(experiment: &'a Experiment, view: View<'a>, stands: bool) -> Live<'a> {
         let now = Instant::now();
+        let (name, topology) = (&*experiment.spec.name, &experiment.topology);
         let scene = Scene { title: name.to_owned(), ..Scene::default() };
+        // An experiment without routes is refused before it runs.
+        let routes = routes(topology, experiment.spec.routing).ok();
+        let routes = routes.map_or(0, |it| it.switches.iter().map(|switch| switch.forward.len()).sum());
         let mode = if stands { Mode::Stepping } else { Mode::Running };
         Live {
             view,
             scene,
             topology,
             name,
+            routes,
             index: None,
             began: now,
             drawn: now,
@@ -246,6 +254,7 @@ impl Observer for Live<'_> {
         }
         self.drawn = Instant::now();
         fill(&mut self.scene, self.topology, &part);
+        self.scene.totals.push(("routes".to_owned(), format::count(self.routes as u64)));
         for port in &mut self.scene.ports {
             port.is_up = !link_of(self.topology, &port.name).is_some_and(|link| self.cut.contains(&link));
         }
@@ -334,7 +343,6 @@ fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_experiment::Experiment;
     use weir_sim::VirtualTime;
 
     /// Keeps the last look before the end.
