@@ -22,6 +22,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_experiment::rng::stream_seed;
 use weir_server::p4runtime::{Programs, ServerConfig};
+use weir_server::thrift::ThriftConfig;
 use weir_switch::Switch;
 use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, Frames, Member};
 use weir_switch::tm::QueueLimits;
@@ -113,7 +114,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
         let device_id = args.device_id + n as u64;
         let seed = name.as_ref().map_or(seed, |name| stream_seed(seed, name));
-        thrift.push(thrift::start(args, n, (device_id, seed), handle.clone())?);
+        let config = ThriftConfig {
+            listen: (args.thrift_addr(), ThriftConfig::PORT).into(),
+            device_id,
+            seed,
+            swap: !target.disable_swap,
+            programs: programs.clone(),
+        };
+        thrift.push(thrift::start(args, n, config, handle.clone())?);
         let programs = programs.clone();
         let config = ServerConfig { device_id, seed, programs, ..ServerConfig::default() };
         watched.push(metrics::Watched {
@@ -199,11 +207,6 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
     if target.load_modules.is_some() {
         return refuse("--load-modules: externs are those of v1model");
     }
-    if target.enable_swap {
-        return refuse(
-            "--enable-swap: not supported; load a new program over P4Runtime (SetForwardingPipelineConfig)",
-        );
-    }
     if !program && !args.no_p4 {
         return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
     }
@@ -224,10 +227,6 @@ fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
     );
     warn(args.no_p4 && program, "the program is not loaded, because of --no-p4");
     warn(args.log_file.is_none() && args.log_flush, "--log-flush does nothing without --log-file");
-    warn(
-        target.disable_swap,
-        "--disable-swap does nothing: a new pipeline always replaces the old one at once",
-    );
     warn(target.grpc.pem_without_ssl(), "TLS is off (--grpc-server-ssl), the .pem files are not read");
     warnings
 }

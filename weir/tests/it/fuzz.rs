@@ -243,9 +243,16 @@ fn thrift_calls() {
     let switch = Switch::new(Program::from_json(&program).unwrap(), config.switch_config(), 1).unwrap();
     let dataplane = Dataplane::start(config, Some(Box::new(switch)), &[]).unwrap();
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
-    let server =
-        ThriftServer::start(dataplane.handle(), &ThriftConfig { listen, device_id: 0, seed: 1 }).unwrap();
-    let methods = ["bm_get_config", "bm_reset_state", "bm_mt_get_entries", "bm_dev_mgr_show_ports"];
+    let config = ThriftConfig { listen, device_id: 0, seed: 1, swap: true, programs: Arc::default() };
+    let server = ThriftServer::start(dataplane.handle(), &config).unwrap();
+    let methods = [
+        "bm_get_config",
+        "bm_reset_state",
+        "bm_load_new_config",
+        "bm_swap_configs",
+        "bm_mt_get_entries",
+        "bm_dev_mgr_show_ports",
+    ];
     let bases = methods.iter().map(|name| call(&format!("standard:{name}"))).collect();
     fuzz!("thrift", bases, |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server.address()).unwrap();

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, Weak};
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
-use weir_switch::program::{LoadError, Program};
+use weir_switch::program::Program;
 
 /// The memory that loading a program may take, bytes: its text, the copies of it, and the JSON in memory. Programs of
 /// p4c-bm2-ss take about 15 times their size by this estimate, so that one of 4 MB is below it.
@@ -22,14 +22,29 @@ const MOST_PROGRAM: usize = 64 << 20;
 pub struct Programs(Mutex<Vec<Weak<Program>>>);
 
 impl Programs {
-    fn load(&self, text: &str) -> Result<Arc<Program>, LoadError> {
+    /// Returns the program of a text of BMv2 JSON.
+    ///
+    /// # Errors
+    ///
+    /// RESOURCE_EXHAUSTED: it would take too much memory to load. INVALID_ARGUMENT: it is not a program for this switch.
+    pub(crate) fn load(&self, text: &str) -> Result<Arc<Program>, ControlError> {
+        if loading_memory(text) > MOST_PROGRAM {
+            let what = format!(
+                "to load a program of {} bytes would need more than {MOST_PROGRAM} bytes of memory",
+                text.len()
+            );
+            return Err(ControlError::new(Code::ResourceExhausted, what));
+        }
+
         // Others wait meanwhile: what is loaded may be theirs.
         let mut known = lock(&self.0);
         known.retain(|program| program.strong_count() > 0);
         if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
             return Ok(same);
         }
-        let program = Program::from_json(text)?;
+        let program = Program::from_json(text).map_err(|error| {
+            ControlError::invalid(format!("this is not a program for this switch: {error}"))
+        })?;
         known.push(Arc::downgrade(&program));
         Ok(program)
     }
@@ -76,15 +91,9 @@ pub fn load(
     let p4info = config.p4info.clone().ok_or_else(|| invalid("the config has no P4Info".into()))?;
     let index = Index::new(p4info).map_err(|error| invalid(format!("the P4Info is wrong: {error}")))?;
     let program = match program_text(&config.p4_device_config)? {
-        Some(text) if loading_memory(&text) > MOST_PROGRAM => {
-            let what = format!(
-                "to load this p4_device_config of {} bytes would need more than {MOST_PROGRAM} bytes of memory",
-                text.len()
-            );
-            return Err(ControlError::new(Code::ResourceExhausted, what));
-        }
-        Some(text) => programs.load(&text).map_err(|error| {
-            invalid(format!("p4_device_config is not a program for this switch: {error}"))
+        Some(text) => programs.load(&text).map_err(|error| ControlError {
+            message: format!("p4_device_config: {}", error.message),
+            ..error
         })?,
         None => running.ok_or_else(|| {
             invalid("p4_device_config is empty and no program runs; send the BMv2 JSON of p4c-bm2-ss".into())

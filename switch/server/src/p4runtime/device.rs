@@ -22,8 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tonic::Status;
+use weir_switch::Switch;
 use weir_switch::control::{Atomicity, Batch, Control, ControlError, Part};
 use weir_switch::driver::DataplaneHandle;
+use weir_switch::program::Program;
 use weir_units::Time;
 
 /// Updates applied, or rows read, between two batches of frames: about 0.2 ms, which every receive ring outlasts.
@@ -40,6 +42,7 @@ const LARGE: usize = 64 << 10;
 /// The pipeline that runs.
 struct Active {
     control: Arc<Mutex<Control>>,
+    program: Arc<Program>,
     config: ForwardingPipelineConfig,
 }
 
@@ -153,22 +156,39 @@ impl Device {
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
         let mut done = updates.len() == 0;
         while !done {
-            let control = Arc::clone(&active.control);
             // No packet may come between atomic updates: each of them is decoded when its turn comes.
             let (some, all) = match atomicity {
                 Atomicity::DataplaneAtomic => (Vec::new(), Some(updates.clone())),
                 _ => (updates.decode_some(STEP, STEP_MEMORY), None),
             };
-            let step = self.dataplane.call(move |switch, now| {
-                switch.set_now(now);
+            let step = self.on_active(active, move |control, switch, _| {
                 let updates = some.into_iter().chain(all.into_iter().flatten()).map(readable);
-                let done = batch.step(&mut lock(&control), switch, updates);
+                let done = batch.step(control, switch, updates);
                 (batch, done)
             });
-            (batch, done) = step.await.map_err(from_dataplane)?;
+            (batch, done) = step.await?;
         }
         self.after_write(&active.control);
         Ok(batch)
+    }
+
+    /// Runs an operation on the pipeline that runs.
+    async fn on_active<R: Send + 'static>(
+        &self,
+        active: &Active,
+        operation: impl FnOnce(&mut Control, &mut Switch, Time) -> R + Send + 'static,
+    ) -> Result<R, Status> {
+        let (control, program) = (Arc::clone(&active.control), Arc::clone(&active.program));
+        let answer = self.dataplane.call(move |switch, now| {
+            switch.set_now(now);
+            let runs = Arc::ptr_eq(switch.pipeline().program(), &program);
+            runs.then(|| operation(&mut lock(&control), switch, now))
+        });
+        answer.await.map_err(from_dataplane)?.ok_or_else(|| {
+            Status::failed_precondition(
+                "another program was loaded over Thrift; push its P4Info with VERIFY_AND_COMMIT",
+            )
+        })
     }
 
     /// The settings that others heed may be others now.
@@ -197,14 +217,13 @@ impl Device {
         let request = Arc::new(request);
         let (mut entities, mut from) = (Vec::new(), Some(0));
         while let Some(row) = from {
-            let (control, request) = (Arc::clone(&active.control), Arc::clone(&request));
-            let read = self.dataplane.call(move |switch, now| {
-                switch.set_now(now);
+            let request = Arc::clone(&request);
+            let read = self.on_active(active, move |control, switch, _| {
                 let mut part = Part::new(row, STEP);
-                let found = lock(&control).read_part(switch, &request, &mut part);
+                let found = control.read_part(switch, &request, &mut part);
                 (found, part.next())
             });
-            let (found, next) = read.await.map_err(from_dataplane)?;
+            let (found, next) = read.await?;
             match found {
                 Ok(found) => entities.extend(found.iter().map(encoded)),
                 Err(error) => return Ok(Err(error)),
@@ -218,13 +237,16 @@ impl Device {
     pub async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
         let pipelines = self.pipelines.read().await;
         let Some(active) = &pipelines.active else { return Ok(Default::default()) };
-        let control = Arc::clone(&active.control);
-        let taken = self.dataplane.call(move |switch, now| {
+        let taken = self.on_active(active, |control, switch, now| {
             let begun = Instant::now();
-            let expired = lock(&control).take_timed_out(switch, now);
+            let expired = control.take_timed_out(switch, now);
             expired.map(|expired| (expired, begun.elapsed()))
         });
-        taken.await.map_err(from_dataplane)?.map_err(|error| from_control(&error))
+        match taken.await {
+            // The entries went with their program.
+            Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(Default::default()),
+            taken => taken?.map_err(|error| from_control(&error)),
+        }
     }
 
     /// Does what SetForwardingPipelineConfig asks for. If it is refused, all stays as it was.
@@ -278,18 +300,15 @@ impl Device {
     }
 
     async fn carry_over(&self, active: &Active, candidate: &mut Candidate) -> Result<(), Status> {
-        let control = Arc::clone(&active.control);
-        let state = self.dataplane.call(move |switch, _| {
-            let control = lock(&control);
-            reconcile::State::of(&control, switch)
-        });
-        let state = state.await.map_err(from_dataplane)?.map_err(|error| from_control(&error))?;
+        let state = self.on_active(active, |control, switch, _| reconcile::State::of(control, switch));
+        let state = state.await?.map_err(|error| from_control(&error))?;
         state.restore(candidate).map_err(|error| from_control(&error))
     }
 
     async fn install(&self, pipelines: &mut Pipelines, candidate: Candidate) -> Result<(), Status> {
         let Candidate { switch, control, headers, config } = candidate;
         let digests = Digests::of(control.p4info());
+        let program = Arc::clone(switch.pipeline().program());
         self.dataplane.install(switch).await.map_err(from_dataplane)?;
         // Its timeouts run from now, not from when it was filled.
         let started = self.dataplane.call(|switch, now| {
@@ -301,7 +320,7 @@ impl Device {
         *lock(&self.headers) = Some(Arc::new(headers));
         *lock(&self.digests) = digests;
         self.after_write(&control);
-        *pipelines = Pipelines { active: Some(Active { control, config }), saved: None };
+        *pipelines = Pipelines { active: Some(Active { control, program, config }), saved: None };
         Ok(())
     }
 }

@@ -76,7 +76,7 @@ fn index(args: &Fields) -> thrift::Result<usize> {
 
 /// Runs something on the array that field 2 names.
 fn on_array<R: Send + 'static>(
-    service: &Service,
+    service: &mut Service,
     args: &Fields,
     index: thrift::Result<usize>,
     operation: impl FnOnce(&mut Pipeline, &str, usize) -> Result<R, TableError> + Send + 'static,
@@ -88,7 +88,7 @@ fn on_array<R: Send + 'static>(
 
 /// Does something to every cell of the array that field 2 names, a few at a time: frames go on in between.
 fn for_each_cell(
-    service: &Service,
+    service: &mut Service,
     args: &Fields,
     size: impl FnOnce(&Pipeline, &str) -> Result<usize, TableError> + Send + 'static,
     operation: impl Fn(&mut Pipeline, &str, usize) -> Result<(), TableError> + Copy + Send + 'static,
@@ -102,7 +102,7 @@ fn for_each_cell(
     Ok(Value::Void)
 }
 
-fn counter_write(service: &Service, args: &Fields) -> Answer {
+fn counter_write(service: &mut Service, args: &Fields) -> Answer {
     let value = counter_of(args.fields(4)?)?;
     on_array(service, args, index(args), move |pipeline, name, index| {
         pipeline.counter_write(name, index, value)?;
@@ -138,7 +138,7 @@ pub(super) fn rates_value(rates: Option<MeterRates>) -> Value {
     Value::List(TType::Struct, both.into_iter().flatten().collect())
 }
 
-fn set_rates(service: &Service, args: &Fields, id: i16, cell: Option<thrift::Result<usize>>) -> Answer {
+fn set_rates(service: &mut Service, args: &Fields, id: i16, cell: Option<thrift::Result<usize>>) -> Answer {
     let rates = rates_of(args, id)?;
     // An unknown meter is refused before its rates are looked at.
     on_array(service, args, Ok(0), |pipeline, name, _| pipeline.meter_size(name))?;
@@ -161,7 +161,7 @@ fn number(bytes: &[u8]) -> i64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | i64::from(byte))
 }
 
-fn register_read_all(service: &Service, args: &Fields) -> Answer {
+fn register_read_all(service: &mut Service, args: &Fields) -> Answer {
     let cells = on_array(service, args, Ok(0), |pipeline, name, _| Ok(pipeline.register_info(name)?.0))?;
     let mut values = Vec::new();
     for first in (0..cells).step_by(CELLS_AT_ONCE) {
@@ -182,7 +182,7 @@ fn put(pipeline: &mut Pipeline, name: &str, index: usize, value: i64) -> Result<
     pipeline.register_write(name, index, &kept.to_be_bytes())
 }
 
-fn register_write(service: &Service, args: &Fields) -> Answer {
+fn register_write(service: &mut Service, args: &Fields) -> Answer {
     let value = args.i64(4)?;
     on_array(service, args, index(args), move |pipeline, name, index| {
         put(pipeline, name, index, value)?;
@@ -191,7 +191,7 @@ fn register_write(service: &Service, args: &Fields) -> Answer {
 }
 
 /// From the first index to the one before the last, all or none.
-fn register_write_range(service: &Service, args: &Fields) -> Answer {
+fn register_write_range(service: &mut Service, args: &Fields) -> Answer {
     let (end, value) = (args.i32(4)? as u32 as usize, args.i64(5)?);
     let (cells, first) = on_array(service, args, index(args), |pipeline, name, first| {
         Ok((pipeline.register_info(name)?.0, first))

@@ -5,12 +5,17 @@ use super::service::{Answer, Fault, Service, context};
 use super::value::{Fields, Value};
 use md5::{Digest, Md5};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use thrift::ApplicationErrorKind;
-use weir_switch::Switch;
 use weir_switch::driver::DataplaneError;
+use weir_switch::engine::CloneSession;
+use weir_switch::{Program, Switch};
 
 /// Error codes of standard.thrift.
 const CONFIG_SWAP_DISABLED: i32 = 1;
+const ONGOING_SWAP: i32 = 2;
+const NO_ONGOING_SWAP: i32 = 3;
 const INVALID_CALCULATION_NAME: i32 = 1;
 const LEARN_ERROR: i32 = 3;
 const INVALID_RESOURCE_TYPE: i32 = 0;
@@ -27,8 +32,12 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_get_config_md5" => json(service).map(|json| Value::Binary(Md5::digest(json).to_vec())),
         "bm_get_id_from_name" => id_from_name(service, args),
         "bm_reset_state" => reset_state(service),
-        // Programs come by P4Runtime, digests go by it.
-        "bm_load_new_config" | "bm_swap_configs" => Err(Fault::Declared(CONFIG_SWAP_DISABLED)),
+        "bm_load_new_config" | "bm_swap_configs" if !service.swap => {
+            Err(Fault::Declared(CONFIG_SWAP_DISABLED))
+        }
+        "bm_load_new_config" => load(service, args),
+        "bm_swap_configs" => swap(service),
+        // Digests go by P4Runtime.
         "bm_learning_ack"
         | "bm_learning_ack_buffer"
         | "bm_learning_set_timeout"
@@ -46,8 +55,11 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-/// Returns the program as it was loaded; without one, an empty object as in BMv2.
+/// Returns the program that was loaded last; without one, an empty object as in BMv2.
 fn json(service: &Service) -> Result<String, Fault> {
+    if let Some(loaded) = &service.loaded {
+        return Ok(loaded.pipeline().program().json().to_owned());
+    }
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
         Err(DataplaneError::NoProgram) => Ok("{}".into()),
         program => Ok(program?.json().to_owned()),
@@ -68,10 +80,60 @@ fn id_from_name(service: &Service, args: &Fields) -> Answer {
     Ok(Value::I32(id))
 }
 
+/// Makes a switch with the program that a client sends. Packets pass the present one until the swap.
+fn load(service: &mut Service, args: &Fields) -> Answer {
+    if service.loaded.is_some() {
+        return Err(Fault::Declared(ONGOING_SWAP));
+    }
+    let program = service.programs.load(&args.text(1)?).map_err(|error| Fault::internal(error.message))?;
+    service.loaded = Some(fresh(service, program)?);
+    Ok(Value::Void)
+}
+
+/// Puts in the switch that was loaded. Multicast groups and clone sessions are the target's and stay, as in BMv2;
+/// packets that wait are lost.
+fn swap(service: &mut Service) -> Answer {
+    let mut switch = service.loaded.take().ok_or(Fault::Declared(NO_ONGOING_SWAP))?;
+    let state = service
+        .handle
+        .with(|running, _| (running.multicast_groups().clone(), running.clone_sessions().clone()));
+    let (groups, sessions) = match state {
+        Err(DataplaneError::NoProgram) => Default::default(),
+        state => state?,
+    };
+    for (group, copies) in groups {
+        switch.set_multicast_group(group, copies).map_err(|error| Fault::internal(error.to_string()))?;
+    }
+    set_sessions(&mut switch, sessions)?;
+    service.handle.install(switch).wait()?;
+    service.handle.with(|switch, now| {
+        switch.set_now(now);
+        switch.pipeline_mut().restart_timeouts();
+    })?;
+    Ok(Value::Void)
+}
+
+/// Returns a switch with nothing in its tables.
+fn fresh(service: &Service, program: Arc<Program>) -> Result<Box<Switch>, Fault> {
+    let config = service.handle.switch_config().wait()?;
+    let switch = Switch::new(program, config, service.seed);
+    switch.map(Box::new).map_err(|error| Fault::internal(error.to_string()))
+}
+
+fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> Result<(), Fault> {
+    for (id, session) in sessions {
+        switch.set_clone_session(id, session).map_err(|error| Fault::internal(error.to_string()))?;
+    }
+    Ok(())
+}
+
 /// Tables, cells and multicast groups as they are when the program starts; clone sessions stay, as in BMv2
 /// (`SimpleSwitch::reset_target_state_`). Packets that wait are lost.
 fn reset_state(service: &mut Service) -> Answer {
-    let config = service.handle.switch_config().wait()?;
+    if let Some(loaded) = &service.loaded {
+        let program = loaded.pipeline().program().clone();
+        service.loaded = Some(fresh(service, program)?);
+    }
     let present = service
         .handle
         .with(|switch, _| (switch.pipeline().program().clone(), switch.clone_sessions().clone()));
@@ -79,12 +141,9 @@ fn reset_state(service: &mut Service) -> Answer {
         Err(DataplaneError::NoProgram) => return Ok(Value::Void),
         present => present?,
     };
-    let refused = |error: &dyn std::fmt::Display| Fault::internal(error.to_string());
-    let mut switch = Switch::new(program, config, service.seed).map_err(|error| refused(&error))?;
-    for (id, session) in sessions {
-        switch.set_clone_session(id, session).map_err(|error| refused(&error))?;
-    }
-    service.handle.install(Box::new(switch)).wait()?;
+    let mut switch = fresh(service, program)?;
+    set_sessions(&mut switch, sessions)?;
+    service.handle.install(switch).wait()?;
     service.pre = Pre::default();
     Ok(Value::Void)
 }

@@ -49,7 +49,7 @@ fn info(pipeline: &Pipeline, table: TableId) -> Result<TableInfo, Refused> {
 }
 
 /// A few rows at a time: frames go on in between.
-fn get_entries(service: &Service, args: &Fields) -> Answer {
+fn get_entries(service: &mut Service, args: &Fields) -> Answer {
     let rows = on_table(service, args, |pipeline, table| Ok(pipeline.table_rows(table)))?;
     let mut entries = Vec::new();
     for first in (0..rows).step_by(ROWS_AT_ONCE) {
@@ -62,7 +62,7 @@ fn get_entries(service: &Service, args: &Fields) -> Answer {
     Ok(Value::List(TType::Struct, entries))
 }
 
-fn get_entry(service: &Service, args: &Fields) -> Answer {
+fn get_entry(service: &mut Service, args: &Fields) -> Answer {
     let handle = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         let (info, entry) = (info(pipeline, table)?, pipeline.table_entry(table, handle)?);
@@ -70,7 +70,7 @@ fn get_entry(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_entry_from_key(service: &Service, args: &Fields) -> Answer {
+fn get_entry_from_key(service: &mut Service, args: &Fields) -> Answer {
     let (key, priority) = (key(args, 3)?, options(args, 4)?);
     on_table(service, args, move |pipeline, table| {
         if key.is_empty() {
@@ -185,7 +185,7 @@ pub(super) fn counter_of(value: &Fields) -> thrift::Result<CounterValue> {
     Ok(CounterValue { bytes: value.i64(1)? as u64, packets: value.i64(2)? as u64 })
 }
 
-fn read_counter(service: &Service, args: &Fields) -> Answer {
+fn read_counter(service: &mut Service, args: &Fields) -> Answer {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
@@ -193,7 +193,7 @@ fn read_counter(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn write_counter(service: &Service, args: &Fields) -> Answer {
+fn write_counter(service: &mut Service, args: &Fields) -> Answer {
     let (entry, value) = (handle(args)?, counter_of(args.fields(4)?)?);
     on_table(service, args, move |pipeline, table| {
         needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
@@ -202,7 +202,7 @@ fn write_counter(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn reset_counters(service: &Service, args: &Fields) -> Answer {
+fn reset_counters(service: &mut Service, args: &Fields) -> Answer {
     on_table(service, args, move |pipeline, table| {
         needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
         for entry in pipeline.table_entries(table) {
@@ -212,7 +212,7 @@ fn reset_counters(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn set_meter_rates(service: &Service, args: &Fields) -> Answer {
+fn set_meter_rates(service: &mut Service, args: &Fields) -> Answer {
     let (entry, rates) = (handle(args)?, rates_of(args, 4)?);
     on_table(service, args, move |pipeline, table| {
         needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
@@ -222,7 +222,7 @@ fn set_meter_rates(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_meter_rates(service: &Service, args: &Fields) -> Answer {
+fn get_meter_rates(service: &mut Service, args: &Fields) -> Answer {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;

@@ -3,7 +3,7 @@
 //! BMv2 serves three services over one TCP port, told apart by Thrift's multiplexed protocol: `standard` (tables,
 //! cells, ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone sessions). The calls
 //! are in one file each; they become commands of a [`DataplaneHandle`]. A refusal is answered with BMv2's exception
-//! and code. `docs/switch.md` lists the verbs of the command line that work.
+//! and code. `docs/thrift.md` lists the verbs of the command line that work.
 //!
 //! Peers may be hostile: a call is bounded in bytes, elements, depth and time, the number of connections is bounded
 //! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls
@@ -23,6 +23,7 @@ mod tables;
 mod tests;
 mod value;
 
+use crate::p4runtime::Programs;
 use connection::{Connections, Slot};
 use pre::Pre;
 use service::Service;
@@ -45,6 +46,10 @@ pub struct ThriftConfig {
     pub device_id: u64,
     /// Seed of the program's random numbers after `reset_state`.
     pub seed: u64,
+    /// True if clients may load programs (`load_new_config_file`, `swap_configs`).
+    pub swap: bool,
+    /// The programs of the process.
+    pub programs: Arc<Programs>,
 }
 
 impl ThriftConfig {
@@ -70,8 +75,16 @@ impl ThriftServer {
     pub fn start(handle: DataplaneHandle, config: &ThriftConfig) -> io::Result<ThriftServer> {
         let listener = TcpListener::bind(config.listen)?;
         let address = listener.local_addr()?;
-        let (device_id, seed) = (config.device_id, config.seed);
-        let service = Service { handle, device_id, port: address.port(), seed, pre: Pre::default() };
+        let service = Service {
+            handle,
+            device_id: config.device_id,
+            port: address.port(),
+            seed: config.seed,
+            pre: Pre::default(),
+            swap: config.swap,
+            programs: Arc::clone(&config.programs),
+            loaded: None,
+        };
         let service = Arc::new(Mutex::new(service));
         let connections = Arc::new(Connections::default());
         let (incoming, accepted) = (listener.try_clone()?, connections.clone());

@@ -41,15 +41,14 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 
 /// Runs something with the profile that field 2 names.
 fn on_profile<R: Send + 'static>(
-    service: &Service,
+    service: &mut Service,
     args: &Fields,
     operation: impl FnOnce(&mut Pipeline, &str) -> Result<R, Refused> + Send + 'static,
 ) -> Result<R, Fault> {
     context(args)?;
     let name = args.text(2)?;
-    let answer = service.on_switch(code::INVALID_ACTION_PROFILE_NAME, move |switch, _| {
-        operation(switch.pipeline_mut(), &name)
-    })?;
+    let answer =
+        service.on_program(code::INVALID_ACTION_PROFILE_NAME, move |pipeline| operation(pipeline, &name))?;
     answer.map_err(|Refused(code)| Fault::Declared(code))
 }
 
@@ -69,7 +68,7 @@ fn in_member(error: TableError) -> Refused {
     }
 }
 
-fn add_member(service: &Service, args: &Fields) -> Answer {
+fn add_member(service: &mut Service, args: &Fields) -> Answer {
     let action = action(args, 3, 4)?;
     on_profile(service, args, move |pipeline, profile| {
         if pipeline.members(profile)?.len() >= MAX_PLACES {
@@ -80,7 +79,7 @@ fn add_member(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn modify_member(service: &Service, args: &Fields) -> Answer {
+fn modify_member(service: &mut Service, args: &Fields) -> Answer {
     let (member, action) = (member(args, 3)?, action(args, 4, 5)?);
     on_profile(service, args, move |pipeline, profile| {
         pipeline.member_modify(profile, member, &action).map_err(in_member)?;
@@ -88,7 +87,7 @@ fn modify_member(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn delete_member(service: &Service, args: &Fields) -> Answer {
+fn delete_member(service: &mut Service, args: &Fields) -> Answer {
     let member = member(args, 3)?;
     on_profile(service, args, move |pipeline, profile| {
         pipeline.member_delete(profile, member)?;
@@ -96,7 +95,7 @@ fn delete_member(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn create_group(service: &Service, args: &Fields) -> Answer {
+fn create_group(service: &mut Service, args: &Fields) -> Answer {
     on_profile(service, args, |pipeline, profile| {
         if pipeline.groups(profile)?.len() >= MAX_PLACES {
             return Err(Refused(code::TABLE_FULL));
@@ -109,7 +108,7 @@ fn create_group(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn delete_group(service: &Service, args: &Fields) -> Answer {
+fn delete_group(service: &mut Service, args: &Fields) -> Answer {
     let group = GroupHandle(args.i32(3)? as u32);
     on_profile(service, args, move |pipeline, profile| {
         pipeline.group_delete(profile, group)?;
@@ -124,7 +123,7 @@ fn members_of(pipeline: &Pipeline, profile: &str, group: GroupHandle) -> Result<
 }
 
 fn change_group(
-    service: &Service,
+    service: &mut Service,
     args: &Fields,
     change: fn(&mut Vec<MemberHandle>, MemberHandle) -> Result<(), Refused>,
 ) -> Answer {
@@ -155,14 +154,14 @@ fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
     Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::List(TType::I32, members))])
 }
 
-fn get_members(service: &Service, args: &Fields) -> Answer {
+fn get_members(service: &mut Service, args: &Fields) -> Answer {
     on_profile(service, args, |pipeline, profile| {
         let members = pipeline.members(profile)?;
         Ok(Value::List(TType::Struct, members.iter().map(member_value).collect()))
     })
 }
 
-fn get_member(service: &Service, args: &Fields) -> Answer {
+fn get_member(service: &mut Service, args: &Fields) -> Answer {
     let wanted = member(args, 3)?;
     on_profile(service, args, move |pipeline, profile| {
         let members = pipeline.members(profile)?;
@@ -171,7 +170,7 @@ fn get_member(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_groups(service: &Service, args: &Fields) -> Answer {
+fn get_groups(service: &mut Service, args: &Fields) -> Answer {
     on_profile(service, args, |pipeline, profile| {
         let groups = pipeline.groups(profile)?;
         let groups = groups.iter().map(|(handle, members)| group_value(*handle, members));
@@ -179,7 +178,7 @@ fn get_groups(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_group(service: &Service, args: &Fields) -> Answer {
+fn get_group(service: &mut Service, args: &Fields) -> Answer {
     let group = GroupHandle(args.i32(3)? as u32);
     on_profile(service, args, move |pipeline, profile| {
         Ok(group_value(group, &members_of(pipeline, profile, group)?))

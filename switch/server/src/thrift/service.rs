@@ -3,6 +3,8 @@
 use super::pre::Pre;
 use super::value::{Fields, Value};
 use super::{cells, config, entries, ports, pre, profiles, queues, tables};
+use crate::p4runtime::Programs;
+use std::sync::Arc;
 use thrift::ApplicationErrorKind;
 use weir_switch::Switch;
 use weir_switch::driver::{DataplaneError, DataplaneHandle};
@@ -45,7 +47,6 @@ impl From<DataplaneError> for Fault {
 }
 
 /// All services of one switch.
-#[derive(Debug)]
 pub(super) struct Service {
     pub handle: DataplaneHandle,
     pub device_id: u64,
@@ -54,6 +55,12 @@ pub(super) struct Service {
     /// Seed of the random numbers after `reset_state`.
     pub seed: u64,
     pub pre: Pre,
+    /// False if clients may not load programs.
+    pub swap: bool,
+    pub programs: Arc<Programs>,
+    /// A switch with the program that `bm_load_new_config` loaded, until `bm_swap_configs` puts it in. As in BMv2,
+    /// tables and cells are meanwhile its own.
+    pub loaded: Option<Box<Switch>>,
 }
 
 impl Service {
@@ -96,18 +103,35 @@ impl Service {
         }
     }
 
+    /// Runs an operation on the program that was loaded last: the one that runs, or one that waits for
+    /// `bm_swap_configs`.
+    ///
+    /// # Errors
+    ///
+    /// As [`on_switch`](Self::on_switch).
+    pub fn on_program<R: Send + 'static>(
+        &mut self,
+        unknown: i32,
+        operation: impl FnOnce(&mut Pipeline) -> R + Send + 'static,
+    ) -> Result<R, Fault> {
+        match &mut self.loaded {
+            Some(loaded) => Ok(operation(loaded.pipeline_mut())),
+            None => self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut())),
+        }
+    }
+
     /// Runs an operation on its pipeline; `code` gives the code of a refusal.
     ///
     /// # Errors
     ///
-    /// The operation was refused, or as [`on_switch`](Self::on_switch).
+    /// The operation was refused, or as [`on_program`](Self::on_program).
     pub fn on_pipeline<R: Send + 'static>(
-        &self,
+        &mut self,
         unknown: i32,
         code: impl FnOnce(&TableError) -> i32,
         operation: impl FnOnce(&mut Pipeline) -> Result<R, TableError> + Send + 'static,
     ) -> Result<R, Fault> {
-        let answer = self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut()))?;
+        let answer = self.on_program(unknown, operation)?;
         answer.map_err(|error| Fault::Declared(code(&error)))
     }
 }

@@ -90,14 +90,13 @@ impl From<TableError> for Refused {
 
 /// Runs something on the table that field 2 names.
 pub(super) fn on_table<R: Send + 'static>(
-    service: &Service,
+    service: &mut Service,
     args: &Fields,
     operation: impl FnOnce(&mut Pipeline, TableId) -> Result<R, Refused> + Send + 'static,
 ) -> Result<R, Fault> {
     context(args)?;
     let name = args.text(2)?;
-    let answer = service.on_switch(code::INVALID_TABLE_NAME, move |switch, _| {
-        let pipeline = switch.pipeline_mut();
+    let answer = service.on_program(code::INVALID_TABLE_NAME, move |pipeline| {
         let table = pipeline.table_by_name(&name)?;
         operation(pipeline, table)
     })?;
@@ -153,7 +152,7 @@ pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
     Ok(priority(number))
 }
 
-fn add(service: &Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> Answer {
+fn add(service: &mut Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> Answer {
     let (key, priority, call) = (key(args, 3)?, options(args, options_id)?, call?);
     on_table(service, args, move |pipeline, table| {
         let program = pipeline.program().clone();
@@ -169,7 +168,7 @@ fn add(service: &Service, args: &Fields, options_id: i16, call: Read<ActionCall>
     })
 }
 
-fn modify(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+fn modify(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> Answer {
     let (entry, call) = (handle(args)?, call?);
     on_table(service, args, move |pipeline, table| {
         check_action(&pipeline.program().clone(), table, &call)?;
@@ -178,7 +177,7 @@ fn modify(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answer {
     })
 }
 
-fn delete(service: &Service, args: &Fields) -> Answer {
+fn delete(service: &mut Service, args: &Fields) -> Answer {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         pipeline.table_delete(table, entry)?;
@@ -186,7 +185,7 @@ fn delete(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn clear(service: &Service, args: &Fields) -> Answer {
+fn clear(service: &mut Service, args: &Fields) -> Answer {
     let reset_default = args.bool(3)?;
     on_table(service, args, move |pipeline, table| {
         for entry in pipeline.table_entries(table) {
@@ -199,7 +198,7 @@ fn clear(service: &Service, args: &Fields) -> Answer {
     })
 }
 
-fn set_default(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> Answer {
     let call = call?;
     on_table(service, args, move |pipeline, table| {
         check_action(&pipeline.program().clone(), table, &call)?;
@@ -208,7 +207,7 @@ fn set_default(service: &Service, args: &Fields, call: Read<ActionCall>) -> Answ
     })
 }
 
-fn set_timeout(service: &Service, args: &Fields) -> Answer {
+fn set_timeout(service: &mut Service, args: &Fields) -> Answer {
     let (entry, ms) = (handle(args)?, args.i32(4)?);
     on_table(service, args, move |pipeline, table| {
         if !pipeline.program().tables().any(|(id, info)| id == table && info.idle_timeout) {

@@ -4,6 +4,7 @@ use super::value::{Fields, Value};
 use super::{ThriftConfig, ThriftServer};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use thrift::protocol::{
     TBinaryInputProtocol, TBinaryOutputProtocol, TInputProtocol, TMessageIdentifier, TMessageType,
@@ -14,6 +15,8 @@ use weir_switch::{Program, Switch};
 
 /// A program with one of everything.
 const ENTITIES: &str = include_str!("../../../tests/it/control/entities.json");
+/// Another program.
+const OTHER: &str = include_str!("../../../tests/programs/p4runtime.json");
 const STANDARD: &str = "standard";
 const PRE: &str = "simple_pre_lag";
 const TARGET: &str = "simple_switch";
@@ -26,6 +29,10 @@ struct Served {
 
 impl Served {
     fn new(program: Option<&str>) -> Served {
+        Served::with_swap(program, true)
+    }
+
+    fn with_swap(program: Option<&str>, swap: bool) -> Served {
         let config = DataplaneConfig { priorities: 8, ..DataplaneConfig::default() };
         let switch = program.map(|json| {
             let program = Program::from_json(json).unwrap();
@@ -33,7 +40,7 @@ impl Served {
         });
         let dataplane = Dataplane::start(config, switch, &[]).unwrap();
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let config = ThriftConfig { listen, device_id: 3, seed: 1 };
+        let config = ThriftConfig { listen, device_id: 3, seed: 1, swap, programs: Arc::default() };
         Served { server: ThriftServer::start(dataplane.handle(), &config).unwrap(), _dataplane: dataplane }
     }
 
@@ -329,7 +336,6 @@ fn the_program_the_ports_and_the_state() {
     assert_eq!(client.call(STANDARD, "bm_dev_mgr_remove_port", [Value::I32(1)]), Got::Declared(1));
     let none = Got::Result(Some(Value::List(TType::Struct, vec![])));
     assert_eq!(client.call(STANDARD, "bm_dev_mgr_show_ports", []), none);
-    assert_eq!(client.call(STANDARD, "bm_swap_configs", []), Got::Declared(1), "CONFIG_SWAP_DISABLED");
 
     // Clone sessions outlive what resets everything else.
     let to_port_4 = Value::structure([(1, Value::I32(4))]);
@@ -345,6 +351,58 @@ fn the_program_the_ports_and_the_state() {
     let mut client = bare.connect();
     assert_eq!(client.call(STANDARD, "bm_get_config", []), Got::Result(Some(Value::text("{}"))));
     assert_eq!(client.standard("bm_mt_get_num_entries", [Value::text("t")]), Got::Declared(7));
+}
+
+#[test]
+fn another_program_is_loaded_and_then_swapped_in() {
+    let served = Served::new(Some(ENTITIES));
+    let mut client = served.connect();
+    let load =
+        |client: &mut Client, text: &str| client.call(STANDARD, "bm_load_new_config", [Value::text(text)]);
+    let swap = |client: &mut Client| client.call(STANDARD, "bm_swap_configs", []);
+    let handle = served._dataplane.handle();
+    let runs = || handle.with(|switch, _| switch.pipeline().program().json().to_owned()).unwrap();
+    assert_eq!(swap(&mut client), Got::Declared(3), "NO_ONGOING_SWAP");
+    let to_port_4 = Value::structure([(1, Value::I32(4))]);
+    assert_eq!(client.call(TARGET, "mirroring_session_add", [Value::I32(5), to_port_4.clone()]), DONE);
+    assert_eq!(
+        client.call(PRE, "bm_mc_mgrp_create", [Value::I32(0), Value::I32(9)]),
+        Got::Result(Some(Value::I32(9)))
+    );
+    assert!(matches!(load(&mut client, "{}"), Got::Application(why) if why.contains("not a program")));
+    assert_eq!(load(&mut client, OTHER), DONE);
+    assert_eq!(load(&mut client, OTHER), Got::Declared(2), "ONGOING_SWAP");
+
+    // Names are those of the new program; packets still pass the old one.
+    assert_eq!(client.call(STANDARD, "bm_get_config", []), Got::Result(Some(Value::text(OTHER))));
+    assert_eq!(
+        client.standard("bm_mt_get_num_entries", [Value::text("TheIngress.lpm_one")]),
+        Got::Declared(7)
+    );
+    let routes = Value::text("TheIngress.routes");
+    assert_eq!(client.result("bm_mt_get_num_entries", [routes.clone()]), Value::I64(0));
+    assert_eq!(runs(), ENTITIES);
+
+    assert_eq!(swap(&mut client), DONE);
+    assert_eq!(runs(), OTHER);
+    assert_eq!(client.result("bm_mt_get_num_entries", [routes]), Value::I64(0));
+    assert_eq!(swap(&mut client), Got::Declared(3), "NO_ONGOING_SWAP");
+    let session = client.call(TARGET, "mirroring_session_get", [Value::I32(5)]);
+    assert_eq!(session, Got::Result(Some(to_port_4)), "the target's, not the program's");
+
+    // A switch without a program gets its first one so.
+    let bare = Served::new(None);
+    let mut client = bare.connect();
+    assert_eq!((load(&mut client, OTHER), swap(&mut client)), (DONE, DONE));
+    assert_eq!(client.call(STANDARD, "bm_get_config", []), Got::Result(Some(Value::text(OTHER))));
+
+    let fixed = Served::with_swap(Some(ENTITIES), false);
+    let mut client = fixed.connect();
+    assert_eq!(
+        (load(&mut client, OTHER), swap(&mut client)),
+        (Got::Declared(1), Got::Declared(1)),
+        "DISABLED"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use p4runtime::p4::v1::update::Type::{Insert, Modify};
 use p4runtime::p4::v1::*;
 use p4runtime::p4info::{self, Object};
 use tonic::Code as Grpc;
+use weir_switch::{Program, Switch};
 
 const OTHER: &str = include_str!("../../../../p4src/build/hpcc.json");
 const OTHER_INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
@@ -40,6 +41,28 @@ async fn a_pipeline_is_returned_in_the_requested_form() {
     assert_eq!(get(&mut client, ResponseType::P4infoAndCookie).await.unwrap(), info);
     let device = ForwardingPipelineConfig { p4info: None, ..all };
     assert_eq!(get(&mut client, ResponseType::DeviceConfigAndCookie).await.unwrap(), device);
+}
+
+#[tokio::test]
+async fn after_a_swap_over_thrift_a_pipeline_must_be_pushed() {
+    let (bed, mut client) = Bed::ready().await;
+    client.write(Insert, l2(1, 1)).await.unwrap();
+    let handle = bed.dataplane.handle();
+    let switch = Switch::new(Program::from_json(OTHER).unwrap(), handle.switch_config().await.unwrap(), 1);
+    handle.install(Box::new(switch.unwrap())).await.unwrap();
+    for refused in [
+        client.write(Insert, l2(2, 1)).await.unwrap_err(),
+        client.read(Kind::TableEntry(TableEntry::default())).await.unwrap_err(),
+        client.push(Set::ReconcileAndCommit, Some(config())).await.unwrap_err(),
+    ] {
+        assert_eq!(refused.code(), Grpc::FailedPrecondition);
+        assert!(refused.message().starts_with("another program was loaded over Thrift"), "{refused:?}");
+    }
+    // The P4Info alone is enough.
+    let info =
+        ForwardingPipelineConfig { p4info: Some(p4info::parse(OTHER_INFO).unwrap()), ..Default::default() };
+    client.push(Set::VerifyAndCommit, Some(info)).await.unwrap();
+    client.read(Kind::TableEntry(TableEntry::default())).await.unwrap();
 }
 
 #[tokio::test]

@@ -271,14 +271,15 @@ pub struct TargetOptions {
     #[arg(long, hide = true)]
     pub load_modules: Option<String>,
 
-    #[arg(long, hide = true)]
+    /// Accepted; clients of Thrift may load programs unless --disable-swap forbids it
+    #[arg(long, conflicts_with = "disable_swap")]
     pub enable_swap: bool,
 
     /// Strict priorities of each port
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub priority_queues: u8,
 
-    /// Accepted and ignored
+    /// Clients of Thrift may not load programs
     #[arg(long)]
     pub disable_swap: bool,
 

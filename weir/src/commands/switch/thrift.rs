@@ -7,18 +7,18 @@ use crate::console::Failure;
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
 
-/// Starts that of the n-th switch. A port that was asked for must be free; BMv2's own may not be, where several switches
-/// run on a machine.
+/// Starts that of the n-th switch, on the address that the options choose. A port that was asked for must be free; BMv2's
+/// own may not be, where several switches run on a machine.
 pub fn start(
     args: &Options,
     n: usize,
-    (device_id, seed): (u64, u64),
+    mut config: ThriftConfig,
     dataplane: DataplaneHandle,
 ) -> Result<Option<ThriftServer>, Failure> {
     let first = args.thrift_port.unwrap_or(ThriftConfig::PORT);
-    let listen = nth((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
-    let port = listen.port();
-    let config = ThriftConfig { listen, device_id, seed };
+    config.listen =
+        nth((args.thrift_addr(), first).into(), n).map_err(|failure| failure.at("--thrift-port"))?;
+    let port = config.listen.port();
     match ThriftServer::start(dataplane, &config) {
         Ok(server) => {
             let address = server.address();
