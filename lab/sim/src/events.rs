@@ -29,6 +29,8 @@ pub enum Event {
     Command,
     /// The next flow of the workload starts.
     Flow,
+    /// A frame that the wire's faults have delayed arrives.
+    Late(u32),
     /// Time to sample queues and rates.
     Sample,
     /// The next fault happens, or the next policy is set.
@@ -54,6 +56,7 @@ impl Event {
             Event::Sample => (5, 0),
             Event::Happening => (6, 0),
             Event::Command => (7, 0),
+            Event::Late(i) => (8, i),
         };
         debug_assert!(index <= MAX_INDEX);
         (u64::from(index) << KIND_BITS) | kind
@@ -69,6 +72,7 @@ impl Event {
             4 => Event::Flow,
             5 => Event::Sample,
             6 => Event::Happening,
+            8 => Event::Late(index),
             _ => Event::Command,
         }
     }

@@ -3,7 +3,7 @@
 use crate::assemble::Blueprint;
 use crate::doubling::{Doubling, Interval};
 use crate::events::{Event, EventQueue};
-use crate::link::Fault;
+use crate::fault::Fault;
 use crate::network::{Network, View};
 use crate::process::NO_DIRECTION;
 use crate::tally;
@@ -58,7 +58,7 @@ impl<'e> Happenings<'e> {
         let mut view = network.view();
         for happening in &experiment.happenings {
             match &happening.what {
-                What::Loss(links, _) | What::Down(links) | What::Up(links) => {
+                What::Impair(links, _) | What::Down(links) | What::Up(links) => {
                     for index in links.iter().flat_map(|&link| both(link)) {
                         view.wire_mut(index).fault = Some(Box::new(fresh_fault(experiment, index)));
                     }
@@ -102,8 +102,8 @@ impl<'e> Happenings<'e> {
             }
             self.next += 1;
             match &happening.what {
-                What::Loss(links, probability) => {
-                    faults(network, links, |fault| fault.lose(*probability));
+                What::Impair(links, change) => {
+                    faults(network, links, |fault| fault.impair(change));
                 }
                 What::Down(links) => {
                     faults(network, links, |fault| fault.down += 1);

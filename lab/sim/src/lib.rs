@@ -19,6 +19,7 @@ mod crew;
 pub mod deadlock;
 pub mod doubling;
 pub mod events;
+mod fault;
 mod flows;
 pub mod forecast;
 mod happen;

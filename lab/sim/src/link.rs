@@ -2,8 +2,8 @@
 //! processes, which may run at the same time.
 
 use crate::events::{Event, EventQueue};
+use crate::fault::{Fault, Lost};
 use std::collections::VecDeque;
-use weir_experiment::rng::mix;
 use weir_switch::packet::Packet;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -138,70 +138,6 @@ impl<T> Lane<T> {
     }
 }
 
-/// A fault that loses frames on a wire.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// Number of reasons why it is down.
-    pub down: u32,
-    /// Time at which it last came up: what had left before is lost.
-    up_since: Time,
-    /// Probability that a frame is lost, in 2^-53.
-    loss: u64,
-    /// The wire's own random numbers.
-    stream: u64,
-    drawn: u64,
-}
-
-/// A reason why a frame was lost on a wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// The link was down.
-    LinkDown,
-    /// By chance.
-    Chance,
-}
-
-impl Lost {
-    /// As it stands in the report.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Lost::LinkDown => "link_down",
-            Lost::Chance => "link_loss",
-        }
-    }
-}
-
-impl Fault {
-    const ONE: f64 = (1u64 << 53) as f64;
-
-    /// None, of a wire with these random numbers.
-    pub fn none(stream: u64) -> Fault {
-        Fault { down: 0, up_since: Time::ZERO, loss: 0, stream, drawn: 0 }
-    }
-    /// From now on frames are lost with this probability.
-    pub fn lose(&mut self, probability: f64) {
-        self.loss = (probability * Fault::ONE) as u64;
-    }
-    /// One thing less keeps it down.
-    pub fn mend(&mut self, now: Time) {
-        self.down = self.down.saturating_sub(1);
-        if self.down == 0 {
-            self.up_since = now;
-        }
-    }
-    /// Returns the reason for which a frame is lost that arrives now and was `delay` on the wire.
-    fn loss_of_arrival(&mut self, now: Time, delay: Time) -> Option<Lost> {
-        if self.down > 0 || now < self.up_since + delay {
-            return Some(Lost::LinkDown);
-        }
-        if self.loss == 0 {
-            return None;
-        }
-        self.drawn += 1;
-        (mix(self.stream ^ self.drawn) >> 11 < self.loss).then_some(Lost::Chance)
-    }
-}
-
 /// A pause or resume of one priority class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcFrame {
@@ -291,10 +227,17 @@ impl Transmitter {
 }
 
 impl Wire {
-    /// Returns the reason for which a frame that arrives now is lost; `None` if it is not.
-    #[inline]
+    /// Returns the reason for which a frame is lost that arrives now; `None` if it is not.
     pub fn loss_of_arrival(&mut self, now: Time) -> Option<Lost> {
-        self.fault.as_mut().and_then(|fault| fault.loss_of_arrival(now, self.delay))
+        let fault = self.fault.as_mut()?;
+        fault.loss_when_down(now, self.delay).or_else(|| fault.loss_by_chance())
+    }
+
+    /// Takes a frame that was held and arrives now, or the reason for which it is lost.
+    pub fn arrive_late(&mut self) -> Option<(Box<Packet>, Option<Lost>)> {
+        let fault = self.fault.as_mut()?;
+        let (reached, packet) = fault.release()?;
+        Some((packet, fault.loss_when_down(reached, self.delay)))
     }
 
     /// Notes that a frame of this length has arrived.

@@ -10,6 +10,7 @@
 use crate::arrivals::Arrivals;
 use crate::doubling::Doubling;
 use crate::events::{Event, EventQueue, Key};
+use crate::fault::Lost;
 use crate::link::{PfcFrame, Place, Transmitter, Wire};
 use crate::packets::Packets;
 use std::collections::{BTreeMap, VecDeque};
@@ -268,6 +269,7 @@ impl Process {
                 self.transmit(out, worker);
             }
             Event::Pfc(wire) => self.arrive_pfc(wire, worker),
+            Event::Late(wire) => self.arrive_late(wire, worker),
             Event::Wake(nic) => self.wake(nic, worker),
             Event::Command => {
                 if let Some((nic, command)) = self.commands.pop_front() {
@@ -307,16 +309,56 @@ impl Process {
     }
 
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
-        let now = self.now;
         let wire = &mut self.ins[index as usize];
         let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
             return;
         };
-        if let Some(lost) = wire.loss_of_arrival(now) {
-            *self.tally.lost.entry(lost.name()).or_default() += 1;
-            worker.pool.put(packet);
-            return;
+        match wire.fault {
+            None => self.take(index, packet, worker),
+            Some(_) => self.arrive_with_faults(index, packet, worker),
         }
+    }
+
+    #[cold]
+    fn arrive_with_faults(&mut self, index: u32, mut packet: Box<Packet>, worker: &mut Worker) {
+        let now = self.now;
+        let wire = &mut self.ins[index as usize];
+        if let Some(lost) = wire.loss_of_arrival(now) {
+            return self.lose(lost, packet, worker);
+        }
+        let Some(fault) = &mut wire.fault else { return };
+        fault.corrupt(&mut packet);
+        let copy = fault.duplicate(&packet, &mut worker.pool);
+        let at = fault.arrival(now);
+        for packet in [Some(packet), copy].into_iter().flatten() {
+            match &mut self.ins[index as usize].fault {
+                Some(fault) if at > now => {
+                    fault.hold(at, now, packet);
+                    self.queue.push(at, Event::Late(index), now);
+                }
+                _ => self.take(index, packet, worker),
+            }
+        }
+    }
+
+    fn arrive_late(&mut self, index: u32, worker: &mut Worker) {
+        match self.ins[index as usize].arrive_late() {
+            Some((packet, None)) => self.take(index, packet, worker),
+            Some((packet, Some(lost))) => self.lose(lost, packet, worker),
+            None => {}
+        }
+    }
+
+    fn lose(&mut self, lost: Lost, packet: Box<Packet>, worker: &mut Worker) {
+        *self.tally.lost.entry(lost.name()).or_default() += 1;
+        worker.pool.put(packet);
+    }
+
+    /// Takes a frame that has arrived.
+    #[inline]
+    fn take(&mut self, index: u32, packet: Box<Packet>, worker: &mut Worker) {
+        let now = self.now;
+        let wire = &mut self.ins[index as usize];
         wire.note(now, packet.len());
         let port = wire.to_port;
         match wire.to {

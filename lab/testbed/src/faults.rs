@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
-use weir_experiment::file::What;
+use weir_experiment::file::{Impairment, What};
 use weir_units::Time;
 
 /// Changes links at their times.
@@ -55,9 +55,7 @@ fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
     let mut orders = Vec::new();
     for happening in &experiment.happenings {
         let (links, options): (Vec<usize>, Vec<String>) = match &happening.what {
-            What::Loss(links, probability) => {
-                (links.clone(), vec!["--loss".to_owned(), probability.to_string()])
-            }
+            What::Impair(links, impairment) => (links.clone(), options(impairment)),
             What::Down(links) => {
                 links.iter().for_each(|&link| down[link] += 1);
                 (links.clone(), vec!["--down".to_owned()])
@@ -78,6 +76,20 @@ fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
     orders
 }
 
+/// Returns the options that change a link so.
+fn options(impairment: &Impairment) -> Vec<String> {
+    let time = |time: Time| format!("{}ps", time.as_ps());
+    let options = [
+        ("--loss", impairment.loss.map(|ratio| ratio.to_string())),
+        ("--jitter", impairment.jitter.map(time)),
+        ("--reorder", impairment.reorder.map(|(ratio, _)| ratio.to_string())),
+        ("--reorder-by", impairment.reorder.map(|(_, by)| time(by))),
+        ("--duplicate", impairment.duplicate.map(|ratio| ratio.to_string())),
+        ("--corrupt", impairment.corrupt.map(|ratio| ratio.to_string())),
+    ];
+    options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +100,8 @@ mod tests {
             + "faults:\n\
                - {kind: loss, rate: 1%, links: [s1-s2], from: 1us, to: 9us}\n\
                - {kind: down, links: [s1-s2], from: 2us, to: 4us}\n\
-               - {kind: down, links: [s2-s1], from: 3us, to: 5us}\n";
+               - {kind: down, links: [s2-s1], from: 3us, to: 5us}\n\
+               - {kind: impair, links: [s2-s1], from: 6us, to: 8us, jitter: 1us, reorder: 2%, reorder_by: 3us}\n";
         let experiment = Experiment::parse(&file, "quickstart.yaml", "quickstart", &[], None).unwrap();
         let orders: Vec<_> =
             orders(&experiment).into_iter().map(|(at, words)| (at.as_us(), words.join(" "))).collect();
@@ -97,6 +110,8 @@ mod tests {
             (2, "s1-s2 --down"),
             (3, "s1-s2 --down"),
             (5, "s1-s2 --up"),
+            (6, "s1-s2 --jitter 1000000ps --reorder 0.02 --reorder-by 3000000ps"),
+            (8, "s1-s2 --jitter 0ps --reorder 0 --reorder-by 3000000ps"),
             (9, "s1-s2 --loss 0"),
         ];
         assert_eq!(orders, expected.map(|(at, words)| (at, words.to_owned())));

@@ -42,7 +42,7 @@ pub struct LinkCounters {
     pub delivered: Tally,
     /// Copies that were made.
     pub duplicated: u64,
-    /// Frames that overtook others.
+    /// Frames that overtook others, or that others overtook.
     pub reordered: u64,
     /// Frames with an inverted bit.
     pub corrupted: u64,
@@ -139,7 +139,10 @@ impl LinkDirection {
     fn arrival(&mut self, link: &LinkParameters) -> Time {
         if self.chance(link.reorder) {
             self.counters.reordered += 1;
-            return self.free_at;
+            return match link.reorder_by {
+                Time::ZERO => self.free_at,
+                by => self.free_at + link.delay + by,
+            };
         }
         let jitter = match link.jitter {
             Time::ZERO => Time::ZERO,
@@ -298,6 +301,15 @@ mod tests {
         let arrivals = it.arrivals(Time::MAX);
         assert_eq!(arrivals[..2], [(1_000, 0), (1_000, 1)]);
         assert!((10_000..=11_000).contains(&arrivals[2].0), "{arrivals:?}");
+    }
+
+    #[test]
+    fn a_frame_that_others_overtake_does_not_hold_them_back() {
+        let mut it = Bench::new("delay=10ms,reorder=100%,reorder_by=2ms");
+        it.send(Time::ZERO, &[100]);
+        it.link.reorder = Ratio::default();
+        it.send(Time::from_ms(1), &[200]);
+        assert_eq!(it.arrivals(Time::MAX).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [11_000, 12_000]);
     }
 
     #[test]

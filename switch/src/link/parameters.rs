@@ -17,8 +17,11 @@ pub struct LinkParameters {
     pub jitter: Time,
     /// Probability that a frame is lost.
     pub loss: Ratio,
-    /// Probability that a frame overtakes others: it arrives without delay and jitter.
+    /// Probability that a frame changes its place. It overtakes others: it arrives without delay and jitter; or others
+    /// overtake it, if `reorder_by` is not 0.
     pub reorder: Ratio,
+    /// Additional delay of a frame that others overtake.
+    pub reorder_by: Time,
     /// Probability that a frame arrives twice.
     pub duplicate: Ratio,
     /// Probability that one bit of a frame is inverted.
@@ -44,6 +47,7 @@ impl Default for LinkParameters {
             jitter: Time::ZERO,
             loss: Ratio::default(),
             reorder: Ratio::default(),
+            reorder_by: Time::ZERO,
             duplicate: Ratio::default(),
             corrupt: Ratio::default(),
             up: true,
@@ -119,6 +123,7 @@ keys! {
     jitter: Time,
     loss: Ratio,
     reorder: Ratio,
+    reorder_by: Time,
     duplicate: Ratio,
     corrupt: Ratio,
     up: bool,

@@ -352,10 +352,7 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
     let spec = &experiment.spec;
-    let on_links = |fault: &FaultSpec| {
-        matches!(fault, FaultSpec::Loss { .. } | FaultSpec::Down { .. } | FaultSpec::Away { .. })
-    };
-    if !spec.faults.iter().all(on_links)
+    if !spec.faults.iter().all(FaultSpec::is_of_links)
         || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
     {
         return Err(Failure::input(

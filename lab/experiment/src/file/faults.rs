@@ -30,6 +30,44 @@ pub enum FaultSpec {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
+    /// Frames on links are lost, late, overtaken, doubled or damaged, in both directions: the properties of an emulated link.
+    Impair {
+        /// Probability that a frame is lost.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        loss: Option<Ratio>,
+        /// Additional delay, uniform between 0 and this; frames stay in order.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        jitter: Option<Time>,
+        /// Probability that a frame is `reorder_by` later than it would be, so that others overtake it.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reorder: Option<Ratio>,
+        /// Additional delay of a frame that others overtake.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reorder_by: Option<Time>,
+        /// Probability that a frame arrives twice.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duplicate: Option<Ratio>,
+        /// Probability that one bit of a frame is inverted.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        corrupt: Option<Ratio>,
+        /// `<node>-<node>`, or a node for all its links; absent: all links.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        links: Vec<String>,
+        /// From when on.
+        #[serde_as(as = "AsText")]
+        #[serde(default)]
+        from: Time,
+        /// Until when; absent: until the end.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Time>,
+    },
     /// Links are down: frames in flight and frames sent on them are lost. Several make a partition.
     Down {
         /// As above.
@@ -106,11 +144,47 @@ pub struct Happening {
     pub what: What,
 }
 
+/// A change to what frames on a link meet; `None` leaves a property as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Impairment {
+    /// Probability that a frame is lost.
+    pub loss: Option<Ratio>,
+    /// The most additional delay of a frame that stays in order.
+    pub jitter: Option<Time>,
+    /// Probability that a frame is overtaken, and its additional delay.
+    pub reorder: Option<(Ratio, Time)>,
+    /// Probability that a frame arrives twice.
+    pub duplicate: Option<Ratio>,
+    /// Probability that one bit is inverted.
+    pub corrupt: Option<Ratio>,
+}
+
+impl Impairment {
+    /// Returns the change that ends what this one began.
+    fn ended(&self) -> Impairment {
+        let none = |ratio: Option<Ratio>| ratio.map(|_| Ratio::default());
+        Impairment {
+            loss: none(self.loss),
+            jitter: self.jitter.map(|_| Time::ZERO),
+            reorder: self.reorder.map(|(_, by)| (Ratio::default(), by)),
+            duplicate: none(self.duplicate),
+            corrupt: none(self.corrupt),
+        }
+    }
+
+    fn ratios(&self) -> impl Iterator<Item = (&'static str, Ratio)> {
+        let reorder = self.reorder.map(|(ratio, _)| ratio);
+        [("loss", self.loss), ("reorder", reorder), ("duplicate", self.duplicate), ("corrupt", self.corrupt)]
+            .into_iter()
+            .filter_map(|(key, ratio)| Some((key, ratio?)))
+    }
+}
+
 /// An event of a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// Frames on these links are lost with this probability; 0: no more.
-    Loss(Vec<usize>, f64),
+    /// Frames on these links meet this from now on.
+    Impair(Vec<usize>, Impairment),
     /// These links go down.
     Down(Vec<usize>),
     /// These links come up, as far as nothing else keeps them down.
@@ -126,9 +200,23 @@ pub enum What {
 }
 
 impl FaultSpec {
+    /// Returns whether only links have it, which are emulated in Mininet too.
+    pub fn is_of_links(&self) -> bool {
+        match self {
+            FaultSpec::Loss { .. }
+            | FaultSpec::Impair { .. }
+            | FaultSpec::Down { .. }
+            | FaultSpec::Away { .. } => true,
+            FaultSpec::Restart { .. } | FaultSpec::Attack { .. } => false,
+        }
+    }
+
     /// Returns its times, for a scale model.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         match self {
+            FaultSpec::Impair { from, to, jitter, reorder_by, .. } => {
+                [from].into_iter().chain(to).chain(jitter).chain(reorder_by).collect()
+            }
             FaultSpec::Loss { from, to, .. }
             | FaultSpec::Down { from, to, .. }
             | FaultSpec::Away { from, to, .. } => [from].into_iter().chain(to).collect(),
@@ -196,20 +284,62 @@ pub(super) fn resolve(
             Some(to) if to <= from => Err(wrong(&place("to"), format!("{to} is not after {from}"))),
             _ => Ok(()),
         };
+        let links_or_all = |names: &[String], place: &str| match names.is_empty() {
+            true => Ok((0..topology.links.len()).collect()),
+            false => links(topology, names, place, wrong),
+        };
         match fault {
             FaultSpec::Loss { rate, links: names, from, to } => {
                 in_order(*from, *to)?;
-                if rate.get() > 1.0 {
+                if *rate > Ratio::ONE {
                     return Err(wrong(&place("rate"), format!("{rate} is more than all")));
                 }
-                let links = match names.is_empty() {
-                    true => (0..topology.links.len()).collect(),
-                    false => links(topology, names, &place("links"), wrong)?,
+                let links = links_or_all(names, &place("links"))?;
+                let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
+                add(*from, What::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, What::Impair(links.clone(), impairment.ended())));
+            }
+            FaultSpec::Impair {
+                loss,
+                jitter,
+                reorder,
+                reorder_by,
+                duplicate,
+                corrupt,
+                links: names,
+                from,
+                to,
+            } => {
+                in_order(*from, *to)?;
+                let by = match (reorder, reorder_by) {
+                    (Some(_), None | Some(Time::ZERO)) => {
+                        let what =
+                            "how much later does a frame arrive that others overtake? add reorder_by: 5us";
+                        return Err(wrong(&place("reorder"), what.to_owned()));
+                    }
+                    (None, Some(_)) => {
+                        let what = "which frames do others overtake? add reorder: 1%";
+                        return Err(wrong(&place("reorder_by"), what.to_owned()));
+                    }
+                    (_, by) => by.unwrap_or_default(),
                 };
-                add(*from, What::Loss(links.clone(), rate.get()));
-                if let Some(to) = to {
-                    add(*to, What::Loss(links, 0.0));
+                let impairment = Impairment {
+                    loss: *loss,
+                    jitter: *jitter,
+                    reorder: reorder.map(|ratio| (ratio, by)),
+                    duplicate: *duplicate,
+                    corrupt: *corrupt,
+                };
+                if impairment == Impairment::default() {
+                    let what = "nothing happens; name loss, jitter, reorder, duplicate or corrupt";
+                    return Err(wrong(&place("kind"), what.to_owned()));
                 }
+                if let Some((key, ratio)) = impairment.ratios().find(|(_, ratio)| *ratio > Ratio::ONE) {
+                    return Err(wrong(&place(key), format!("{ratio} is more than all")));
+                }
+                let links = links_or_all(names, &place("links"))?;
+                add(*from, What::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, What::Impair(links.clone(), impairment.ended())));
             }
             FaultSpec::Down { links: names, from, to } => {
                 in_order(*from, *to)?;

@@ -17,7 +17,7 @@ mod spec;
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use error::ExperimentError;
-pub use faults::{Attack, FaultSpec, Happening, What};
+pub use faults::{Attack, FaultSpec, Happening, Impairment, What};
 pub use flow::{Flow, Names, flow_name};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};

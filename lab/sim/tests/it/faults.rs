@@ -34,6 +34,32 @@ fn lost_frames_are_counted_and_sent_again() {
 }
 
 #[test]
+fn impaired_links_deliver_all_that_is_not_lost() {
+    let impaired = |keys: &str| outcome(&format!("faults: [{{kind: impair, {keys}}}]"), "200ms");
+    // What a link does to frames, what receivers count of it, and whether senders repeat something.
+    let (doubled, _) = impaired("duplicate: 5%");
+    assert_eq!((doubled.fct.count, doubled.drops.get("link_loss")), (2, None), "{:?}", doubled.drops);
+    let (damaged, _) = impaired("corrupt: 5%");
+    let refused: u64 = damaged.drops.values().sum();
+    assert!(damaged.fct.count == 2 && refused > 20 && damaged.retransmits > 20, "{:?}", damaged.drops);
+    let (overtaken, _) = impaired("reorder: 5%, reorder_by: 5us");
+    assert!(overtaken.fct.count == 2 && overtaken.retransmits > 20, "{}", overtaken.retransmits);
+    // Jitter alone keeps the order, and takes time.
+    let (calm, _) = outcome("", "20ms");
+    let (late, _) = impaired("jitter: 20us");
+    assert_eq!((late.fct.count, late.retransmits, late.drops.len()), (2, 0, 0));
+    let slowdown = |summary: &SchemeSummary| summary.fct.slowdown.as_ref().unwrap().p50;
+    assert!(slowdown(&late) > slowdown(&calm), "{} against {}", slowdown(&late), slowdown(&calm));
+    let all = "loss: 1%, jitter: 2us, reorder: 1%, reorder_by: 3us, duplicate: 1%, corrupt: 1%, to: 100us";
+    assert_eq!(impaired(all).1, impaired(all).1, "the same faults again");
+    assert_eq!(impaired("loss: 1%").1, outcome("faults: [{kind: loss, rate: 1%}]", "200ms").1);
+    // A link that goes down loses what is late too.
+    let down = "faults: [{kind: impair, jitter: 200us}, {kind: down, links: [h1], from: 10us, to: 20us}]";
+    let (down, _) = outcome(down, "200ms");
+    assert!(down.fct.count == 2 && down.drops["link_down"] > 0);
+}
+
+#[test]
 fn a_link_that_was_down_carries_on() {
     let (down, _) = outcome("faults: [{kind: down, links: [s2-s3], from: 50us, to: 300us}]", "50ms");
     assert_eq!(down.fct.count, 2);
@@ -92,6 +118,9 @@ fn errors_are_reported_with_the_reason() {
     );
     says("faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]", "faults[0].to: 5us is not after 5us");
     says("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
+    says("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");
+    says("faults: [{kind: impair, reorder: 1%}]", "add reorder_by: 5us");
+    says("faults: [{kind: impair, links: [s1-s2]}]", "name loss, jitter, reorder, duplicate or corrupt");
     says("faults: [{kind: away, hosts: [h9]}]", "host \"h9\" is not declared");
     says("faults: [{kind: restart, switch: s9, at: 0, refill_after: 0}]", "switch \"s9\" is not declared");
     says(

@@ -84,6 +84,8 @@ fn closed_loops_and_early_ends_do_not_depend_on_threads() {
         "workload: {kind: back-to-back, sizes: {choice: [1KB, 30KB]}, count: 300}\nuntil_idle: true",
         "workload: {kind: jobs, jobs: 3, servers: 4, request: 2KB, response: 20KB, count: 40}\nuntil_idle: true",
         "workload: {kind: all-to-all, size: 5KB, parallel: 2}\nuntil_idle: true",
+        "workload: {kind: all-to-all, size: 5KB, parallel: 2}\nuntil_idle: true\n\
+         faults: [{kind: impair, jitter: 3us, reorder: 1%, reorder_by: 5us, duplicate: 1%, corrupt: 0.1%}]",
         "workload: {kind: poisson, sizes: 20KB, load: 50%, stop: 30us}\nuntil_idle: true\nobserve: {packets: true}",
     ] {
         let text = format!(

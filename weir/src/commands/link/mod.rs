@@ -38,7 +38,8 @@ Properties:
   delay       propagation delay
   queue       bytes that may wait; absent: 1.518 MB
   jitter      more delay, up to this; frames stay in order
-  loss, duplicate, corrupt (one inverted bit), reorder (a frame overtakes)
+  loss, duplicate, corrupt (one inverted bit), reorder (a frame overtakes),
+  reorder_by (others overtake it by this time)
               probabilities, as 0.01 or 1%";
 
 #[derive(Debug, clap::Subcommand)]
@@ -98,6 +99,9 @@ struct Change {
     /// Probability that a frame overtakes others
     #[arg(long, value_name = "RATIO")]
     reorder: Option<String>,
+    /// Others overtake it: it arrives this much later
+    #[arg(long, value_name = "TIME")]
+    reorder_by: Option<String>,
     /// Probability that a frame arrives twice
     #[arg(long, value_name = "RATIO")]
     duplicate: Option<String>,
@@ -121,12 +125,13 @@ impl Change {
             ("jitter", &self.jitter),
             ("loss", &self.loss),
             ("reorder", &self.reorder),
+            ("reorder_by", &self.reorder_by),
             ("duplicate", &self.duplicate),
             ("corrupt", &self.corrupt),
         ];
         let mut change = LinkChange::default();
         for (key, value) in options.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
-            change.put(key, value).map_err(|why| Failure::Input(format!("--{why}")))?;
+            change.put(key, value).map_err(|why| Failure::Input(format!("--{}", why.replace('_', "-"))))?;
         }
         change.up = self.up.then_some(true).or(self.down.then_some(false));
         match change.is_empty() {
