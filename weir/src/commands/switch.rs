@@ -6,6 +6,7 @@ mod log;
 mod metrics;
 mod options;
 mod thrift;
+mod wrappers;
 
 use super::{Engine, load_program};
 use crate::console::{Console, Failure};
@@ -41,6 +42,9 @@ const HEALTH_CHECK: Duration = Duration::from_secs(1);
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.json_version {
         return Ok(writeln!(console.out, "{JSON_VERSION}")?);
+    }
+    if let Some(directory) = &args.install_as {
+        return wrappers::install(directory, console);
     }
     let target = TargetOptions::parse_from(
         std::iter::once("weir switch --".into()).chain(args.target.iter().cloned()),

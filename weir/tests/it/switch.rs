@@ -25,6 +25,30 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
+fn wrappers_with_the_names_of_bmv2s_programs_run_the_switch() {
+    let directory = tempfile::tempdir().unwrap();
+    let install = || {
+        let mut command = Command::cargo_bin("weir").unwrap();
+        command.args(["switch", "--install-as"]).arg(directory.path()).assert()
+    };
+    install().success();
+    install().success();
+    let run = |name: &str, arguments: &[&str]| {
+        Command::new(directory.path().join(name)).args(arguments).output().expect("it starts")
+    };
+    for name in ["simple_switch_grpc", "simple_switch"] {
+        assert_eq!(run(name, &["--json-version"]).stdout, b"2.23\n");
+    }
+    // Options of the target stay behind `--`, with and without those of the wrapper.
+    let refused = run("simple_switch", &["--no-p4", "--", "--priority-queues", "9"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("9 is not in 1..=8"));
+    let refused = run("simple_switch", &["--no-p4", "--fabric", "absent.yaml"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("absent.yaml"));
+    fs::write(directory.path().join("simple_switch"), "something else").unwrap();
+    install().code(2);
+}
+
+#[test]
 fn a_wrong_command_line_is_refused_with_the_reason() {
     for (arguments, told) in [
         (&["--bogus"][..], "--bogus"),

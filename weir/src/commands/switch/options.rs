@@ -123,6 +123,11 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = DataplaneConfig::MAX_PORTS)]
     pub max_port_count: usize,
 
+    /// Write simple_switch_grpc and simple_switch into DIR, which run this command, and end: for tools that start BMv2's
+    /// programs by name (ours)
+    #[arg(long, value_name = "DIR")]
+    pub install_as: Option<PathBuf>,
+
     /// Print the newest version of BMv2 JSON that can be loaded
     #[arg(long)]
     pub json_version: bool,

@@ -1,0 +1,51 @@
+//! `weir switch --install-as`: programs with the names of BMv2's switches, for tools that start them by name.
+
+use crate::commands::folder;
+use crate::console::{Console, Failure};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Comment in each wrapper, by which it is known again.
+const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name.";
+
+/// Writes the wrappers into a folder.
+pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
+    let weir = std::env::current_exe()?;
+    let weir = format!("'{}'", weir.to_string_lossy().replace('\'', r"'\''"));
+    let directory = folder(directory)?;
+    // simple_switch has no P4Runtime, and several of them run on a machine: none may take its port.
+    let local = "--grpc-server-addr 127.0.0.1:0";
+    let scripts = [
+        ("simple_switch_grpc", format!("exec {weir} switch \"$@\"\n")),
+        (
+            "simple_switch",
+            format!(
+                "case \" $* \" in\n*\" -- \"*) exec {weir} switch \"$@\" {local} ;;\n*) exec {weir} switch \"$@\" -- {local} ;;\nesac\n"
+            ),
+        ),
+    ];
+    let files: Vec<_> = scripts.iter().map(|(name, _)| directory.join(name)).collect();
+    for file in &files {
+        let ours = fs::read(file).map_or_else(
+            |error| error.kind() == std::io::ErrorKind::NotFound,
+            |there| String::from_utf8_lossy(&there).contains(MARK),
+        );
+        if !ours {
+            return Err(Failure::Input(format!(
+                "{} exists and was not written by this command; choose another folder",
+                file.display()
+            )));
+        }
+    }
+    for (file, (_, script)) in files.iter().zip(&scripts) {
+        let failed = |error| Failure::Work(format!("{}: {error}", file.display()));
+        fs::write(file, format!("#!/bin/sh\n{MARK}\n{script}")).map_err(failed)?;
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    for file in &files {
+        writeln!(console.out, "Wrapper {}", file.display())?;
+    }
+    Ok(writeln!(console.out, "Tools find them with PATH={}:$PATH", directory.display())?)
+}
