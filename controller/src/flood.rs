@@ -71,18 +71,18 @@ fn all_others(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
 /// The result of the proof of a flooding tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodProof {
-    /// Hosts that hear each other, each of them once.
+    /// Number of hosts; each receives every packet of each other host of its part exactly once.
     pub hosts: usize,
-    /// Links between switches that are part of it.
+    /// Number of links between switches that are part of a tree.
     pub links: usize,
-    /// Parts that failed links have left of the fabric, as far as there are hosts in them.
+    /// Number of connected parts of the fabric that have hosts; more than one if links have failed.
     pub islands: usize,
 }
 
 /// An error in the flooding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FloodFault {
-    /// A host can neither speak nor hear.
+    /// A host can neither send nor receive POLICY packets, since its port is not part of the tree.
     #[error("{host} is not on the flooding tree: {switch} does not flood out of its port {port}")]
     Deaf {
         /// The host.
@@ -106,7 +106,7 @@ pub enum FloodFault {
         /// Ports to which it should go.
         others: Vec<u16>,
     },
-    /// Nothing is there, or what is there does not take it.
+    /// A switch floods out of a port where there is no device, or one that does not accept the packet.
     #[error("{switch} floods out of port {port}, where no device accepts the packet")]
     Astray {
         /// The switch.
@@ -122,7 +122,7 @@ pub enum FloodFault {
         /// Its port.
         port: u16,
     },
-    /// Hosts that could hear each other do not.
+    /// The fabric connects two switches with hosts, and the flooding tree does not.
     #[error("the flooding tree does not reach {b} from {a}")]
     Parted {
         /// A switch with hosts.

@@ -104,7 +104,7 @@ impl Abilities {
     /// No abilities.
     pub const NONE: Abilities = Abilities(0);
 
-    /// Returns the set of these.
+    /// Returns the set of the given abilities.
     pub const fn of(abilities: &[Ability]) -> Abilities {
         let (mut set, mut i) = (0, 0);
         while i < abilities.len() {

@@ -12,7 +12,7 @@ macro_rules! drop_reasons {
             /// All reasons, in the order of the report.
             pub const ALL: &[DropReason] = &[$(DropReason::$variant),+];
 
-            /// As it stands in the report.
+            /// Returns the name of the reason in reports and `summary.json`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$variant => $name,)+

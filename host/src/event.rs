@@ -121,33 +121,33 @@ pub enum HostEvent {
 /// The fate of a policy at a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyEvent {
-    /// The host holds a newer one, which it heard of.
+    /// The host received a newer policy and holds it now.
     Heard {
         /// The policy.
         id: PolicyId,
         /// The host that sent it, which need not be the one where it was set.
         from: Ipv4Addr,
     },
-    /// The host runs it: all its flows do.
+    /// The host runs the policy, on all its flows.
     Runs {
         /// The policy.
         id: PolicyId,
     },
-    /// The host holds it and passes it on, but runs what it ran before.
+    /// The host holds the policy and forwards it, but continues with the configuration that it ran before.
     Refused {
         /// The policy.
         id: PolicyId,
         /// The reason.
         why: PolicyRefusal,
     },
-    /// A policy that was set at this host has lost against another that was set at the same time.
+    /// A policy that was set at this host was superseded by a concurrent one, not derived from it.
     Lost {
-        /// The policy that was set here.
+        /// The policy that was set at this host.
         ours: PolicyId,
-        /// The policy that has won.
+        /// The policy that superseded it.
         by: PolicyId,
     },
-    /// Its lifetime is over: the host runs what it was told when it was made.
+    /// The lifetime of the policy has ended: the host returns to its own configuration.
     Expired {
         /// The policy.
         id: PolicyId,

@@ -126,7 +126,7 @@ impl<'a> Telemetry<'a> {
     }
 }
 
-/// Telemetry that was left out because it cannot be.
+/// Numbers of telemetry records and ACKs that were ignored because they are implausible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryChecks {
     /// Records whose port rate is unknown.
@@ -140,7 +140,7 @@ pub struct TelemetryChecks {
 }
 
 impl TelemetryChecks {
-    /// Returns all of them.
+    /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
         self.unknown_rate + self.too_fast + self.backwards + self.other_path
     }

@@ -115,9 +115,9 @@ pub enum TrickleError {
 /// An event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// Rule 4: fewer than k others were heard, so transmit now.
+    /// Rule 4: fewer than k consistent messages were received in this interval, so transmit now.
     Transmit,
-    /// Rule 4: k others were heard, so do not.
+    /// Rule 4: k consistent messages were received in this interval, so transmit nothing.
     Suppressed,
     /// Rule 5: a new interval has begun, of this length.
     Interval(Time),
@@ -163,7 +163,7 @@ impl Trickle {
         self.heard = 0;
     }
 
-    /// Rule 3: somebody said the same.
+    /// Applies rule 3: counts a consistent message of another node.
     pub fn consistent(&mut self) {
         self.heard = self.heard.saturating_add(1);
     }
@@ -205,7 +205,7 @@ impl Trickle {
         self.ends
     }
 
-    /// Returns whether k others were heard in this interval.
+    /// Returns whether k consistent messages were received in this interval.
     pub fn is_redundant(&self) -> bool {
         self.config.k.is_some_and(|k| self.heard >= k.get())
     }

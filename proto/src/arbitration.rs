@@ -25,8 +25,8 @@ use crate::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Returns the message by which a client asks to be the primary of a device. The client with the highest election id
-/// becomes it.
+/// Returns the message by which a client asks to be the primary of a device. The client with the highest
+/// election id becomes the primary.
 pub fn bid(device_id: u64, election_id: u128) -> StreamMessageRequest {
     let election_id = Some(election_id.into());
     let bid = MasterArbitrationUpdate { device_id, election_id, ..MasterArbitrationUpdate::default() };
@@ -138,7 +138,8 @@ impl Arbitration {
         ids.max_by_key(|&(_, id)| id)
     }
 
-    /// Takes the bid of a client, the first or a later one, and returns what everybody is told, the primary last.
+    /// Registers the bid of a client, its first or a later one. Returns the notifications for all clients,
+    /// that for the primary last.
     ///
     /// # Errors
     ///

@@ -18,14 +18,15 @@ pub(crate) const SLACK: usize = 72;
 /// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.
 ///
 /// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. It takes two
-/// cache lines, and the one that is looked at first has all that a wire or a queue asks.
+/// cache lines; the first one has all fields that links and queues read.
 #[repr(align(64))]
 pub struct Packet {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     virtual_len: u32,
-    /// The priority class in which it was sent, as the PCP bits of an IEEE 802.1Q tag say it; `None` if nothing did.
+    /// The priority class in which the packet was sent, as the PCP bits of an IEEE 802.1Q tag carry it;
+    /// `None` if the sender gave none.
     pub class: Option<u8>,
     pub(crate) phv: Phv,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Phv {
     pub parsed: u32,
     /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
     pub length: u32,
-    /// BMv2's `ingress_length`: what counters and byte meters count.
+    /// BMv2's `ingress_length`, the number of bytes that counters and byte meters count.
     pub ingress_length: u32,
     /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
     /// a packet begin without it, and so does a packet that goes through the switch again.
@@ -121,8 +122,8 @@ impl Packet {
         self.virtual_len
     }
 
-    /// Makes `virtual_len` bytes follow [`Packet::bytes`]: for a writer that knows its payload only once the
-    /// head is written.
+    /// Sets the number of bytes behind [`Packet::bytes`] that are counted but not stored. For senders that
+    /// know the length of the payload only after they have written the headers.
     #[inline]
     pub fn set_virtual_len(&mut self, virtual_len: u32) {
         self.virtual_len = virtual_len;

@@ -9,14 +9,14 @@ const MBPS: [u64; 16] =
     [0, 1, 5, 10, 20, 50, 100, 1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000];
 
 impl RateCode {
-    /// The switch does not know.
+    /// The code of a port whose rate the switch does not know.
     pub const UNKNOWN: RateCode = RateCode(0);
 
-    /// From the low 4 bits.
+    /// Returns the code in the low 4 bits of `bits`.
     pub const fn from_bits(bits: u8) -> RateCode {
         RateCode(bits & 0xf)
     }
-    /// As it stands on the wire.
+    /// Returns the code as 4 bits of a telemetry record.
     pub const fn bits(self) -> u8 {
         self.0
     }

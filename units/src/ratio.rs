@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 pub struct Ratio(f64);
 
 impl Ratio {
-    /// All of it.
+    /// The ratio 1, or 100 %.
     pub const ONE: Ratio = Ratio(1.0);
 
     /// `None` if `value` is negative or not finite.

@@ -72,8 +72,9 @@ impl Stream {
         }
     }
 
-    /// Gives up what standing there was, and waits until the switch knows it: the next controller with the same
-    /// election id is not refused for a stream that is about to end. It lasts as long as there is a [`PacketSender`].
+    /// Closes the stream and waits, up to `limit`, until the switch has closed it too, so that it does not
+    /// refuse the next controller with the same election id. The stream stays open as long as a
+    /// [`PacketSender`] exists.
     pub async fn close(self, limit: Duration) {
         let Stream { asks, mut answers } = self;
         drop(asks);

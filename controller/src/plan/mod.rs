@@ -116,7 +116,7 @@ impl PlanOptions {
 pub struct First {
     /// DATA of short messages.
     pub short: bool,
-    /// ACKs and what else hosts answer with.
+    /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
 }
 

@@ -2,16 +2,16 @@ use super::canonical::{Identity, canonical, identity};
 use p4runtime::p4::v1::Entity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rank of what refers to nothing: identities, profiles, groups and their members.
+/// Rank of entities that refer to no others: identities, profiles, groups and their members.
 pub const BASE: u32 = 16;
-/// Rank of what refers to everything else that is wanted.
+/// Rank of wanted entities that refer to any other wanted entity.
 pub const LAST_WANTED: u32 = u32::MAX - 1;
-/// Rank of what is not wanted any more.
+/// Rank of entities to delete, which nothing refers to any more.
 pub const LAST: u32 = u32::MAX;
-/// Rank of what has to go before anything new comes.
+/// Rank of entities that must be deleted before anything new is written.
 const FIRST: u32 = 0;
-/// Rank of what multicast groups lose. They get what is new as the last of what is wanted: so of the links of two
-/// flooding trees only those of both are in use in between, and no packet goes in circles.
+/// Rank of updates that remove members of multicast groups. New members are written last of all wanted
+/// entities, so in between only the links that belong to both flooding trees are in use, and no packet loops.
 pub(super) const LESS: u32 = 1;
 
 /// An entity that a switch should hold.

@@ -23,7 +23,8 @@ pub struct MonitorConfig {
 }
 
 impl MonitorConfig {
-    /// Time within which a switch has to answer a request for what it returned before to be complete.
+    /// Returns the time within which a switch has to answer a request. Only then does a probe that it did not
+    /// return count as lost.
     pub fn patience(&self) -> Time {
         self.interval * u64::from(self.lost)
     }
@@ -55,8 +56,8 @@ pub enum Received {
 pub struct Round {
     /// Probes, each with the switch and the port it leaves by.
     pub probes: Vec<(SwitchIx, u16, Probe)>,
-    /// Switches that get a request which any live server answers, after their probes. The number goes back to
-    /// [`LinkMonitor::answered`].
+    /// Switches to which a request is sent after their probes, such as a small `Read`. Pass the number to
+    /// [`LinkMonitor::answered`] when the switch answers.
     pub echoes: Vec<(SwitchIx, u64)>,
 }
 

@@ -30,7 +30,7 @@ pub enum Why {
 }
 
 /// A task for the driver: compute the aim, read switches whose content is not known, compare, and write the
-/// differences rank by rank. Its end goes to [`Watcher::end`].
+/// differences rank by rank. Report its end to [`Watcher::end`].
 #[derive(Clone, Debug)]
 pub struct Rollout {
     /// The aim so far.
@@ -46,13 +46,13 @@ pub struct Rollout {
 /// The result of a rollout for a switch that took part.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The switch holds what it should: this.
+    /// The switch holds the entities that it should hold, which these are.
     Holds(Held),
-    /// It was not sent everything, since another switch failed.
+    /// The rollout stopped before all updates of this switch were sent, since another switch failed.
     Stopped,
-    /// It could not be read.
+    /// The tables of the switch could not be read.
     NotRead,
-    /// It did not take what it was sent.
+    /// The switch rejected an update, or did not answer.
     NotWritten,
 }
 

@@ -16,21 +16,21 @@ pub struct Policy {
     pub scheme: String,
     /// All its parameters, as [`SchemeConfig::get`] writes them.
     pub parameters: BTreeMap<String, String>,
-    /// `T`; `None`: what each host was told.
+    /// Base RTT `T`; `None`: that of each host's own configuration.
     pub base_rtt: Option<Time>,
-    /// Thresholds at which switches should mark; `None`: those of the scheme. Hosts only distribute them, for those who
-    /// write the switches' tables.
+    /// Thresholds at which switches should mark; `None`: those of the scheme. Hosts only distribute them: a
+    /// controller has to write them into the switches' tables.
     pub ecn: Option<Marking>,
-    /// Trickle's parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time, since hosts
-    /// with different parameters do each other's work (sections 6.1 to 6.3). They apply as long as the policy is held,
-    /// whether or not it runs.
+    /// Trickle's parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time: if
+    /// they differ, some hosts send more than their share (sections 6.1 to 6.3). They apply as long as the
+    /// policy is held, whether or not it runs.
     pub timer: Timer,
     /// Time after which the policy ends, counted from when it was set; each host then returns to its own configuration.
     /// `None`: until the next policy.
     pub lifetime: Option<Time>,
 }
 
-/// Trickle's parameters, as far as a policy says them; `None`: what each host was told.
+/// Trickle's parameters in a policy; `None`: the parameter of each host's own configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timer {
     /// Imin.
@@ -42,7 +42,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Returns the timer of a host that was told this one.
+    /// Returns these parameters; those that are `None` are taken from `told`, the host's own configuration.
     pub fn over(&self, told: TrickleConfig) -> TrickleConfig {
         TrickleConfig {
             imin: self.imin.unwrap_or(told.imin),

@@ -93,7 +93,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Of a host that knows of no policy.
+    /// Returns the body that a host sends while it knows of no policy.
     pub fn none() -> Body {
         Body { id: PolicyId::default(), parent: Digest::default(), policy: None }
     }
@@ -133,7 +133,7 @@ impl Body {
         }
     }
 
-    /// `None` if it is not what [`encode`](Self::encode) makes of a policy.
+    /// Decodes the body of a packet; `None` if [`encode`](Self::encode) would not write these bytes.
     pub fn decode(bytes: &[u8]) -> Option<Body> {
         let mut rest = bytes;
         let id = PolicyId { version: take_u64(&mut rest)?, writer: u32::from_be_bytes(take(&mut rest)?) };

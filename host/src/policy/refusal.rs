@@ -7,20 +7,20 @@ use std::fmt;
 pub enum PolicyRefusal {
     /// This build has no such scheme, or the scheme no such parameter or value.
     Unknown,
-    /// The scheme works with switches that run something else.
+    /// The program of the switches does not serve the scheme.
     SwitchProgram,
-    /// Ports of switches would have to compute something else.
+    /// Table entries of the switches would have to change.
     SwitchTables,
-    /// Switches are not set to mark.
+    /// The scheme needs ECN marks, and the switches are not configured to mark.
     NoMarks,
-    /// Its messages are carried by the other transport.
+    /// The scheme needs another kind of loss recovery than the one in use.
     Transport,
-    /// The host cannot be made like this.
+    /// A host with this NIC and MTU cannot run the policy.
     Config,
 }
 
 impl PolicyRefusal {
-    /// All of them.
+    /// All reasons.
     pub const ALL: &[PolicyRefusal] = &[
         PolicyRefusal::Unknown,
         PolicyRefusal::SwitchProgram,
@@ -30,7 +30,7 @@ impl PolicyRefusal {
         PolicyRefusal::Config,
     ];
 
-    /// As it stands in reports.
+    /// Returns the name of the reason in reports.
     pub const fn name(self) -> &'static str {
         match self {
             PolicyRefusal::Unknown => "unknown_scheme",

@@ -38,7 +38,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what switches had counted that are no more.
+    /// Adds the counts of switches that have restarted since.
     pub fn add(&mut self, before: &Counts) {
         self.marks += before.marks;
         self.deflections += before.deflections;

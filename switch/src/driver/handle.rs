@@ -30,7 +30,7 @@ pub enum DataplaneError {
     /// No pipeline was set yet.
     #[error("the switch has no program yet; set a forwarding pipeline first")]
     NoProgram,
-    /// The closure panicked. The switch runs on with what the closure had done till then.
+    /// The closure panicked. The switch continues, with the changes that the closure had made before.
     #[error("a control operation failed by a bug in this program; the log has more")]
     Panicked,
     /// There is no CPU port to put the packet in by.
@@ -97,10 +97,10 @@ impl DataplaneHandle {
         self.ask(|runtime| Ok(runtime.switch_config()))
     }
 
-    /// Puts another switch in the place of the present one, which is given back with what it still holds.
-    /// Make it with [`Self::switch_config`], fill its tables, then install it: no frame sees it half done.
-    /// Rates and limits set by [`Self::set_rate`], [`Self::set_queue_rates`] and [`Self::set_queue_limits`] carry over. Frames that wait in
-    /// the old one are lost.
+    /// Replaces the present switch by another one, and returns the old one with its queued frames, which are
+    /// not sent. Make the new one with [`Self::switch_config`] and fill its tables before, so that no frame
+    /// is processed with incomplete tables. Rates and limits set by [`Self::set_rate`],
+    /// [`Self::set_queue_rates`] and [`Self::set_queue_limits`] carry over.
     pub fn install(&self, switch: Box<Switch>) -> Reply<Option<Box<Switch>>> {
         self.ask(|runtime| Ok(runtime.install(switch)))
     }

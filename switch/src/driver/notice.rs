@@ -2,7 +2,7 @@
 
 use crate::pipeline::Digest;
 
-/// News from the data plane.
+/// A notification from the data plane.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
     /// The program sent a packet to the CPU port.
@@ -24,13 +24,13 @@ pub enum Notice<'a> {
 /// A subscriber's answer to a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It has what it needs of it.
+    /// The subscriber has taken the notification.
     Taken,
-    /// It wanted it, and has no room.
+    /// The subscriber needs the notification and has no room for it: it is lost.
     Full,
-    /// It was not interested.
+    /// The subscriber does not need this notification.
     Ignored,
-    /// It wants no more notices.
+    /// The subscriber has ended and is removed.
     Gone,
 }
 
@@ -46,7 +46,7 @@ impl Subscribers {
         self.0.push(subscriber);
     }
 
-    /// Tells everybody. `true` if somebody took it.
+    /// Passes a notification to all subscribers. Returns true if at least one has taken it.
     pub fn tell(&mut self, notice: Notice<'_>) -> bool {
         let mut taken = false;
         self.0.retain_mut(|subscriber| {

@@ -14,14 +14,14 @@ impl Pipeline {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// This number of ticks.
+    /// Converts a number of ticks to a duration.
     pub fn duration(&self, ticks: u64) -> Duration {
         let ns = u128::from(ticks) * NS_PER_SECOND / u128::from(self.state.ticks_per_second);
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Entries that have timed out by `now`, in ticks. The timeout of each begins again, so that it is named again
-    /// when it has been idle for as long again (P4Runtime §16.4).
+    /// Returns the entries that have timed out by `now`, in ticks, and restarts their timeouts: an entry that
+    /// stays idle is returned again after each further timeout (P4Runtime §16.4).
     pub fn take_timed_out(&mut self, now: u64) -> Vec<(TableId, EntryHandle)> {
         let mut expired = Vec::new();
         for (index, state) in self.state.tables.iter_mut().enumerate() {

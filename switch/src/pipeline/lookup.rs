@@ -10,7 +10,7 @@ use crate::program::{KeyPlan, MatchKind, Table};
 pub(super) struct Match {
     pub value: Vec<u64>,
     pub mask: Vec<u64>,
-    /// The range elements: which, from, to.
+    /// The range elements: index of the element in the key, first value, last value.
     pub ranges: Vec<(usize, Vec<u64>, Vec<u64>)>,
     pub prefix: u16,
     /// Smaller wins; 0 in tables without priorities.
@@ -67,7 +67,7 @@ impl Lookup {
         }
     }
 
-    /// As [`Lookup::find`], for this key; what is in it afterwards is undefined.
+    /// Finds the entry for a key, like [`Lookup::find`]. The content of `key` is undefined afterwards.
     pub fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
         match self {
             Lookup::Nothing => 0,

@@ -23,11 +23,11 @@ use crate::program::{
 
 /// The result of running machine code on a packet.
 pub(super) enum Outcome<V> {
-    /// All is done.
+    /// The machine code has completed the run.
     Done(V),
-    /// The slots are as the interpreter would leave them, and what follows is the caller's.
+    /// The slots are as the interpreter would leave them; the caller does the rest of the run.
     Rest,
-    /// Nothing was done: the interpreter has to.
+    /// Nothing was done: the interpreter has to run the packet.
     Interpret,
 }
 

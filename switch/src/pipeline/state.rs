@@ -27,10 +27,10 @@ pub(super) struct State {
     pub drop_port: u16,
     pub engine: Engine,
     pub ticks_per_second: u64,
-    /// The time of the last call of the control surface that told it, in ticks.
+    /// The time that the last `Pipeline::set_now` gave, in ticks.
     pub now: u64,
     pub failed_assertions: u64,
-    /// Packets whose action did not come to an end.
+    /// Number of actions that were aborted because they exceeded the budget of jumps.
     pub runaways: u64,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,

@@ -62,7 +62,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Until nobody listens any more.
+    /// Keeps the session with the switch, until the receiver of events is dropped.
     pub async fn keep(mut self) {
         let mut backoff = Backoff::default();
         loop {

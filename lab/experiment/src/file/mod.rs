@@ -200,24 +200,24 @@ impl Experiment {
         Ok(Experiment { scale, written, ..model })
     }
 
-    /// Returns what `host` sends with while `scheme` runs.
+    /// Returns the scheme that `host` uses while `scheme` runs: its own, if it has one.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
         Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
     }
 
-    /// Returns what a host takes part in policies with, if hosts do.
+    /// Returns the policy configuration of a host; `None` if the experiment has no policies.
     pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
         let policy = self.spec.policy.as_ref()?;
         let start = faults::joins(&self.spec, &self.topology.host(host).name);
         Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
-    /// Returns what makes up for losses while `scheme` runs.
+    /// Returns the kind of loss recovery while `scheme` runs.
     pub fn recovery(&self, scheme: &Scheme) -> Recovery {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
     }
 
-    /// Returns flows whose rates are kept: the first, in order of start.
+    /// Returns the number of flows whose rates are recorded: the first ones, in order of their start.
     pub fn watched_flows(&self) -> usize {
         /// More cannot be told apart in a plot.
         const MOST: usize = 16;
@@ -247,7 +247,7 @@ impl Experiment {
         self.program.as_ref().map(|program| program.offer.clone())
     }
 
-    /// Returns the updates that the file's `entries` are to a switch, beyond the controller's plan.
+    /// Returns the updates that write the file's `entries` to a switch, in addition to the controller's plan.
     ///
     /// # Errors
     ///

@@ -78,7 +78,7 @@ impl Digests {
         Digests { by_id: index.digests.iter().map(sender).collect(), lost: 0 }
     }
 
-    /// Takes over which digests are wanted, and how.
+    /// Sets the digests to send and their settings, by id; all others are disabled.
     pub fn configure(&mut self, settings: &BTreeMap<u32, Config>) {
         for (id, sender) in &mut self.by_id {
             sender.config = settings.get(id).copied();
@@ -93,12 +93,12 @@ impl Digests {
         self.by_id.values().any(|sender| sender.config.is_some())
     }
 
-    /// Another primary: it knows nothing of what the one before has seen.
+    /// Forgets the messages sent so far, for a new primary that has not received them.
     pub fn forget(&mut self) {
         self.by_id.values_mut().for_each(Sender::forget);
     }
 
-    /// Returns a message of the data plane. The list that is full now, if any.
+    /// Takes a message of the data plane. Returns its list if that is complete now.
     pub fn message(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
         let found = self.by_id.iter_mut().find(|(_, sender)| sender.name == digest.list);
         let (&id, sender) = found.filter(|(_, sender)| sender.config.is_some())?;

@@ -42,7 +42,7 @@ impl Sessions {
         Sessions { arbitration: Arbitration::new(device), clients: BTreeMap::new(), next: 1, closed: false }
     }
 
-    /// A stream was opened. Its number, and how it is told to end.
+    /// Registers a new stream. Returns its number, and a receiver of the status with which it has to end.
     pub fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
         let (end, ended) = oneshot::channel();
         let client = self.next;
@@ -110,14 +110,14 @@ impl Sessions {
         sent
     }
 
-    /// Says what was wrong with a message of a client, if it has room for that.
+    /// Reports an error in a message to the client that sent it, if its queue has room.
     pub fn send_error(&mut self, to: ClientId, error: StreamError) {
         if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > ROOM_FOR_ERRORS) {
             self.send(to, Update::Error(error));
         }
     }
 
-    /// Sends a message to the primary. `false`: there is none, or it was lost.
+    /// Sends a message to the primary. Returns `false` if there is no primary or the message was lost.
     pub fn send_to_primary(&mut self, update: Update) -> bool {
         self.arbitration.primary().is_some_and(|primary| self.send(primary, update))
     }
