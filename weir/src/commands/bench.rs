@@ -3,16 +3,18 @@
 mod programs;
 mod scaling;
 
-use super::memory_bytes;
+use super::{memory_bytes, read};
 use crate::console::{Console, Failure};
 use crate::output::Answer;
 use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
 use serde_json::json;
 use std::io::Write;
+use std::path::PathBuf;
 use weir_experiment::Experiment;
 use weir_host::schemes::Registry;
 use weir_report::format;
+use weir_report::papers::markdown::put;
 
 /// Measure speed: packet-hops per second, ns per packet, memory
 ///
@@ -31,6 +33,10 @@ pub struct Args {
     /// each window of time as threads would share it.
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=64))]
     scaling: Vec<u32>,
+
+    /// Write the tables between their marks in this page too
+    #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
+    docs: Option<PathBuf>,
 
     #[command(flatten)]
     output: Answer,
@@ -65,6 +71,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
+    if let Some(page) = &args.docs {
+        let document = read(page)?;
+        let tables = markdown(args.runs, &speeds, &costs, memory);
+        let document = put(&document, "bench", "Measured", &tables).map_err(Failure::Input)?;
+        std::fs::write(page, document)?;
+    }
     if console.style.json {
         return print_json(&speeds, &costs, memory, console);
     }
@@ -124,6 +136,36 @@ fn print(
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
     }
     Ok(())
+}
+
+/// Returns the tables for a page, with the machine's processor.
+fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) -> String {
+    let mega = |per_second: f64| format!("{} million", format::decimal(per_second / 1e6, 2));
+    let mut page = format!(
+        "Quickstart, {runs} runs, one core; {}:\n\n\
+         | scheme | median, packet-hops/s | best | packet-hops |\n|---|---|---|---|\n",
+        processor().unwrap_or_else(|| "unknown processor".into())
+    );
+    for it in speeds {
+        let (median, best, hops) = (mega(it.median()), mega(it.best()), format::count(it.packet_hops));
+        page += &format!("| {} | {median} | {best} | {hops} |\n", it.scheme);
+    }
+    page += "\nOne packet through one switch: ingress, queue, egress:\n\n| program | DATA | ACK |\n|---|---|---|\n";
+    for pair in costs.chunks(2) {
+        let ns: Vec<String> = pair.iter().map(|it| format!("{} ns", format::decimal(it.ns, 0))).collect();
+        page += &format!("| {} | {} |\n", pair[0].program, ns.join(" | "));
+    }
+    if let Some(bytes) = memory {
+        page += &format!("\nPeak memory with all programs: {}.\n", format::bytes(bytes as f64));
+    }
+    page
+}
+
+/// Returns the name of the processor.
+fn processor() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let (_, name) = info.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
+    Some(name.trim().to_owned())
 }
 
 fn columns<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {

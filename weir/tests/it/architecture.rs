@@ -207,3 +207,31 @@ fn no_crate_has_a_cycle_among_its_modules() {
         assert!(left.is_empty(), "{member}: these modules depend on each other: {left:?}");
     }
 }
+
+/// A crate that is published has its own folder only; what it takes from elsewhere is a link in `assets/`.
+#[test]
+fn crates_include_no_file_from_outside() {
+    let (mut outside, mut checked) = (Vec::new(), 0);
+    for member in MEMBERS {
+        let src = root().join(member).join("src");
+        for path in sources(&src, &[]) {
+            let text = code(&path);
+            let files = ["include_str!(\"", "include_bytes!(\""];
+            let included = files
+                .iter()
+                .flat_map(|macro_| text.split(macro_).skip(1))
+                .filter_map(|it| it.split('"').next());
+            for file in included {
+                checked += 1;
+                let up = file.split('/').take_while(|part| *part == "..").count();
+                let depth = path.strip_prefix(&src).expect("below src").components().count();
+                // From `src/a.rs` one step up is still the crate's.
+                if up > depth {
+                    outside.push(format!("{}: {file}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(outside.is_empty(), "link them from the crate's assets/: {outside:#?}");
+    assert!(checked > 20, "only {checked} files");
+}

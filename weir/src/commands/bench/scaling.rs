@@ -11,7 +11,7 @@ use weir_report::format;
 use weir_sim::VirtualTime;
 use weir_sim::forecast::Forecast;
 
-const FAT_TREE: &str = include_str!("../../../../experiments/fat-tree-k16.yaml");
+const FAT_TREE: &str = include_str!("../../../assets/fat-tree-k16.yaml");
 const THREADS: [usize; 6] = [1, 2, 8, 16, 32, 64];
 
 /// One fabric.
