@@ -1,4 +1,4 @@
-//! The packet tests of `p4src/tests`, in each engine.
+//! The packet tests of `p4src/tests` and `programs`, in each engine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +16,18 @@ fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
 
 #[test]
 fn packet_tests_pass_in_both_engines() {
-    let p4src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let p4src = here.join("../p4src");
+    let of_p4src = files(&p4src.join("build"), "json").into_iter().map(|path| {
+        let tests = files(&p4src.join("tests").join(path.file_stem().unwrap()), "stf");
+        (path, tests)
+    });
+    let own = files(&here.join("tests/programs"), "json").into_iter().map(|path| {
+        let tests = Some(path.with_extension("stf")).filter(|test| test.exists());
+        (path, Vec::from_iter(tests))
+    });
     let mut tests = 0;
-    for path in files(&p4src.join("build"), "json") {
-        let folder = p4src.join("tests").join(path.file_stem().unwrap());
-        let packet_tests = files(&folder, "stf");
-        if packet_tests.is_empty() {
-            continue;
-        }
+    for (path, packet_tests) in of_p4src.chain(own).filter(|(_, tests)| !tests.is_empty()) {
         let text = std::fs::read_to_string(&path).unwrap();
         for engine in [Engine::Compiled, Engine::Interpreter] {
             let program = Program::load(&text, engine).unwrap();

@@ -288,12 +288,16 @@ impl<'a> Plan<'a> {
             let fields = program.field_lists.iter().flat_map(|list| &list.fields);
             slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
         }
-        // What the interpreter needs to put the packet together.
-        for header in program.layout.headers.iter().filter(|header| !header.metadata) {
-            slots.extend([header.base + VALID, header.base + ORIGIN]);
+        // What the interpreter needs to put the packet together, if this code does not.
+        let mut needed = SlotSet::new(program.capacity);
+        let headers = program.layout.headers.iter().zip(&self.wire.headers);
+        for (header, extraction) in headers.filter(|(header, _)| !header.metadata) {
+            needed.extend([header.base + VALID, header.base + ORIGIN]);
+            let is_lazy = extraction.as_ref().is_some_and(|it| it.lazy);
             let fields = header.base..header.base + program.layout.types[header.ty].slots;
-            slots.extend(fields.filter(|slot| self.wire.written.contains(slot)));
+            needed.extend(fields.filter(|slot| !is_lazy || self.wire.written.contains(slot)));
         }
+        slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), g.imm(0));
         for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
             if self.memory.contains(slot) {
@@ -399,8 +403,8 @@ impl<'a> Plan<'a> {
         g.b.seal_all_blocks();
         g.b.finalize();
         let used = used_values(&function);
-        let live =
-            loads.into_iter().filter(|(_, value)| used.contains(value)).map(|(slot, _)| slot).collect();
+        let is_live = |(slot, value): &(Slot, Value)| used.contains(value) || needed.contains(*slot);
+        let live = loads.into_iter().filter(is_live).map(|(slot, _)| slot).collect();
         Ok(Egress { code: self.compile(function)?, live, changed })
     }
 
