@@ -35,7 +35,7 @@ control FnccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         int_refresh.apply(period);
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
-            if (IS_ANSWER(hdr.weir) && (hdr.weir.flags & FLAG_TELEMETRY) != 0) {
+            if (ASKS_ON_ANSWERS(hdr.weir)) {
                 all_int_read.apply(target, period, time, tx, queue);
                 int_push.apply(hdr, meta, time, tx, queue);
             }

@@ -27,8 +27,7 @@ control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_
         if (hdr.weir.isValid()) {
             path_before = hdr.weir.path_id;
             switch_identity.apply(hdr);
-            if ((hdr.weir.flags & FLAG_TELEMETRY) != 0
-                && (hdr.weir.kind == KIND_DATA || hdr.weir.kind == KIND_PROBE)) {
+            if (ASKS_ON_DATA(hdr.weir)) {
                 int_push.apply(hdr, meta, TIMESTAMP(target), TX_UNITS(meta.tx_bytes), meta.queue_bytes);
                 link_push.apply(hdr, meta, target, path_before);
             }

@@ -11,12 +11,11 @@ control Admission(in headers_t hdr, inout metadata_t meta, in target_t target) {
     apply {
         if (meta.drop_reason != DROP_NONE) {
             // the parser has said why
-        } else if (target.parser_error != error.NoError) {
+        } else if (PARSER_FAILED(target)) {
             meta.drop_reason = hdr.udp.isValid() ? DROP_SHORT_WEIR : DROP_PARSE_ERROR;
         } else if (target.checksum_error != 0) {
             meta.drop_reason = DROP_BAD_IP_CHECKSUM;
-        } else if (hdr.ipv4.total_len < IPV4_BYTES
-                   || (bit<32>)hdr.ipv4.total_len + ETHERNET_BYTES > target.packet_length) {
+        } else if (hdr.ipv4.total_len < IPV4_BYTES || FRAME_IS_SHORTER(hdr.ipv4, target)) {
             meta.drop_reason = DROP_BAD_IP_LENGTH;
         } else if (hdr.ipv4.ttl <= TTL_LAST_HOP) {
             meta.drop_reason = DROP_TTL_EXPIRED;

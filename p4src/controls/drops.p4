@@ -7,8 +7,8 @@
 #ifndef WEIR_DROPS_P4
 #define WEIR_DROPS_P4
 
-counter<reason_t>(DROP_REASONS, CounterType.packets) drops;
-counter<event_t>(EVENTS, CounterType.packets) events;
+PACKET_COUNTER(reason_t, DROP_REASONS, drops);
+GLOBAL_EVENT_COUNTER
 
 control Drops(in metadata_t meta, inout target_t target) {
     apply {

@@ -21,6 +21,8 @@
 
 control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     PathHash() path_hash;
+    MemberIndex() member_index;
+    TreeIndex() tree_index;
 
     action drop_no_route() { meta.drop_reason = DROP_NO_ROUTE; }
     action drop_no_member() { meta.drop_reason = DROP_NO_MEMBER; }
@@ -39,7 +41,7 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         meta.ecmp_slice = slice;
     }
     action trees(bit<8> count) {
-        meta.hash_range = (bit<64>)count;
+        meta.hash_range = (hash_range_t)count;
     }
 
     table forward {
@@ -86,11 +88,12 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         switch (forward.apply().action_run) {
             spread: {
                 path_hash.apply(hdr, meta);
-                CRC16(meta.ecmp_index, { meta.path_hash >> meta.ecmp_slice }, meta.ecmp_size);
+                member_index.apply(meta);
                 member.apply();
             }
             trees: {
                 path_hash.apply(hdr, meta);
+                tree_index.apply(meta);
                 tree_route.apply();
             }
             default: {}

@@ -12,20 +12,13 @@
 
 #include "record_count.p4"
 
-// Whole units of 80 bytes, at most 65535: min(bytes, 65536 * 80 - 1) / 80.
-// The minimum is a saturating addition, undone. x / 80 is (x / 16) / 5, and n / 5 is
-// n * 214748365 >> 30: 5 * 214748365 = 2^30 + 1, so the error n / (5 * 2^30) stays below 1/5 for any
-// n < 2^30. Exact for all 2^32 values (tests/test_arithmetic.py).
-const bit<32> ABOVE_QUEUE_RANGE = 32w0xFFFF_FFFF - (65536 * 80 - 1);
-#define QUEUE_UNITS(bytes) \
-    ((bit<16>)(((bit<64>)((((bytes) |+| ABOVE_QUEUE_RANGE) - ABOVE_QUEUE_RANGE) >> 4) * 214748365) >> 30))
-
 // Units of 128 bytes modulo 2^20. The 32-bit count wraps at a multiple of 2^27 bytes, where the
 // units wrap too: the record's count passes both wraps evenly.
 #define TX_UNITS(bytes) ((bytes)[26:7])
 
 control IntPush(inout headers_t hdr, inout metadata_t meta, in bit<24> time, in bit<20> tx, in bit<32> queue) {
     RecordCount() record_count;
+    LOCAL_EVENT_COUNTER
 
     apply {
         if (hdr.weir.int_hops < MAX_HOPS) {

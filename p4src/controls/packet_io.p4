@@ -12,6 +12,8 @@
 const bit<32> CONTROLLER_HEADER_BYTES = 2;
 
 control PacketIo(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
+    LOCAL_EVENT_COUNTER
+
     apply {
         if (hdr.packet_out.isValid()) {
             target.egress_spec = hdr.packet_out.egress_port;

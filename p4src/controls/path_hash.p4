@@ -11,17 +11,18 @@
 #ifndef WEIR_PATH_HASH_P4
 #define WEIR_PATH_HASH_P4
 
-const bit<64> WHOLE_HASH = 64w1 << 32;           // the range that leaves all 32 bits
-
 control PathHash(in headers_t hdr, inout metadata_t meta) {
+    CRC32_UNIT(with_ports)
+    CRC32_UNIT(without_ports)
+
     apply {
         if (hdr.ports.isValid()) {
-            CRC32(meta.path_hash, ({
+            CRC32(with_ports, meta.path_hash, ({
                 hdr.ipv4.src_addr + hdr.ipv4.dst_addr, hdr.ipv4.src_addr ^ hdr.ipv4.dst_addr,
                 hdr.ports.src_port + hdr.ports.dst_port, hdr.ports.src_port ^ hdr.ports.dst_port,
                 hdr.ipv4.protocol }), meta.hash_range);
         } else {
-            CRC32(meta.path_hash, ({
+            CRC32(without_ports, meta.path_hash, ({
                 hdr.ipv4.src_addr + hdr.ipv4.dst_addr, hdr.ipv4.src_addr ^ hdr.ipv4.dst_addr,
                 hdr.ipv4.protocol }), meta.hash_range);
         }

@@ -20,12 +20,12 @@
 
 control PolicyFlood(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     FLOOD_METER(policy_meter);
-    bit<2> colour;
+    colour_t colour;
 
     action drop_no_tree() { meta.drop_reason = DROP_POLICY_TREE; }
 
     action flood(bit<16> group) {
-        policy_meter.read(colour);
+        READ_METER(policy_meter, colour);
         target.mcast_grp = group;
         meta.enqueued_bytes = 0;
     }

@@ -20,6 +20,15 @@
 #ifndef WEIR_QUEUE_BYTES_P4
 #define WEIR_QUEUE_BYTES_P4
 
+// Whole units of 80 bytes, at most 65535: min(bytes, 65536 * 80 - 1) / 80.
+// The minimum is a saturating addition, undone. x / 80 is (x / 16) / 5, and n / 5 is
+// n * 214748365 >> 30: 5 * 214748365 = 2^30 + 1, so the error n / (5 * 2^30) stays below 1/5 for any
+// n < 2^30. Exact for all 2^32 values (tests/test_arithmetic.py).
+@noWarn("unused")
+const bit<32> ABOVE_QUEUE_RANGE = 32w0xFFFF_FFFF - (65536 * 80 - 1);
+#define QUEUE_UNITS(bytes) \
+    ((bit<16>)(((bit<64>)((((bytes) |+| ABOVE_QUEUE_RANGE) - ABOVE_QUEUE_RANGE) >> 4) * 214748365) >> 30))
+
 PORT_STATE(32, queue_bytes);
 PORT_STATE(32, tx_bytes);
 

@@ -7,8 +7,11 @@ typedef bit<48> mac_t;
 typedef bit<32> ipv4_addr_t;
 typedef bit<9>  port_t;
 
-// Ports. The CPU port is what BMv2 is told with --cpu-port 255; 511 is BMv2's --drop-port.
-const port_t CPU_PORT  = 255;
+// Ports. The CPU port is what BMv2 is told with --cpu-port 255; 511 is BMv2's --drop-port. Other targets have others.
+#ifndef CPU_PORT_NUMBER
+#define CPU_PORT_NUMBER 255
+#endif
+const port_t CPU_PORT  = CPU_PORT_NUMBER;
 const port_t DROP_PORT = 511;
 #define PORTS 512
 
@@ -41,8 +44,13 @@ const bit<32> POLICY_GROUP = 0xEF574549;     // 239.87.69.73
 @noWarn("unused") const bit<4> KIND_RATE      = 6;
 const bit<4> KIND_POLICY    = 7;
 
+// True for packets that HPCC's switches write a record into.
+#define ASKS_ON_DATA(weir) (((weir).flags & FLAG_TELEMETRY) != 0 \
+    && ((weir).kind == KIND_DATA || (weir).kind == KIND_PROBE))
 // True for a receiver's answers to DATA, which return by the path of DATA.
 #define IS_ANSWER(weir) ((weir).kind == KIND_ACK || (weir).kind == KIND_NACK)
+// True for the answers that FNCC's switches write a record into.
+#define ASKS_ON_ANSWERS(weir) (IS_ANSWER(weir) && ((weir).flags & FLAG_TELEMETRY) != 0)
 @noWarn("unused") const bit<7> FLAG_START      = 0x01;
 @noWarn("unused") const bit<7> FLAG_END        = 0x02;
 @noWarn("unused") const bit<7> FLAG_TELEMETRY  = 0x04;

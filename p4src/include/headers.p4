@@ -86,6 +86,9 @@ header packet_out_t {
 }
 
 struct headers_t {
+#ifdef TARGET_HEADERS
+    TARGET_HEADERS                   // what only one target has
+#endif
     packet_out_t packet_out;
     packet_in_t  packet_in;
     ethernet_t   ethernet;
@@ -103,11 +106,16 @@ struct headers_t {
 #endif
 }
 
+// The fields that the IPv4 checksum covers.
+#define IPV4_CHECKED_FIELDS { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn, \
+    hdr.ipv4.total_len, hdr.ipv4.identification, hdr.ipv4.flags, hdr.ipv4.frag_offset, \
+    hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src_addr, hdr.ipv4.dst_addr }
+
 // What travels with a packet from ingress to egress. Zero when a packet arrives (v1model).
 struct metadata_t {
     reason_t drop_reason;
     bit<32>  enqueued_bytes;         // what queue_bytes was raised by: egress takes off the same
-    bit<64>  hash_range;             // path_hash is taken modulo this
+    hash_range_t hash_range;         // path_hash is taken modulo this
     bit<32>  path_hash;
     bit<16>  ecmp_group;             // the group to choose from,
     bit<16>  ecmp_size;
@@ -119,6 +127,9 @@ struct metadata_t {
     bit<32>  ecn_slope;
     bit<32>  queue_bytes;            // left in the queue behind this packet
     bit<32>  tx_bytes;               // sent by the port before this packet; at the end, with it
+#ifdef TARGET_METADATA
+    TARGET_METADATA                  // what only one target has
+#endif
 #ifdef PROGRAM_METADATA
     PROGRAM_METADATA                 // what only one program has
 #endif

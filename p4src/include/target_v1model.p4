@@ -1,5 +1,5 @@
-// What only v1model (BMv2 and our own switch) has. A TNA version replaces this file; docs/tofino.md
-// says, control by control, what else changes there.
+// What only v1model (BMv2 and our own switch) has. Its counterpart for Tofino is ../tna/include/target_tna.p4;
+// docs/tofino.md says what differs, control by control.
 #ifndef WEIR_TARGET_P4
 #define WEIR_TARGET_P4
 
@@ -9,6 +9,11 @@
 
 // Per-packet data of the architecture.
 typedef standard_metadata_t target_t;
+
+// After the IPv4 header is extracted: nothing, since v1model verifies checksums after the parser.
+#define VERIFY_IPV4_IN_PARSER
+#define PARSER_FAILED(target) ((target).parser_error != error.NoError)
+#define FRAME_IS_SHORTER(ipv4, target) ((bit<32>)(ipv4).total_len + ETHERNET_BYTES > (target).packet_length)
 
 // Ticks since the switch started: microseconds on BMv2, nanoseconds in virtual time.
 #define TIMESTAMP(target) ((target).egress_global_timestamp[23:0])
@@ -32,8 +37,11 @@ typedef standard_metadata_t target_t;
 // that the port is empty.
 #define PORT_IS_EMPTY(target) ((target).deq_qdepth == 0 && (target).priority == 0)
 
-// Hashes: a CRC of fields, modulo count. All 32 bits of a CRC-32 are count = 2^32.
-#define CRC32(result, fields, count) hash(result, HashAlgorithm.crc32, 32w0, fields, count)
+// Hashes: a CRC of fields, modulo count. All 32 bits of a CRC-32 are count = 2^32. v1model's hash needs no unit.
+typedef bit<64> hash_range_t;
+const hash_range_t WHOLE_HASH = 1 << 32;
+#define CRC32_UNIT(name)
+#define CRC32(unit, result, fields, count) hash(result, HashAlgorithm.crc32, 32w0, fields, count)
 #define CRC16(result, fields, count) hash(result, HashAlgorithm.crc16, 16w0, fields, count)
 
 // One 32-bit word, uniform.
@@ -42,13 +50,23 @@ typedef standard_metadata_t target_t;
 #define RANDOM_BELOW(result, count) random(result, 16w0, (count) - 1)
 
 // The meter of a table's entries, in bytes; colour 0 is what it lets through (RFC 2698).
-#define FLOOD_METER(name) direct_meter<bit<2>>(MeterType.bytes) name
+typedef bit<2> colour_t;
+#define FLOOD_METER(name) direct_meter<colour_t>(MeterType.bytes) name
+#define READ_METER(name, colour) name.read(colour)
 #define METER_GREEN 0
+
+// Counters of packets. One counter of events serves all controls, in ingress and egress.
+#define PACKET_COUNTER(index, count, name) counter<index>(count, CounterType.packets) name
+#define GLOBAL_EVENT_COUNTER PACKET_COUNTER(event_t, EVENTS, events);
+#define LOCAL_EVENT_COUNTER
 
 // State of a port. Nothing tunable is kept in a register: P4Runtime on BMv2 cannot write one.
 // (A macro, because p4c refuses a typedef of a register.)
 #define PORT_STATE(bits, name) register<bit<bits>, port_t>(PORTS) name
 // State that does not belong to a port: this number of cells.
 #define CELLS(bits, count, name) register<bit<bits>, bit<32>>(count) name
+
+// What weir.p4 includes of the controls that differ between targets.
+#define TARGET_CONTROLS "controls_v1model.p4"
 
 #endif

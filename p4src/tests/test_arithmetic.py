@@ -24,10 +24,10 @@ def constant(text, name):
 
 
 class QueueUnits(unittest.TestCase):
-    """QUEUE_UNITS of controls/int_push.p4: bytes / 80, at most 65535."""
+    """QUEUE_UNITS of controls/queue_bytes.p4: bytes / 80, at most 65535."""
 
-    FACTOR = constant("controls/int_push.p4", r">> 4\) \* (\d+)\)")
-    SHIFT = constant("controls/int_push.p4", r"\* \d+\) >> (\d+)\)")
+    FACTOR = constant("controls/queue_bytes.p4", r">> 4\) \* (\d+)\)")
+    SHIFT = constant("controls/queue_bytes.p4", r"\* \d+\) >> (\d+)\)")
     ABOVE = WORD - 1 - (65536 * 80 - 1)
 
     def units(self, bytes_):

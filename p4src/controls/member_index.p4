@@ -1,0 +1,20 @@
+// Reduces the path hash to the index of an ECMP member, or of a tree.
+//
+//   MemberIndex   meta.ecmp_index = crc16(path hash >> slice) modulo size       (forwarding.p4 says why a second CRC)
+//   TreeIndex     meta.path_hash[7:0] = path hash modulo the number of trees
+//
+// Contract: after PathHash, which has taken the hash modulo meta.hash_range; so TreeIndex has nothing left to do here.
+#ifndef WEIR_MEMBER_INDEX_P4
+#define WEIR_MEMBER_INDEX_P4
+
+control MemberIndex(inout metadata_t meta) {
+    apply {
+        CRC16(meta.ecmp_index, { meta.path_hash >> meta.ecmp_slice }, meta.ecmp_size);
+    }
+}
+
+control TreeIndex(inout metadata_t meta) {
+    apply {}
+}
+
+#endif
