@@ -12,10 +12,14 @@ control Admission(in headers_t hdr, inout metadata_t meta, in target_t target) {
         if (meta.drop_reason != DROP_NONE) {
             // the parser has said why
         } else if (PARSER_FAILED(target)) {
-            meta.drop_reason = hdr.udp.isValid() ? DROP_SHORT_WEIR : DROP_PARSE_ERROR;
+            if (hdr.udp.isValid()) {
+                meta.drop_reason = DROP_SHORT_WEIR;
+            } else {
+                meta.drop_reason = DROP_PARSE_ERROR;
+            }
         } else if (target.checksum_error != 0) {
             meta.drop_reason = DROP_BAD_IP_CHECKSUM;
-        } else if (hdr.ipv4.total_len < IPV4_BYTES || FRAME_IS_SHORTER(hdr.ipv4, target)) {
+        } else if (LENGTH_IS_WRONG(hdr.ipv4, target)) {
             meta.drop_reason = DROP_BAD_IP_LENGTH;
         } else if (hdr.ipv4.ttl <= TTL_LAST_HOP) {
             meta.drop_reason = DROP_TTL_EXPIRED;

@@ -20,7 +20,8 @@
 #define WEIR_FORWARDING_P4
 
 control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
-    PathHash() path_hash;
+    PathHash() member_hash;
+    PathHash() tree_hash;
     MemberIndex() member_index;
     TreeIndex() tree_index;
 
@@ -87,12 +88,12 @@ control Forwarding(inout headers_t hdr, inout metadata_t meta, inout target_t ta
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
         switch (forward.apply().action_run) {
             spread: {
-                path_hash.apply(hdr, meta);
+                member_hash.apply(hdr, meta);
                 member_index.apply(meta);
                 member.apply();
             }
             trees: {
-                path_hash.apply(hdr, meta);
+                tree_hash.apply(hdr, meta);
                 tree_index.apply(meta);
                 tree_route.apply();
             }

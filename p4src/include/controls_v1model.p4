@@ -8,6 +8,7 @@
 #include "../controls/queue_bytes.p4"
 #include "../controls/port_profile.p4"
 #include "../controls/ecn.p4"
+#include "../controls/switch_identity.p4"
 #ifdef WEIR_DEFLECTS
 #include "../controls/deflect.p4"
 #endif

@@ -75,14 +75,12 @@ header link_t {
 // Between the switch and its controller, in front of the frame.
 @controller_header("packet_in")
 header packet_in_t {
-    port_t ingress_port;
-    bit<7> pad;
+    PADDED_PORT(ingress_port)
 }
 
 @controller_header("packet_out")
 header packet_out_t {
-    port_t egress_port;
-    bit<7> pad;
+    PADDED_PORT(egress_port)
 }
 
 struct headers_t {

@@ -2,7 +2,7 @@
 #ifndef WEIR_HPCC_EGRESS_P4
 #define WEIR_HPCC_EGRESS_P4
 
-#include "../controls/int_push.p4"
+#include INT_PUSH_CONTROL
 
 control HpccEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     PortProfile() port_profile;

@@ -13,7 +13,11 @@ typedef standard_metadata_t target_t;
 // After the IPv4 header is extracted: nothing, since v1model verifies checksums after the parser.
 #define VERIFY_IPV4_IN_PARSER
 #define PARSER_FAILED(target) ((target).parser_error != error.NoError)
-#define FRAME_IS_SHORTER(ipv4, target) ((bit<32>)(ipv4).total_len + ETHERNET_BYTES > (target).packet_length)
+#define LENGTH_IS_WRONG(ipv4, target) ((ipv4).total_len < IPV4_BYTES \
+    || (bit<32>)(ipv4).total_len + ETHERNET_BYTES > (target).packet_length)
+
+// A port in a header for the controller, in two bytes.
+#define PADDED_PORT(name) port_t name; bit<7> pad;
 
 // Ticks since the switch started: microseconds on BMv2, nanoseconds in virtual time.
 #define TIMESTAMP(target) ((target).egress_global_timestamp[23:0])
@@ -68,5 +72,6 @@ typedef bit<2> colour_t;
 
 // What weir.p4 includes of the controls that differ between targets.
 #define TARGET_CONTROLS "controls_v1model.p4"
+#define INT_PUSH_CONTROL "../controls/int_push.p4"
 
 #endif

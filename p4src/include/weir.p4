@@ -17,7 +17,6 @@
 #include "../controls/policy_flood.p4"
 #include "../controls/classes.p4"
 #include "../controls/packet_io.p4"
-#include "../controls/switch_identity.p4"
 #ifdef PROGRAM_CONTROLS
 #include PROGRAM_CONTROLS            // of its ingress
 #endif
