@@ -26,7 +26,7 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
     AllIntUpdate() all_int_update;
     Ecn() ecn;
     port_t described;                // the port that the profile, and a record, are about
-    bool asks;
+    bit<1> asks;
     bit<24> period;                  // of all_int_table; 0: every dequeue
     bit<24> time;
     bit<20> tx;
@@ -43,7 +43,7 @@ control AllEgress(inout headers_t hdr, inout metadata_t meta, inout target_t tar
         if (hdr.weir.isValid()) {
             switch_identity.apply(hdr);
             port_telemetry.apply(hdr, described, asks);
-            if (asks) {
+            if (asks == 1) {
                 if (IS_ANSWER(hdr.weir)) {
                     all_int_read.apply(target, period, time, tx, queue);
                 } else {

@@ -13,7 +13,7 @@
 #ifndef WEIR_PORT_TELEMETRY_P4
 #define WEIR_PORT_TELEMETRY_P4
 
-control PortTelemetry(in headers_t hdr, in port_t described, out bool asks) {
+control PortTelemetry(in headers_t hdr, in port_t described, out bit<1> asks) {
     bit<1> of_data;
     bit<1> of_acks;
 
@@ -30,13 +30,13 @@ control PortTelemetry(in headers_t hdr, in port_t described, out bool asks) {
     }
 
     apply {
-        asks = false;
+        asks = 0;
         if (hdr.weir.flags & FLAG_TELEMETRY != 0) {
             port_telemetry.apply();
             if (IS_ANSWER(hdr.weir)) {
-                asks = of_acks == 1;
+                asks = of_acks;
             } else if (hdr.weir.kind == KIND_DATA || hdr.weir.kind == KIND_PROBE) {
-                asks = of_data == 1;
+                asks = of_data;
             }
         }
     }
