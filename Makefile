@@ -13,7 +13,7 @@ CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR   := $(TARGET)/release/weir
 
-.PHONY: run results check test soak bench p4 packages stop clean help build
+.PHONY: run results check test soak bench p4 p4-tna packages stop clean help build
 
 run: build ## Build, run an experiment and write its report: EXP=experiments/x.yaml ARGS="--seed 7"; with TOPO=topology.json a network of the p4 tutorials
 ifeq ($(TOPO),)
@@ -44,6 +44,10 @@ bench: build ## Measure: packet-hops per second, ns per packet, memory; then the
 p4: ## Compile p4src into p4src/build with p4c: P4C=/x/p4c-bm2-ss P4C_FLAGS="-I /x/p4include"
 	@$(MAKE) --no-print-directory -C p4src P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
 
+p4-tna: P4C = p4c
+p4-tna: ## Compile and assemble p4src/tna for Tofino 1 and 2, and write their table of resources: P4C=/x/p4c
+	@$(MAKE) --no-print-directory -C p4src tna P4C="$(P4C)" P4C_FLAGS="$(P4C_FLAGS)"
+
 packages: ## Build a .deb, the Python wheel, crates and a container image into target/packages, and try them: minutes
 	@packaging/build
 
@@ -54,7 +58,7 @@ clean: stop ## Remove what was built; runs/ stays, it holds your results
 	@$(CARGO) clean
 
 help: ## Show this
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
 build:
 	@$(CARGO) build --release --locked -p weir-fabric
