@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Random v1model programs on BMv2 and on the embedded switch: the same bytes by the same ports, in order per port.
+"""Random v1model programs on BMv2 and on the embedded switch: the same bytes by the same ports, in order per port, and with
+--cli the same counters and registers at the end.
 
-  compare.py --programs 1000 [--first 0] [--packets 30] [--jobs 2] [--keep DIR]
+  compare.py --programs 1000 [--first 0] [--packets 30] [--jobs 2] [--keep DIR] [--cli simple_switch_CLI]
 
 Each number is a program, with random entries, and its packets. p4c-bm2-ss compiles it, simple_switch_grpc (or
 simple_switch) reads the packets from a pipe, and what it sends becomes an STF test that `weir stf` must pass. Neither
@@ -10,8 +11,10 @@ root nor interfaces are needed. A program that differs is kept and named: `weir 
 
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import struct
@@ -64,6 +67,7 @@ class Bmv2:
             path = folder / f"p{port}_in.pcap"
             os.mkfifo(path) if port == port_in else path.write_bytes(HEADING)
         thrift, grpc = free_ports(2)
+        self.cli = options.cli and [options.cli, "--thrift-port", str(thrift)]
         command = [options.switch, "--use-files", "0", "--thrift-port", str(thrift), "--device-id", str(thrift)]
         command += [word for port in PORTS for word in ("-i", f"{port}@p{port}")] + ["--log-level", "off", str(program)]
         if "grpc" in pathlib.Path(options.switch).name:
@@ -107,6 +111,25 @@ class Bmv2:
                 else:
                     yield port, frame
 
+    def state(self, program):
+        """Statements that packets and bytes of all counters and the cells of registers are as they are here."""
+        document = json.loads(program.read_text())
+        counters = [(it["name"], index) for it in document["counter_arrays"] if not it.get("is_direct") for index in range(it["size"])]
+        # Thrift's numbers have a sign.
+        registers = [(it["name"], index) for it in document["register_arrays"] if it["bitwidth"] < 64 for index in range(it["size"])]
+        commands = [f"counter_read {name} {index}" for name, index in counters]
+        commands += [f"register_read {name} {index}" for name, index in registers]
+        done = subprocess.run(self.cli, input="\n".join(commands) + "\n", capture_output=True, text=True)
+        read = re.findall(r"\]= *(.*)", done.stdout)
+        if len(read) != len(commands):
+            raise Failure(f"simple_switch_CLI answers {len(read)} of {len(commands)} commands: {done.stderr[-500:]}")
+        for (name, index), value in zip(counters, read):
+            packets, octets = sorted(map(int, re.findall(r"\d+", value)))
+            yield f"check_counter {name}({index}) packets == {packets}"
+            yield f"check_counter {name}({index}) bytes == {octets}"
+        for (name, index), value in zip(registers, read[len(counters) :]):
+            yield f"register_check {name} {index} {value}"
+
     def end(self):
         self.process.kill()
         self.process.wait()
@@ -134,12 +157,14 @@ def compare(options, number):
                           capture_output=True, text=True)
     if done.returncode:
         return 0, f"{folder}: p4c refuses it:\n" + done.stderr[:2000]
-    sent, lines = 0, []
+    lines = []
     bmv2 = Bmv2(options, compiled, program.port_in, folder)
     try:
         for frame in program.packets(options.packets):
             lines.append(f"packet {program.port_in} {frame.hex()}")
             lines += [f"expect {port} {out.hex()} $" for port, out in bmv2.pass_through(frame, program.passes)]
+        sent = len(lines) - options.packets
+        lines += bmv2.state(compiled) if options.cli else []
     except Failure as failure:
         return 0, f"{folder}: {failure}"
     finally:
@@ -149,7 +174,7 @@ def compare(options, number):
     if done.returncode:
         return 0, f"{folder}: the embedded switch differs:\n" + "\n".join((done.stdout + done.stderr).splitlines()[:8])
     shutil.rmtree(folder)
-    return len(lines) - options.packets, None
+    return sent, None
 
 
 def main():
@@ -157,6 +182,7 @@ def main():
     parser.add_argument("--switch", default="simple_switch_grpc")
     parser.add_argument("--p4c", default="p4c-bm2-ss")
     parser.add_argument("--p4c-flags", default="")
+    parser.add_argument("--cli", help="simple_switch_CLI; without it, counters and registers are not compared")
     parser.add_argument("--weir", default=str(ROOT / "target/release/weir"))
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first program [%(default)s]")
@@ -164,7 +190,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path, help="directory for programs that differ")
     options = parser.parse_args()
-    for name in ("switch", "p4c", "weir"):
+    for name in ("switch", "p4c", "weir", *(["cli"] if options.cli else [])):
         found = shutil.which(getattr(options, name))
         if not found:
             parser.error(f"{getattr(options, name)} is not there; see --help")
