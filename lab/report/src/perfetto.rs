@@ -106,7 +106,7 @@ fn thread(port: u16, class: u8) -> u64 {
 
 impl<'a, W: Write> Trace<'a, W> {
     fn begin(out: &'a mut W) -> io::Result<Trace<'a, W>> {
-        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        out.write_all(b"{\"traceEvents\":[")?;
         Ok(Trace { out, first: true, processes: BTreeMap::new(), asynchronous: 0, arrows: 0 })
     }
 
