@@ -599,7 +599,8 @@ impl<'e> SchemeRun<'e> {
         let (summary, trace) = self.summarise(network);
         let label = self.experiment.schemes[index].label.clone();
         let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
-        Part { index, label, summary, trace, now: self.now, packet_hops, fingerprint }
+        let routes = self.routes.switches.iter().map(|switch| switch.forward.len()).sum();
+        Part { index, label, summary, trace, now: self.now, packet_hops, routes, fingerprint }
     }
 
     fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {

@@ -10,8 +10,8 @@ use weir_controller::routes::{Method, routes};
 use weir_controller::topology::{CPU_PORT, HostIx, LinkIx, Node, Topology, build};
 use weir_controller::{Path, PlanOptions, Routes, plan};
 use weir_switch::control::Control;
-use weir_switch::pipeline::Digest;
-use weir_switch::{Packet, Program, Switch, SwitchConfig, SwitchOutput};
+use weir_switch::engine::ReadyPorts;
+use weir_switch::{Packet, Program, Switch, SwitchConfig};
 use weir_units::Time;
 
 const HPCC: (&str, &str) =
@@ -28,19 +28,6 @@ const FLAG_TELEMETRY: u8 = 4;
 const WEIR_AT: usize = 14 + 20 + 8;
 const HEADERS: usize = WEIR_AT + 24;
 const RECORD: usize = 8;
-
-/// Records the ports that became ready.
-#[derive(Default)]
-struct Output(Vec<u16>);
-
-impl SwitchOutput for Output {
-    fn ready(&mut self, port: u16) {
-        self.0.push(port);
-    }
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
-    fn recycle(&mut self, _: Box<Packet>) {}
-    fn digest(&mut self, _: Digest) {}
-}
 
 struct Fabric {
     topology: Topology,
@@ -77,9 +64,10 @@ impl Fabric {
         loop {
             self.now += Time::from_us(1);
             let switch = &mut self.switches[at.0 as usize];
-            let mut out = Output::default();
+            let mut out = ReadyPorts::default();
             switch.receive(self.now, port, Packet::from_bytes(&frame), &mut out);
-            let [ready] = out.0[..] else { panic!("{:?} of {}", out.0, self.topology.switch(at).name) };
+            let ports: Vec<u16> = out.0.iter().copied().collect();
+            let [ready] = ports[..] else { panic!("{ports:?} of {}", self.topology.switch(at).name) };
             let sent = switch.transmit(self.now, ready, &mut out).expect("a frame");
             assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.counters().balance());
             frame = sent.bytes().to_vec();

@@ -24,6 +24,8 @@ use weir_units::{Bytes, Time};
 const KEYS: Duration = Duration::from_millis(50);
 /// Time that two readings may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// From one question to all hosts' agents for their policies to the next: each is a connection to every agent.
+const POLICIES: Duration = Duration::from_secs(3);
 /// The shortest interval: a reading of 80 switches takes about as long.
 const SHORTEST: Time = Time::from_ms(50);
 
@@ -115,12 +117,18 @@ impl Readings {
         runtime.spawn(async move {
             let mut tick = tokio::time::interval(interval);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let (mut policies, mut asked) = (BTreeMap::new(), None::<Instant>);
             loop {
                 tick.tick().await;
-                let policies = tokio::task::spawn_blocking(policy::held);
+                let asking = asked.is_none_or(|at| at.elapsed() >= POLICIES).then(|| {
+                    asked = Some(Instant::now());
+                    tokio::task::spawn_blocking(policy::held)
+                });
                 let readings = probe::read_all(&mut probes).await;
-                let policies = policies.await.unwrap_or_default();
-                let round = Round { at: Instant::now(), readings, policies };
+                if let Some(asking) = asking {
+                    policies = asking.await.unwrap_or_default();
+                }
+                let round = Round { at: Instant::now(), readings, policies: policies.clone() };
                 // Nobody shows it any more.
                 if tokio::task::block_in_place(|| sender.send(round)).is_err() {
                     return;

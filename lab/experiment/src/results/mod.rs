@@ -45,6 +45,8 @@ pub struct Part {
     pub now: Time,
     /// Packet-hops until then.
     pub packet_hops: u64,
+    /// Routes of all switches.
+    pub routes: usize,
     /// Over every packet arrival until then.
     pub fingerprint: u64,
 }

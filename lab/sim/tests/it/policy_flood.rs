@@ -11,25 +11,12 @@ use weir_host::wire::{
 use weir_sim::assemble::Blueprint;
 use weir_sim::network::View;
 use weir_sim::tally;
-use weir_switch::engine::SwitchOutput;
+use weir_switch::engine::ReadyPorts;
 use weir_switch::packet::Packet;
-use weir_switch::pipeline::Digest;
 use weir_switch::program::Engine;
 use weir_units::Time;
 
 const PAYLOAD: &[u8] = &[7; 200];
-
-#[derive(Default)]
-struct Ready(Vec<u16>);
-
-impl SwitchOutput for Ready {
-    fn ready(&mut self, port: u16) {
-        self.0.push(port);
-    }
-    fn pause(&mut self, _: u16, _: u8, _: bool) {}
-    fn recycle(&mut self, _: Box<Packet>) {}
-    fn digest(&mut self, _: Digest) {}
-}
 
 fn experiment(topology: &str, scheme: &str) -> Experiment {
     let text = format!(
@@ -72,7 +59,7 @@ fn carry(
     let mut flying = vec![(host.switch, host.switch_port, Packet::from_bytes(frame))];
     while let Some((at, port, packet)) = flying.pop() {
         let switch = &mut network.chassis_mut(at).switch;
-        let mut ready = Ready::default();
+        let mut ready = ReadyPorts::default();
         switch.receive(Time::ZERO, port, packet, &mut ready);
         for port in std::mem::take(&mut ready.0) {
             while let Some(packet) = switch.transmit(Time::ZERO, port, &mut ready) {

@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_client::{ClientOptions, Target, ThriftClient};
-use weir_controller::routes;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_experiment::results::Part;
 use weir_experiment::{Experiment, LinkChange, Observer, Progress};
@@ -66,7 +65,6 @@ pub struct Live<'a> {
     topology: &'a Topology,
     name: &'a str,
     /// Routes in the tables of all switches.
-    routes: usize,
     /// The scheme that runs, and since when.
     index: Option<usize>,
     began: Instant,
@@ -108,16 +106,12 @@ impl<'a> Live<'a> {
         let now = Instant::now();
         let (name, topology) = (&*experiment.spec.name, &experiment.topology);
         let scene = Scene { title: name.to_owned(), ..Scene::default() };
-        // An experiment without routes is refused before it runs.
-        let routes = routes(topology, experiment.spec.routing).ok();
-        let routes = routes.map_or(0, |it| it.switches.iter().map(|switch| switch.forward.len()).sum());
         let mode = if stands { Mode::Stepping } else { Mode::Running };
         Live {
             view,
             scene,
             topology,
             name,
-            routes,
             index: None,
             began: now,
             drawn: now,
@@ -254,7 +248,7 @@ impl Observer for Live<'_> {
         }
         self.drawn = Instant::now();
         fill(&mut self.scene, self.topology, &part);
-        self.scene.totals.push(("routes".to_owned(), format::count(self.routes as u64)));
+        self.scene.totals.push(("routes".to_owned(), format::count(part.routes as u64)));
         for port in &mut self.scene.ports {
             port.is_up = !link_of(self.topology, &port.name).is_some_and(|link| self.cut.contains(&link));
         }
