@@ -8,8 +8,6 @@
 Only the standard library is used. Exit status 0: all agrees; 1: it does not; 2: p4c failed.
 """
 
-import argparse
-import hashlib
 import json
 import pathlib
 import shlex
@@ -18,15 +16,13 @@ import subprocess
 import sys
 import tempfile
 
+from agreement import differences, options, sha256, verdict
+
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = HERE / "build"
 MANIFEST = BUILD / "manifest.json"
 # What p4c is asked to do; {out} is build/ in earnest and a temporary directory in a check.
 COMMAND = "p4c-bm2-ss --p4v 16 --p4runtime-files {out}/{program}.p4info.txtpb -o {out}/{program}.json {program}.p4"
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def sources():
@@ -75,16 +71,6 @@ def build(programs, p4c, flags):
     MANIFEST.write_text(json.dumps(manifest, indent=2) + "\n")
 
 
-def differences(kind, recorded, found):
-    for name in sorted(recorded.keys() | found.keys()):
-        if name not in found or found[name] is None:
-            yield f"{kind} {name}: in the manifest, but missing"
-        elif name not in recorded:
-            yield f"{kind} {name}: not in the manifest"
-        elif recorded[name] != found[name]:
-            yield f"{kind} {name}: changed since the manifest was written"
-
-
 def check(p4c, flags):
     if not MANIFEST.exists():
         print("p4src/build/manifest.json is missing: run `make p4` and commit p4src/build", file=sys.stderr)
@@ -103,23 +89,11 @@ def check(p4c, flags):
             for program, recorded in manifest["programs"].items():
                 compile_program(program, p4c, flags, out)
                 problems += differences("recompiled", recorded, artifacts(program, pathlib.Path(out)))
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
-        print("p4src/build is out of date: run `make p4` and commit p4src/build", file=sys.stderr)
-    return 1 if problems else 0
+    return verdict(problems, "p4src/build", "make p4")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--p4c", default="p4c-bm2-ss")
-    parser.add_argument("--p4c-flags", default="")
-    parser.add_argument("programs", nargs="*")
-    arguments = parser.parse_args()
-    if arguments.build == arguments.check:
-        parser.error("say --build or --check")
+    arguments = options(__doc__, "p4c-bm2-ss")
     if arguments.build:
         build(arguments.programs, arguments.p4c, arguments.p4c_flags)
         return 0

@@ -2,14 +2,15 @@
 """Compiles the TNA programs for Tofino 1 and 2, and keeps what they need of the chip.
 
   report.py --build   compile and assemble; write build/ and the table in docs/tofino.md
-  report.py --check   fail if a source or the table is not that of build/resources.json
+  report.py --check   fail if a source, an artifact or the table is not that of build/resources.json
+
+Of each program that fits, build/ also gets its text after the compiler's middle end, which execute/ runs.
 
 The compiler is p4c's driver with the Tofino back end (p4c --target tofino --arch tna), which starts the assembler too; its
 exit status is the verdict. Only the standard library is used. Exit status 0: everything agrees, or was assembled or does not
 fit, which the table shows; 1: a check failed; 2: a program was refused for another reason, or there is no compiler.
 """
 
-import argparse
 import concurrent.futures
 import hashlib
 import json
@@ -24,16 +25,23 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 P4SRC = HERE.parent
+sys.path[:0] = [str(P4SRC), str(HERE / "execute")]
+
+from agreement import differences, options, sha256, verdict  # noqa: E402
+from text import reduced  # noqa: E402
+
 BUILD = HERE / "build"
 REPORT = BUILD / "resources.json"
 PAGE = P4SRC.parent / "docs" / "tofino.md"
 BEGIN, END = "<!-- resources: make p4-tna -->", "<!-- end of resources -->"
 PROGRAMS = ["ecn", "hpcc", "fncc", "dart", "weir"]
 # With CLOTs, which only Tofino 2 has, the compiler writes assembly that its assembler refuses ("No length for clot").
+# The text is that before the compiler pads what the parser reads, which changes no packet but needs the length of frames.
 COMMANDS = {
-    "tofino": "p4c --target tofino --arch tna -g -o {out} {program}.p4",
-    "tofino2": "p4c --target tofino2 --arch t2na -Xp4c=--no-clot -g -o {out} {program}.p4",
+    "tofino": "p4c --target tofino --arch tna --top4 FoldConstantHashes --dump {out} -g -o {out} {program}.p4",
+    "tofino2": "p4c --target tofino2 --arch t2na -Xp4c=--no-clot --top4 FoldConstantHashes --dump {out} -g -o {out} {program}.p4",
 }
+TEXT = "{program}-*-MidEnd_*FoldConstantHashes.p4pp"
 CHIPS = {"tofino": "Tofino 1", "tofino2": "Tofino 2"}
 COLUMNS = ["ingress", "egress", "SRAM", "TCAM", "hash bits", "meter ALUs", "PHV"]
 TABLE_TYPES = {"MatchAction_Direct", "Counter", "Register", "RegisterParam"}
@@ -54,6 +62,10 @@ def sources():
             found[name] = hashlib.sha256(code.encode()).hexdigest()
             left += [path.parent / it for it in re.findall(r'^#include "(.+)"', code, re.MULTILINE)]
     return dict(sorted(found.items()))
+
+
+def artifacts():
+    return {path.name: sha256(path) for path in sorted(BUILD.iterdir()) if path != REPORT}
 
 
 def used(logs):
@@ -95,6 +107,8 @@ def compile_program(job):
                 return {"refused": reason[1]}
             print(f"{done.stdout}\n{program} for {target}: exit status {done.returncode}", file=sys.stderr)
             return None
+        text, = out.glob(TEXT.format(program=program))
+        (BUILD / f"{program}.{target}.midend.txt").write_text(reduced(text.read_text()))
         if target == "tofino2":
             (BUILD / f"{program}.bfrt.json").write_text(json.dumps(bfrt(out), indent=1) + "\n")
         return used(out / "pipe" / "logs")
@@ -122,6 +136,8 @@ def build(p4c, flags):
         return 2
     version = subprocess.run([p4c, "--version"], capture_output=True, text=True, check=False).stdout
     BUILD.mkdir(exist_ok=True)
+    for path in BUILD.glob("*.midend.txt"):
+        path.unlink()
     jobs = [(program, target, p4c, flags) for program in PROGRAMS for target in COMMANDS]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(compile_program, jobs))
@@ -130,7 +146,8 @@ def build(p4c, flags):
     programs = {program: {} for program in PROGRAMS}
     for (program, target, _, _), result in zip(jobs, results):
         programs[program][target] = result
-    report = {"compiler": version.split("(")[0].strip(), "commands": COMMANDS, "sources": sources(), "programs": programs}
+    report = {"compiler": version.split("(")[0].strip(), "commands": COMMANDS, "sources": sources(), "artifacts": artifacts(),
+              "programs": programs}
     REPORT.write_text(json.dumps(report, indent=2) + "\n")
     PAGE.write_text(page_with(PAGE.read_text(), report))
     return 0
@@ -141,28 +158,15 @@ def check():
         print(f"{REPORT.name} is missing: run `make p4-tna` and commit p4src/tna/build", file=sys.stderr)
         return 1
     report = json.loads(REPORT.read_text())
-    recorded, found = report["sources"], sources()
-    problems = [f"source {name}: changed since the programs were compiled"
-                for name in sorted(recorded.keys() | found.keys()) if recorded.get(name) != found.get(name)]
+    problems = [*differences("source", report["sources"], sources()), *differences("artifact", report["artifacts"], artifacts())]
     text = PAGE.read_text()
     if page_with(text, report) != text:
         problems.append(f"{PAGE.name}: its table is not that of {REPORT.name}")
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
-        print("p4src/tna/build is out of date: run `make p4-tna` and commit it", file=sys.stderr)
-    return 1 if problems else 0
+    return verdict(problems, "p4src/tna/build", "make p4-tna")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--p4c", default="p4c")
-    parser.add_argument("--p4c-flags", default="")
-    arguments = parser.parse_args()
-    if arguments.build == arguments.check:
-        parser.error("say --build or --check")
+    arguments = options(__doc__, "p4c")
     return build(arguments.p4c, arguments.p4c_flags) if arguments.build else check()
 
 

@@ -26,20 +26,21 @@ control Dequeue(inout metadata_t meta, in target_t target) {
 
 #if __TARGET_TOFINO__ != 1
     bit<16> same;
-    bit<16> quarter;
+    bit<16> more;
     bit<16> sixteenth;
 
-    // An action each, as each needs the result of the one before.
-    action double() {
-        quarter = depth >> 2;
+    // An action each, as each needs the result of the one before. Nothing is taken off a sum that is at its limit: a
+    // longer queue would seem shorter.
+    action divide() {
+        more = depth >> 2;
         sixteenth = depth >> 4;
+    }
+    action double() {
+        more = more - sixteenth;
         depth = depth |+| same;
     }
-    action add_quarter() {
-        depth = depth |+| quarter;
-    }
-    action subtract_sixteenth() {
-        depth = depth |-| sixteenth;
+    action add() {
+        depth = depth |+| more;
     }
 #endif
 
@@ -51,9 +52,9 @@ control Dequeue(inout metadata_t meta, in target_t target) {
         }
 #if __TARGET_TOFINO__ != 1
         same = depth;
+        divide();
         double();
-        add_quarter();
-        subtract_sixteenth();
+        add();
 #endif
         meta.queue_bytes[31:16] = 0;
         meta.queue_bytes[15:0] = depth;
