@@ -1,0 +1,276 @@
+"""Runs an STF test of a v1model program on its TNA version, with entries, ports and depths as docs/tofino.md says.
+
+Frames are compared byte for byte. What a test says in another unit or place is converted by these rules, and nothing else:
+
+  ports      255, the CPU's, is exchanged with the chip's CPU port; 6 with 446 where 6 recirculates. A packet-in or packet-out
+             has its port in the lower bits
+  depths     queue_bytes of a port are cells that stand in its queues, but in priority 0, which leaves an empty port. For
+             ingress they are reported. qLen of a record that the switch wrote is what the chip computes of as many cells.
+             Tests of thresholds, which have no record, take a byte as a cell and a threshold as so many cells
+  entries    port_profile gets a ramp of its own; the candidates of deflect_port are spread over 16 entries; ticks of
+             `deflection` go into the register parameter; `report` sends to mirror session 1
+  counters   drops are those of both pipes; events of all controls
+  waiting    where a test lets packets wait, qLen is of the whole cells of those that are expected behind it
+  tx_bytes   of packet-ins lacks their two bytes, of packet-outs has them; copies of POLICY count
+
+Checks of the registers queue_bytes, dft_flow and dft_out are left out: no such registers exist there.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tna" / "execute"))
+
+from run_bmv2 import Failure, matches, statements  # noqa: E402
+from switch import CELL, CPU_PORT, RECIRCULATION_PORT, Switch  # noqa: E402
+from text import Unknown  # noqa: E402
+
+V1MODEL_CPU, SPARE_PORT, SESSION = 255, 446, 1
+UNIT = 80                            # bytes, of qLen
+PORTS = {"port", "other", "profile_port"}            # keys and parameters that are ports
+LEFT_OUT = {"queue_bytes", "dft_flow", "dft_out"}
+OFF_BY_THE_PORT = {"packet_io-in": -2, "packet_io-out": 2}
+POLICY_GROUP = bytes.fromhex("ef574549")
+NEVER = 0x7FFF_FFFF                  # the longest lifetime
+RECORD = 2 * (14 + 20 + 8 + 24)      # where the first record begins, in digits
+RECORD_OF_SWITCH = re.compile(r"[0-9a-f]\*{6}[0-9a-f]{9}")
+BRIDGE_BYTES = 3
+DIFFERENCES = json.loads((HERE / "tna_differences.json").read_text())
+UNITS_OF_TIME = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def units(cells, chip):
+    """The depth that a chip writes into a record."""
+    return min(cells, 65535) if chip == 1 else min(2 * cells + cells // 4 - cells // 16, 65535)
+
+
+def number(text):
+    return int(text, 0)
+
+
+class Test:
+    def __init__(self, switch, name):
+        self.switch, self.chip, self.name = switch, switch.chip, name
+        self.of_cells = name.startswith(("ecn-", "deflect-")) and name != "ecn-untouched"
+        self.expected, self.candidates, self.nodes, self.ramps, self.left_out = {}, {}, [], 0, 0
+        self.held = set()            # ports with a rate
+
+    # Units ------------------------------------------------------------------------------------
+
+    def port(self, port):
+        swaps = {V1MODEL_CPU: CPU_PORT[self.chip], CPU_PORT[self.chip]: V1MODEL_CPU}
+        if self.chip == 2:
+            swaps |= {RECIRCULATION_PORT[2]: SPARE_PORT, SPARE_PORT: RECIRCULATION_PORT[2]}
+        return swaps.get(port, port)
+
+    def cells(self, queue):
+        return queue if self.of_cells else min(queue // UNIT, 65535) * UNIT // CELL[self.chip]
+
+    def threshold(self, queue):
+        return units(queue, self.chip) if self.of_cells else queue // UNIT
+
+    def frame(self, port, text, coming):
+        text = re.sub(r"\s", "", text).rstrip("$").lower()
+        if port == V1MODEL_CPU and len(text) >= 4:
+            word = int(text[:4], 16)
+            text = f"{(word & 0x7F) << 9 | self.port(word >> 7):04x}{text[4:]}"
+        if not coming and RECORD_OF_SWITCH.match(text[RECORD : RECORD + 16]):
+            queue = int(text[RECORD + 12 : RECORD + 16], 16) * UNIT
+            text = f"{text[: RECORD + 12]}{units(self.cells(queue), self.chip):04x}{text[RECORD + 16 :]}"
+        return text
+
+    # Entries ----------------------------------------------------------------------------------
+
+    def values(self, text):
+        found = {key: value for key, value in re.findall(r"(\w+)\s*:\s*([\w/]+)", text)}
+        return {key: self.port(number(value)) if key in PORTS else value if "/" in value else number(value)
+                for key, value in found.items()}
+
+    def add(self, table, keys, action, values):
+        if table == "port_profile":
+            self.profile(keys, values)
+            return
+        if table == "deflection":
+            self.candidates[keys["port"]] = [], values["ports"]
+            self.switch.extern("lifetime").value = values["ticks"] or NEVER
+            values = {"limit": self.threshold(values["limit"])}
+        if table == "deflect_port":
+            found, count = self.candidates[keys["port"]]
+            found.append(values)
+            for index in range(16) if len(found) == count else ():
+                self.entry(table, {"port": keys["port"], "index": index}, action, found[index % count])
+            return
+        self.entry(table, keys, action, values)
+
+    def profile(self, keys, values):
+        """A port with a ramp of its own. Between kmin and kmax the tests mark always or never."""
+        low, high, slope = values["ecn_kmin"], values["ecn_kmax"], values["ecn_slope"]
+        if high:
+            if low != high and slope not in (0, 2**32 - 1):
+                raise Unknown(f"a ramp of slope {slope}")
+            begin = self.threshold(low if slope else high) + 1
+            self.ramps += 1
+            self.entry("ecn_ramp", {"ramp": self.ramps, "depth": (begin, 65535)}, "mark_always", {})
+        self.entry("port_profile", keys, "profile",
+                   {"rate_code": values["rate_code"], "ecn_ramp": self.ramps if high else 0, "fabric": values["fabric"]})
+
+    def entry(self, table, keys, action, values):
+        table = self.switch.table(table)
+        found = []
+        for _, _, kind, name in table.keys:
+            key = keys[name]
+            if kind == "lpm":
+                value, length = key.split("/")
+                key = number(value), number(length)
+            found.append(key)
+        table.add(found, action, values)
+
+    # Statements -------------------------------------------------------------------------------
+
+    def do(self, text):
+        word, _, rest = text.partition(" ")
+        if not hasattr(self, f"do_{word}"):
+            raise Unknown(f"the statement {word}")
+        getattr(self, f"do_{word}")(rest)
+
+    def do_add(self, text):
+        table, keys, action, values = re.fullmatch(r"(\w+) (.*?) (\w+)\((.*)\)", text).groups()
+        self.add(table, self.values(keys), action, self.values(values))
+
+    def do_setdefault(self, text):
+        name, action, values = re.fullmatch(r"(\w+) (\w+)\((.*)\)", text).groups()
+        table = self.switch.table(name)
+        table.default = table.bound(action, self.values(values))
+
+    def do_packet(self, text):
+        port, _, frame = text.partition(" ")
+        self.switch.receive(self.port(number(port)), bytes.fromhex(self.frame(number(port), frame, True)))
+
+    def do_expect(self, text):
+        port, _, frame = text.partition(" ")
+        self.expected.setdefault(self.port(number(port)), []).append(self.frame(number(port), frame, False) + "$")
+
+    def do_wait(self, _):
+        self.switch.run(self.switch.now)
+
+    def do_time(self, text):
+        amount, unit = re.fullmatch(r"([\d.]+)(\w+)", text).groups()
+        self.switch.run(self.switch.now + int(float(amount) * UNITS_OF_TIME[unit]))
+
+    def do_queue_rate(self, text):
+        rate, port, *priority = map(int, text.split())
+        self.held.add(self.port(port))
+        self.switch.rates[self.port(port), priority[0] if priority else None] = rate
+
+    def do_queue_depth(self, text):
+        packets, port = map(int, text.split())
+        self.switch.limits[self.port(port)] = packets
+
+    def do_mc_mgrp_create(self, text):
+        self.switch.groups[int(text)] = []
+
+    def do_mc_node_create(self, text):
+        self.nodes.append([self.port(int(port)) for port in text.split()[1:]])
+
+    def do_mc_node_associate(self, text):
+        group, node = map(int, text.split())
+        self.switch.groups[group] += self.nodes[node]
+
+    def do_meter_set_rates(self, text):
+        meter, entry, rates, _ = text.split()
+        per_us, burst = rates.split(":")
+        self.switch.extern(meter).set(int(entry), float(per_us) / 1000, int(burst), self.switch.now)
+
+    def do_register_write(self, text):
+        name, index, value = text.split()
+        index, value = int(index), number(value)
+        if name == "tx_bytes":
+            self.switch.extern(name).cells[self.port(index)] = value
+        elif name == "queue_bytes":
+            port, cells = self.port(index), self.cells(value)
+            self.switch.standing[port] = cells
+            if "waiting" in self.switch.program.objects:
+                depth = units(cells, self.chip)
+                self.switch.extern("waiting").cells[port] = depth
+                self.switch.extern("reported").cells[port] = depth >> 6
+        elif name == "all_int_table" and value == 0:
+            for part in ("all_int_time", "all_int_tx", "all_int_queue"):
+                self.switch.extern(part).cells[self.port(index)] = 0
+        else:
+            raise Unknown(f"{value} for register {name}")
+
+    def do_register_reset(self, name):
+        for part in ("all_int_time", "all_int_tx", "all_int_queue") if name == "all_int_table" else [name]:
+            self.switch.extern(part).reset()
+
+    def do_register_check(self, text):
+        name, index, value = text.split()
+        if name in LEFT_OUT:
+            self.left_out += 1
+            return
+        if name != "tx_bytes":
+            raise Unknown(f"register {name}")
+        port = self.port(int(index))
+        found = self.switch.extern(name).read(port)
+        sent = self.switch.sent.get(port, [])
+        copies = [frame for frame in sent if frame[30:34] == POLICY_GROUP]
+        wanted = number(value) + OFF_BY_THE_PORT.get(self.name, 0) * len(sent) + sum(map(len, copies))
+        if found != wanted:
+            raise Failure(f"{name}[{port}] is {found}, expected {wanted}")
+
+    def do_check_counter(self, text):
+        name, index, count = re.fullmatch(r"(\w+)\((\d+)\) packets == (\d+)", text).groups()
+        found = self.switch.counted(name, int(index))
+        count = DIFFERENCES["counters"].get(self.name, {}).get(f"{name}({index})", [count])[0]
+        if found != int(count):
+            raise Failure(f"{name}({index}) is {found}, expected {count}")
+
+    def waiting(self, frames):
+        """What is expected of a port where packets wait: each record says how many cells are behind it."""
+        behind = 0
+        for text in reversed(frames):
+            recorded = RECORD_OF_SWITCH.match(text[RECORD : RECORD + 16]) is not None
+            if recorded:
+                text = f"{text[: RECORD + 12]}{units(behind, self.chip):04x}{text[RECORD + 16 :]}"
+            behind += -(-(len(text) // 2 - 8 * recorded + BRIDGE_BYTES) // CELL[self.chip])
+            yield text
+
+    def run(self, lines):
+        """Raises Failure where the program does something else than the test says."""
+        if "report" in {shown.split(".")[-1] for shown in self.switch.program.shown.values()}:
+            self.switch.sessions[SESSION] = RECIRCULATION_PORT[self.chip]
+            self.do_setdefault(f"report report_to(session:{SESSION})")
+        for line, text in lines:
+            try:
+                self.do(text)
+            except (Failure, Unknown) as problem:
+                raise type(problem)(f"line {line}: {problem}") from problem
+        for port in self.held & self.expected.keys():
+            self.expected[port] = list(self.waiting(self.expected[port]))[::-1]
+        for port in self.expected.keys() | self.switch.sent.keys():
+            wanted, got = self.expected.get(port, []), [frame.hex() for frame in self.switch.sent.get(port, [])]
+            for at in range(max(len(wanted), len(got))):
+                if at >= len(got) or at >= len(wanted) or not matches(wanted[at], got[at]):
+                    raise Failure(f"port {port}, frame {at + 1}: expected {(wanted + ['nothing'] * len(got))[at]},\n"
+                                  f"got {(got + ['nothing'] * len(wanted))[at]}")
+
+
+CHIPS = {"tofino": 1, "tofino2": 2}
+BUILD = HERE.parent / "tna" / "build"
+
+
+def programs():
+    """(program, chip, compiled text) of everything that fits."""
+    for path in sorted(BUILD.glob("*.midend.txt")):
+        program, chip, *_ = path.name.split(".")
+        yield program, CHIPS[chip], path.read_text()
+
+
+def run(text, chip, name, test):
+    """Runs a test, given as its lines. Returns how many checks were left out; raises Failure or Unknown."""
+    runner = Test(Switch(text, chip), name)
+    runner.run(statements(test))
+    return runner.left_out

@@ -1,0 +1,140 @@
+"""What TNA's extern objects do: state, hashes, checksums, meters, chance. Values are plain integers."""
+
+import zlib
+
+from text import Unknown
+
+
+def packed(fields):
+    """(value, width) pairs as bytes, the first field first, zero bits in front if they do not fill the last byte."""
+    value = bits = 0
+    for field, width in fields:
+        value, bits = value << width | field, bits + width
+    return value.to_bytes((bits + 7) // 8, "big")
+
+
+def crc16(data):
+    """CRC-16/ARC, the compiler's default for CRC16."""
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xA001 if crc & 1 else 0)
+    return crc
+
+
+def ones_sum(fields):
+    data = packed(fields)
+    total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+class Hash:
+    ALGORITHMS = {"CRC32": zlib.crc32, "CRC16": crc16}
+
+    def __init__(self, algorithm, width):
+        if algorithm not in self.ALGORITHMS:
+            raise Unknown(f"the hash {algorithm}")
+        self.of, self.mask = self.ALGORITHMS[algorithm], (1 << width) - 1
+
+    def get(self, fields):
+        return self.of(packed(fields)) & self.mask
+
+
+class Checksum:
+    """Used once for a packet, in a parser; or at once, in a deparser."""
+
+    def add(self, fields):
+        self.fields = fields
+
+    def verify(self):
+        """True if the sum is wrong: so TNA programs use it."""
+        return ones_sum(self.fields) != 0xFFFF
+
+    @staticmethod
+    def update(fields):
+        return ones_sum(fields) ^ 0xFFFF
+
+
+class Counter:
+    def __init__(self, size):
+        self.size, self.packets = size, {}
+
+    def count(self, index):
+        if index >= self.size:
+            raise Unknown(f"a counter of {self.size} has no index {index}")
+        self.packets[index] = self.packets.get(index, 0) + 1
+
+
+class Register:
+    def __init__(self, size, initial):
+        self.size, self.initial = size, initial
+        self.reset()
+
+    def reset(self):
+        self.cells = {}
+
+    def read(self, index):
+        if index >= self.size:
+            raise Unknown(f"a register of {self.size} has no index {index}")
+        return self.cells.get(index, self.initial)
+
+
+class RegisterAction:
+    """Reads, computes and writes one cell. `value` is the program's name for it, and `result` for what execute returns."""
+
+    def __init__(self, register, run, value, result, fields):
+        self.register, self.run, self.value, self.result = register, run, value, result
+        self.fields = fields
+
+    def execute(self, packet, index):
+        cell = self.register.read(index)
+        if self.fields:
+            packet.update((f"{self.value}.{field}", cell[field]) for field in self.fields)
+        else:
+            packet[self.value] = cell
+        packet[self.result] = 0
+        self.run(packet)
+        if self.fields:
+            cell = {field: packet[f"{self.value}.{field}"] for field in self.fields}
+        else:
+            cell = packet[self.value]
+        self.register.cells[index] = cell
+        return packet[self.result]
+
+
+class RegisterParam:
+    def __init__(self, value):
+        self.value = value
+
+    def read(self):
+        return self.value
+
+
+class Random:
+    def __init__(self, width, chance):
+        self.width, self.chance = width, chance
+
+    def get(self):
+        return self.chance.getrandbits(self.width)
+
+
+class Meter:
+    """A bucket for each entry of a table (RFC 2698 with both rates the same): green is 0, red is 3."""
+
+    def __init__(self):
+        self.buckets, self.entry = {}, None
+
+    def set(self, entry, bytes_per_ns, burst, now):
+        self.buckets[entry] = [bytes_per_ns, burst, burst, now]
+
+    def execute(self, length, now):
+        if self.entry not in self.buckets:
+            return 0
+        rate, burst, level, then = self.buckets[self.entry]
+        level = min(burst, level + rate * (now - then))
+        green = level >= length
+        self.buckets[self.entry] = [rate, burst, level - length if green else level, now]
+        return 0 if green else 3
