@@ -78,7 +78,7 @@ def forwarding_same_port():
 GROUP_TO_H2, GROUP_TO_H1, SIZE = 5, 6, 4
 
 
-def forwarding_symmetric():
+def forwarding_symmetric(slice_=8):
     stf = Stf(
         """Both directions of a flow take the same member of symmetric groups, for every slice.
 Group 5 (towards h2) has ports 10..13, group 6 (towards h1) has ports 20..23: the ACK of what left by
@@ -86,9 +86,9 @@ Group 5 (towards h2) has ports 10..13, group 6 (towards h1) has ports 20..23: th
     )
     stf.member(GROUP_TO_H2, range(10, 10 + SIZE))
     stf.member(GROUP_TO_H1, range(20, 20 + SIZE))
-    stf.route("h2", f"spread(group:{GROUP_TO_H2}, size:{SIZE}, slice:8)")
-    stf.route("h1", f"spread(group:{GROUP_TO_H1}, size:{SIZE}, slice:8)")
-    for entropy, index in entropy_ports(lambda word: member_index(word, 8, SIZE), SIZE):
+    stf.route("h2", f"spread(group:{GROUP_TO_H2}, size:{SIZE}, slice:{slice_})")
+    stf.route("h1", f"spread(group:{GROUP_TO_H1}, size:{SIZE}, slice:{slice_})")
+    for entropy, index in entropy_ports(lambda word: member_index(word, slice_, SIZE), SIZE):
         data = dict(kind=DATA, sport=entropy)
         back = dict(kind=NACK, src="h2", dst="h1", sport=WEIR_PORT, dport=entropy, eth_src="h2")
         stf.note(f"entropy port {entropy}: member {index}")
@@ -99,13 +99,13 @@ Group 5 (towards h2) has ports 10..13, group 6 (towards h1) has ports 20..23: th
     return stf
 
 
-def forwarding_slices():
+def forwarding_slices(slices=(0, 8, 16)):
     stf = Stf(
-        """Each tier chooses by its own slice of the hash: one flow, three groups of eight, slices 0, 8 and 16.
+        f"""Each tier chooses by its own slice of the hash: one flow, groups of eight, slices {', '.join(map(str, slices))}.
 A group without the member that was chosen: no_member."""
     )
-    dsts = {0: 0x0A020001, 8: 0x0A020002, 16: 0x0A020003}
-    for group, (slice_, dst) in enumerate(dsts.items(), start=1):
+    for group, slice_ in enumerate(slices, start=1):
+        dst = 0x0A020000 + group
         stf.member(group, range(10 * group, 10 * group + 8))
         stf.route(dst, f"spread(group:{group}, size:8, slice:{slice_})")
         index = member_index(path_hash(IP["h1"], dst, UDP, 4791, WEIR_PORT), slice_, 8)
@@ -119,12 +119,11 @@ A group without the member that was chosen: no_member."""
     return stf
 
 
-def forwarding_trees():
+def forwarding_trees(count=3):
     stf = Stf(
         """Spanning trees: the tree is the path hash modulo the number of trees, in both directions.
 Tree t leaves for h2 by port 10 + t and for h1 by port 20 + t; tree 1 delivers to h2."""
     )
-    count = 3
     stf.route("h2", f"trees(count:{count})")
     stf.route("h1", f"trees(count:{count})")
     stf.route("h3", f"trees(count:{count})")

@@ -37,8 +37,9 @@ class Failure(Exception):
     """What a test found wrong."""
 
 
-def statements(path):
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+def statements(test):
+    """Of a test's text, with the number of the line."""
+    for number, line in enumerate(test.splitlines(), start=1):
         text = line.split("#")[0].strip()
         if text:
             yield number, text
@@ -249,7 +250,7 @@ def number(text, pattern):
 
 class Run:
     def __init__(self, path, options, folder):
-        self.lines = list(statements(path))
+        self.lines = list(statements(path.read_text()))
         log = options.log and pathlib.Path(options.log).resolve() / f"{path.parent.name}-{path.stem}"
         self.switch = Switch(options, PROGRAMS / f"{path.parent.name}.json", folder, log)
         self.expected = {}

@@ -10,7 +10,7 @@ from tna_stf import DIFFERENCES, HERE, Unknown
 def outcome(text, chip, path):
     """None if the test passes, or what is wrong."""
     try:
-        tna_stf.run(text, chip, path.stem, path)
+        tna_stf.run(text, chip, path.stem, path.read_text())
     except (Failure, Unknown) as problem:
         return str(problem)
     return None

@@ -270,7 +270,7 @@ def programs():
 
 
 def run(text, chip, name, test):
-    """Runs a test, given as its lines. Returns how many checks were left out; raises Failure or Unknown."""
+    """Runs a test's text. Returns how many checks were left out; raises Failure or Unknown."""
     runner = Test(Switch(text, chip), name)
     runner.run(statements(test))
     return runner.left_out

@@ -38,7 +38,8 @@ control TakeReport(in headers_t hdr, inout target_t target) {
 control Deflect(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     LOCAL_EVENT_COUNTER
     CRC32_UNIT(digest)
-    Hash<bit<12>>(HashAlgorithm_t.CRC16) place;
+    // Of CRC-16, 12 bits would put 64 messages in a row into 8 cells: its polynomial has few terms.
+    Hash<bit<12>>(HashAlgorithm_t.CRC32) place;
     RegisterParam<bit<32>>(0x7FFF_FFFF) lifetime;
     bit<32> flow;
     bit<12> cell;
