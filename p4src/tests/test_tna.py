@@ -29,3 +29,6 @@ class StfTest(unittest.TestCase):
                     else:
                         self.assertIsNone(problem)
         self.assertEqual(met, DIFFERENCES["tests"].keys(), "a listed test is gone")
+
+    def test_the_documentation_has_the_results(self):
+        self.assertEqual(tna_stf.PAGE.read_text(), tna_stf.page(), "run p4src/tests/tna_stf.py --write")

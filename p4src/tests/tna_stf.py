@@ -1,12 +1,16 @@
-"""Runs an STF test of a v1model program on its TNA version, with entries, ports and depths as docs/tofino.md says.
+#!/usr/bin/env python3
+"""Runs STF tests of a v1model program on its TNA version, with entries, ports and depths as docs/tofino.md says.
+
+  tna_stf.py weir tofino2 weir/*.stf      those, on one chip; 1 if one fails
+  tna_stf.py --write                      the tables in docs/tofino-tests.md
 
 Frames are compared byte for byte. What a test says in another unit or place is converted by these rules, and nothing else:
 
-  ports      255, the CPU's, is exchanged with the chip's CPU port; 6 with 446 where 6 recirculates. A packet-in or packet-out
-             has its port in the lower bits
+  ports      255, the CPU's, is exchanged with the chip's CPU port, and 446 with the port that recirculates. A packet-in or
+             packet-out has its port in the lower bits
   depths     queue_bytes of a port are cells that stand in its queues, but in priority 0, which leaves an empty port. For
              ingress they are reported. qLen of a record that the switch wrote is what the chip computes of as many cells.
-             Tests of thresholds, which have no record, take a byte as a cell and a threshold as so many cells
+             Tests of thresholds, which have no record, take a byte as a cell, and a threshold as that number of cells
   entries    port_profile gets a ramp of its own; the candidates of deflect_port are spread over 16 entries; ticks of
              `deflection` go into the register parameter; `report` sends to mirror session 1
   counters   drops are those of both pipes; events of all controls
@@ -61,9 +65,8 @@ class Test:
     # Units ------------------------------------------------------------------------------------
 
     def port(self, port):
-        swaps = {V1MODEL_CPU: CPU_PORT[self.chip], CPU_PORT[self.chip]: V1MODEL_CPU}
-        if self.chip == 2:
-            swaps |= {RECIRCULATION_PORT[2]: SPARE_PORT, SPARE_PORT: RECIRCULATION_PORT[2]}
+        cpu, recirculation = CPU_PORT[self.chip], RECIRCULATION_PORT[self.chip]
+        swaps = {V1MODEL_CPU: cpu, cpu: V1MODEL_CPU, recirculation: SPARE_PORT, SPARE_PORT: recirculation}
         return swaps.get(port, port)
 
     def cells(self, queue):
@@ -259,7 +262,10 @@ class Test:
 
 
 CHIPS = {"tofino": 1, "tofino2": 2}
+NAMES = {1: "Tofino 1", 2: "Tofino 2"}
 BUILD = HERE.parent / "tna" / "build"
+PAGE = HERE.parents[1] / "docs" / "tofino-tests.md"
+BEGIN, END = "<!-- results: p4src/tests/tna_stf.py --write -->", "<!-- end of results -->"
 
 
 def programs():
@@ -274,3 +280,54 @@ def run(text, chip, name, test):
     runner = Test(Switch(text, chip), name)
     runner.run(statements(test))
     return runner.left_out
+
+
+def tables():
+    """What the documentation says of the tests: how many there are, and which differ."""
+    lines = ["| program | chip | tests | same bytes | differ |", "|---|---|---|---|---|"]
+    count, met = [0, 0], {}
+    for program, chip, _ in programs():
+        names = [path.stem for path in (HERE / program).glob("*.stf")]
+        differ = [name for name in names if name in DIFFERENCES["tests"]]
+        for name in differ:
+            met.setdefault(name, []).append(program)
+        count = [count[0] + len(names), count[1] + len(differ)]
+        lines.append(f"| {program} | {NAMES[chip]} | {len(names)} | {len(names) - len(differ)} | {len(differ)} |")
+    lines += [f"| all | | {count[0]} | {count[0] - count[1]} | {count[1]} |", "", "| test | programs | why it differs |", "|---|---|---|"]
+    for name, reason in DIFFERENCES["tests"].items():
+        lines.append(f"| `{name}` | {', '.join(dict.fromkeys(met[name]))} | {reason} |")
+    return "\n".join(lines)
+
+
+def page():
+    before, rest = PAGE.read_text().split(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.split(END)[1]}"
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        PAGE.write_text(page())
+        return 0
+    if len(sys.argv) < 4 or sys.argv[2] not in CHIPS:
+        print(__doc__.split("\n\n")[1], file=sys.stderr)
+        return 2
+    program, chip, *tests = sys.argv[1:]
+    image = BUILD / f"{program}.{chip}.midend.txt"
+    if not image.exists():
+        print(f"{image}: no such program, or it does not fit {NAMES[CHIPS[chip]]}", file=sys.stderr)
+        return 2
+    failed = 0
+    for test in map(pathlib.Path, tests):
+        try:
+            run(image.read_text(), CHIPS[chip], test.stem, test.read_text())
+            print(f"ok    {test}")
+        except (Failure, Unknown) as problem:
+            failed += 1
+            print(f"FAIL  {test}: {problem}")
+            if test.stem in DIFFERENCES["tests"]:
+                print(f"      as expected: {DIFFERENCES['tests'][test.stem]}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,7 +24,7 @@ INTRINSIC = {
     "ghost_intrinsic_metadata_t": {},
 }
 BOOL = "bool"
-COMPARED = {"==": "==", "!=": "!=", "<": "<", ">": ">", "<=": "<=", ">=": ">="}
+COMPARED = ("==", "!=", "<", ">", "<=", ">=")
 PARTIAL_HEADER = 2                   # PARSER_ERROR_PARTIAL_HDR
 
 
@@ -88,9 +88,7 @@ class Program:
     # Declarations -----------------------------------------------------------------------------
 
     def declare(self, kind, name, shown, value):
-        if kind == "typedef":
-            self.types[name] = kind, value
-        elif kind in ("struct", "header"):
+        if kind in ("typedef", "struct", "header"):
             self.types[name] = kind, value
         elif kind == "instance":
             self.instance(name, shown, *value)
@@ -130,8 +128,6 @@ class Program:
         type_ = self.resolved(type_)
         if type_[0] == "bit":
             return type_[1]
-        if type_[0] == "bool":
-            return BOOL
         raise Unknown(f"the type {type_[0]}")
 
     def header_paths(self, path, type_):
@@ -276,8 +272,6 @@ class Program:
             self.switch(node, depth)
         elif kind == "variable":
             self.scope[node[1]] = "path", node[1], node[2]
-            if node[3]:
-                self.assign(("name", node[1]), node[3], depth)
         elif kind == "assign":
             self.assign(node[1], node[2], depth)
         elif kind == "do":
@@ -320,9 +314,6 @@ class Program:
             self.emit(depth, f"packet[{path!r}] = packet.get({path!r}, 0) & {hex(keep)} | ({code}) << {left[3]}")
             return
         path, type_ = self.path(left)
-        if self.resolved(type_)[0] in self.types:
-            self.copy(path, type_, right, depth)
-            return
         width = self.width(type_)
         code, given = self.expression(right)
         self.same(width, given, left)
@@ -335,24 +326,12 @@ class Program:
             self.emit(depth, f"try: packet[{path!r}] = {code}")
             self.emit(depth, f"except Undefined: packet.pop({path!r}, None)")
 
-    def copy(self, path, type_, right, depth):
-        if right[0] != "struct":
-            raise Unknown(f"a copy into {path}")
-        for field, value in right[2]:
-            kind = dict(self.types[self.resolved(type_)[0]][1])[field]
-            code, given = self.expression(value)
-            self.same(self.width(kind), given, path)
-            self.emit(depth, f"packet[{path + '.' + field!r}] = {code}")
-
     def same(self, width, given, what):
         if given is not None and width != given:
             raise Unknown(f"{what}: {width} and {given} bits")
 
     def call(self, node, depth):
         target, arguments = node[1], node[2]
-        if target[0] == "name" and self.scope.get(target[1]) == ("action",) and not arguments:
-            self.emit(depth, f"{target[1]}(packet)")
-            return
         if target[0] != "member":
             raise Unknown(f"a call of {target}")
         subject, method = target[1], target[2]
@@ -369,8 +348,6 @@ class Program:
         elif found and found[0] == "object" and found[1] == "Mirror" and method == "emit":
             fields = self.pairs(arguments[1]) if len(arguments) > 1 else "[]"
             self.emit(depth, f"stream.mirror({self.expression(arguments[0])[0]}, {fields})")
-        elif method in ("setValid", "setInvalid"):
-            self.emit(depth, f"packet[{self.path(subject)[0] + '.$valid'!r}] = {int(method == 'setValid')}")
         else:
             self.emit(depth, self.method(node)[0])
 
@@ -404,14 +381,10 @@ class Program:
         return path, self.width(type_)
 
     def pairs(self, node):
-        """Code for the (value, width) pairs of a struct or a list."""
-        if node[0] == "struct":
-            values = [self.expression(value) for _, value in node[2]]
-        elif node[0] == "list":
-            values = [self.expression(value) for value in node[1]]
-        else:
-            path, type_ = self.path(node)
-            values = [(f"packet[{path + '.' + field!r}]", width) for field, width in self.fields(type_)]
+        """Code for the (value, width) pairs of a struct that is written out."""
+        if node[0] != "struct":
+            raise Unknown(f"a struct that is no list of fields: {node[0]}")
+        values = [self.expression(value) for _, value in node[2]]
         return "[" + ", ".join(f"({code}, {width})" for code, width in values) + "]"
 
     def method(self, node):
@@ -426,7 +399,7 @@ class Program:
             raise Unknown(f"the call {subject}.{method}")
         _, kind, types = found
         this = f"objects[{subject[1]!r}]"
-        numbers = [self.expression(argument)[0] for argument in arguments if argument[0] not in ("struct", "list")]
+        numbers = [self.expression(argument)[0] for argument in arguments if argument[0] != "struct"]
         if (kind, method) == ("Hash", "get"):
             return f"{this}.get({self.pairs(arguments[0])})", self.width(types[0])
         if (kind, method) == ("Checksum", "add"):
@@ -449,11 +422,7 @@ class Program:
         kind = node[0]
         if kind == "number":
             return str(node[1]), node[2]
-        if kind == "bool":
-            return str(node[1]), BOOL
         if kind in ("name", "member"):
-            if kind == "member" and node[1][0] == "call" and node[2] in ("hit", "miss"):
-                return f"(tables['{node[1][1][1][1]}'].apply(packet)[0] is {node[2] == 'hit'})", BOOL
             path, width = self.place(node)
             return f"packet[{path!r}]", width
         if kind == "call":
@@ -465,19 +434,9 @@ class Program:
         if kind == "cast":
             code, given = self.expression(node[2])
             width = self.width(node[1])
-            if width == BOOL:
-                return f"({code} == 1)", BOOL
             return (f"int({code})" if given == BOOL else f"({code} & {mask(width)})"), width
-        if kind == "?:":
-            yes, width = self.expression(node[2])
-            no, other = self.expression(node[3])
-            self.same(width, other, node)
-            return f"({yes} if {self.condition(node[1])} else {no})", width
         if kind == "prefix!":
             return f"(not {self.condition(node[1])})", BOOL
-        if kind in ("prefix~", "prefix-"):
-            code, width = self.expression(node[1])
-            return f"({kind[-1]}{code} & {mask(width)})", width
         return self.binary(kind, node)
 
     def binary(self, sign, node):

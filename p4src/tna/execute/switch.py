@@ -141,7 +141,7 @@ class Switch:
         return min(MAX_DEPTH, waiting + (self.standing.get(port, 0) if priority else 0))
 
     def due(self):
-        """When the next packet leaves, and of which queue; of one port the highest priority first."""
+        """When the next packet leaves, and its queue; of one port the highest priority first."""
         waiting = [(self.free.get(key, 0), -key[1], key) for key, queue in self.queues.items() if queue]
         return min(((max(free, self.now), *rest) for free, *rest in waiting), default=None)
 

@@ -89,7 +89,7 @@ class Text:
         name = self.take()
         arguments = []
         if self.has("<"):
-            if name in ("bit", "int"):
+            if name == "bit":
                 width = int(self.take())
                 self.need(">")
                 return name, width
@@ -104,10 +104,6 @@ class Text:
         left = self.expression(level + 1)
         while (sign := self.binary(LEVELS[level])) is not None:
             left = (sign, left, self.expression(level + 1))
-        if level == 0 and self.has("?"):
-            yes = self.expression()
-            self.need(":")
-            return "?:", left, yes, self.expression()
         return left
 
     def binary(self, signs):
@@ -119,13 +115,13 @@ class Text:
         return None
 
     def prefix(self):
-        if self.next in ("!", "~", "-"):
-            return "prefix" + self.take(), self.prefix()
+        if self.has("!"):
+            return "prefix!", self.prefix()
         if self.next == "(":
             # A cast, or an expression in brackets.
             before = self.at
             self.take()
-            if re.match(r"[a-z]", self.next) and (self.next in ("bit", "bool") or self.tokens[self.at + 1 : self.at + 3] in
+            if re.match(r"[a-z]", self.next) and (self.next == "bit" or self.tokens[self.at + 1 : self.at + 3] in
                                                   ([")", "{"],)):
                 kind = self.type()
                 self.need(")")
@@ -136,8 +132,6 @@ class Text:
             inner = self.expression()
             self.need(")")
             return self.postfix(inner)
-        if self.has("{"):
-            return "list", self.each("}", self.expression, ",")
         return self.postfix(self.atom())
 
     def field(self):
@@ -147,9 +141,7 @@ class Text:
 
     def atom(self):
         token = self.take()
-        if token in ("true", "false"):
-            return "bool", token == "true"
-        if token == "default" or token == "_":
+        if token == "default":
             return ("any",)
         if re.fullmatch(r"\d+w.*", token):
             width, value = token.split("w")
@@ -205,11 +197,10 @@ class Text:
             return "switch", subject, self.each("}", self.case)
         if self.next in ("return", "exit", "for", "while"):
             raise Unknown(f"the statement {self.next}")
-        if self.next in ("bit", "bool"):
+        if self.next == "bit":
             kind, name = self.type(), self.take()
-            value = self.expression() if self.has("=") else None
             self.need(";")
-            return "variable", name, kind, value
+            return "variable", name, kind
         left = self.expression()
         if self.has("="):
             right = self.expression()
