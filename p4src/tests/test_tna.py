@@ -3,6 +3,7 @@
 import unittest
 
 import tna_stf
+from compile import Packet, Program
 from run_bmv2 import Failure
 from tna_stf import DIFFERENCES, HERE, Unknown
 
@@ -32,3 +33,46 @@ class StfTest(unittest.TestCase):
 
     def test_the_documentation_has_the_results(self):
         self.assertEqual(tna_stf.PAGE.read_text(), tna_stf.page(), "run p4src/tests/tna_stf.py --write")
+
+
+class ExecutorTest(unittest.TestCase):
+    """What the executor does not know is an error that names it."""
+
+    def program(self, declarations, body):
+        return Program(f"""struct metadata_t {{ bit<8> a; bit<8> b; bit<16> c; }}
+control C(inout metadata_t meta) {{ {declarations} apply {{ {body} }} }}""", chip=1)
+
+    def computed(self, body, **given):
+        packet = Packet({f"metadata_t.{field}": value for field, value in given.items()})
+        self.program("", body).functions["C"](packet, None)
+        return packet["metadata_t.a"]
+
+    def test_arithmetic_has_the_width_of_its_fields(self):
+        for body, result in {
+            "meta.a = meta.a + meta.b;": 44, "meta.a = meta.b - meta.a;": 156, "meta.a = meta.a |+| meta.b;": 255,
+            "meta.a = meta.b |-| meta.a;": 0, "meta.a = meta.a << 1;": 144, "meta.a = meta.c[11:4];": 0x23,
+            "meta.a[7:4] = 4w15;": 0xF8, "meta.c = meta.a ++ meta.b; meta.a = meta.c[15:8];": 200,
+            "meta.a = (bit<8>)meta.c;": 0x34, "meta.a = meta.a & 8w0xf0 ^ 8w1;": 193,
+            "if (meta.b < meta.a && !(meta.c == 16w0)) { meta.a = 8w1; } else meta.a = 8w2;": 1,
+        }.items():
+            with self.subTest(body):
+                self.assertEqual(self.computed(body, a=200, b=100, c=0x1234), result)
+
+    def test_fields_that_nothing_wrote_decide_nothing(self):
+        self.assertEqual(self.computed("meta.b = meta.c[7:0]; meta.a = 8w1;"), 1)
+        for body in ("if (meta.b == 8w0) { meta.a = 8w1; }", "meta.b = meta.c[7:0]; if (meta.b == 8w0) { meta.a = 8w1; }"):
+            with self.subTest(body), self.assertRaisesRegex(Unknown, "metadata_t.[bc] is read before it is written"):
+                self.computed(body)
+
+    def test_what_is_not_known_is_named(self):
+        for declarations, body, named in (
+            ("Lpf<bit<8>, bit<8>>(32w4) low;", "", "Lpf"),
+            ("Hash<bit<8>>(HashAlgorithm_t.XOR8) h;", "", "XOR8"),
+            ("", "meta.a = meta.c;", "8 and 16 bits"),
+            ("", "meta.a = meta.nothing;", "has no nothing"),
+            ("", "meta.a = meta.a / meta.b;", "/"),
+            ("", "exit;", "exit"),
+            ("", "meta.a = other.get();", "other"),
+        ):
+            with self.subTest(declarations + body), self.assertRaisesRegex(Unknown, named):
+                self.program(declarations, body)
