@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of the workspace.
-const MEMBERS: [&str; 15] = [
+const MEMBERS: [&str; 16] = [
     "units",
     "proto",
+    "proto/bfruntime",
     "host",
     "host/agent",
     "switch",
@@ -37,7 +38,11 @@ fn dependencies(member: &str) -> BTreeSet<String> {
         .skip(1)
         .take_while(|line| !line.starts_with('['))
         .filter_map(|line| line.split(['.', '=', ' ']).next())
-        .filter_map(|name| if name == "p4runtime" { Some("proto") } else { name.strip_prefix("weir-") })
+        .filter_map(|name| match name {
+            "p4runtime" => Some("proto"),
+            "bfruntime" => Some(name),
+            _ => name.strip_prefix("weir-"),
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -47,12 +52,13 @@ fn dependencies_point_one_way() {
     let allowed: &[(&str, &[&str])] = &[
         ("units", &[]),
         ("proto", &[]),
+        ("proto/bfruntime", &["proto"]),
         ("host", &["units"]),
         ("host/agent", &["units", "host"]),
         ("switch", &["units", "proto"]),
         ("switch/server", &["units", "proto", "switch"]),
         ("controller", &["units", "proto"]),
-        ("controller/client", &["units", "proto", "controller"]),
+        ("controller/client", &["units", "proto", "bfruntime", "controller"]),
         ("lab/experiment", &["units", "proto", "host", "switch", "controller"]),
         ("lab/sim", &["units", "proto", "host", "switch", "controller", "experiment"]),
         ("lab/testbed", &["units", "proto", "host", "agent", "controller", "client", "experiment"]),
@@ -64,6 +70,7 @@ fn dependencies_point_one_way() {
             &[
                 "units",
                 "proto",
+                "bfruntime",
                 "host",
                 "agent",
                 "switch",

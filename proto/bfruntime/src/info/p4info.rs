@@ -1,0 +1,140 @@
+//! A program's bfrt.json as a P4Info, so that whoever plans entries by names need not know which of the two a switch has.
+
+use super::{Info, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
+use p4runtime::p4::config::v1 as p4;
+use p4runtime::p4::config::v1::match_field::{Match, MatchType as P4Match};
+use p4runtime::value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What [`Info::p4info`] says of the architecture.
+pub const ARCHITECTURE: &str = "tna";
+
+impl Info {
+    /// Returns the tables of the program whose entries have actions, with the ids of bfrt.json. A parameter of register
+    /// actions becomes a table without a key and with one action, `set`, whose id is the table's. Tables with action
+    /// profiles, counters and registers are left out.
+    pub fn p4info(&self) -> p4::P4Info {
+        let ours = |table: &&Table| !matches!(table.table_type, TableType::Other(_));
+        let mut actions = BTreeMap::new();
+        let (mut tables, mut direct_meters) = (Vec::new(), Vec::new());
+        for table in self.tables().filter(ours) {
+            for action in &table.actions {
+                let params = action.fields.iter().map(param).collect();
+                let preamble = Some(named(action.id, &action.name, &action.name));
+                actions.entry(action.id).or_insert(p4::Action { preamble, params });
+            }
+            if table.table_type == TableType::RegisterParam {
+                let name = format!("{}.set", table.name);
+                let params = table.fields.iter().map(param).collect();
+                let preamble = Some(named(table.id, &name, &name));
+                actions.insert(table.id, p4::Action { preamble, params });
+            }
+            if table.field("$METER_SPEC_CIR_KBPS").is_some() {
+                direct_meters.push(p4::DirectMeter {
+                    preamble: Some(named(table.id, &table.name, &table.name)),
+                    spec: Some(p4::MeterSpec {
+                        unit: p4::meter_spec::Unit::Bytes.into(),
+                        ..Default::default()
+                    }),
+                    direct_table_id: table.id,
+                });
+            }
+            tables.push(p4_table(table, self.alias(table)));
+        }
+        p4::P4Info {
+            pkg_info: Some(p4::PkgInfo { arch: ARCHITECTURE.to_owned(), ..p4::PkgInfo::default() }),
+            tables,
+            actions: actions.into_values().collect(),
+            direct_meters,
+            ..p4::P4Info::default()
+        }
+    }
+
+    /// Returns the shortest ending of the table's name that no other table has.
+    fn alias(&self, table: &Table) -> String {
+        let endings: BTreeSet<&str> = self
+            .tables()
+            .filter(|other| other.id != table.id)
+            .flat_map(|other| endings(&other.name))
+            .collect();
+        endings_shortest_first(&table.name)
+            .into_iter()
+            .find(|ending| !endings.contains(ending))
+            .unwrap_or(&table.name)
+            .to_owned()
+    }
+}
+
+fn endings(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('.').map(|(dot, _)| &name[dot + 1..]).chain([name])
+}
+
+fn endings_shortest_first(name: &str) -> Vec<&str> {
+    let mut all: Vec<&str> = endings(name).collect();
+    all.sort_by_key(|ending| ending.len());
+    all
+}
+
+fn named(id: u32, name: &str, alias: &str) -> p4::Preamble {
+    p4::Preamble { id, name: name.to_owned(), alias: alias.to_owned(), ..p4::Preamble::default() }
+}
+
+fn param(field: &super::DataField) -> p4::action::Param {
+    let bitwidth = field.kind.bits().unwrap_or_default() as i32;
+    p4::action::Param { id: field.id, name: field.name.clone(), bitwidth, ..p4::action::Param::default() }
+}
+
+fn p4_table(table: &Table, alias: String) -> p4::Table {
+    let keys = table.key.iter().filter(|field| field.name != MATCH_PRIORITY);
+    let match_fields = keys.map(|field| {
+        let kind = match field.match_type {
+            MatchType::Exact => P4Match::Exact,
+            MatchType::Lpm => P4Match::Lpm,
+            MatchType::Ternary => P4Match::Ternary,
+            MatchType::Range => P4Match::Range,
+            MatchType::Optional => P4Match::Optional,
+        };
+        p4::MatchField {
+            id: field.id,
+            name: field.name.clone(),
+            bitwidth: field.kind.bits().unwrap_or_default() as i32,
+            r#match: Some(Match::MatchType(kind.into())),
+            ..p4::MatchField::default()
+        }
+    });
+    let reference = |id, scope: Scope| {
+        let scope = match scope {
+            Scope::TableAndDefault => p4::action_ref::Scope::TableAndDefault,
+            Scope::TableOnly => p4::action_ref::Scope::TableOnly,
+            Scope::DefaultOnly => p4::action_ref::Scope::DefaultOnly,
+        };
+        p4::ActionRef { id, scope: scope.into(), ..p4::ActionRef::default() }
+    };
+    let mut action_refs: Vec<_> = table.actions.iter().map(|it| reference(it.id, it.scope)).collect();
+    // bfrt.json does not name the default action. An action for the default entry alone is the one.
+    let default = table.actions.iter().find(|it| it.scope == Scope::DefaultOnly);
+    let mut initial = default
+        .filter(|it| it.fields.is_empty() && !table.has_const_default)
+        .map(|it| p4::TableActionCall { action_id: it.id, arguments: Vec::new() });
+    if table.table_type == TableType::RegisterParam {
+        action_refs.push(reference(table.id, Scope::DefaultOnly));
+        let argument = |field: &super::DataField| {
+            let value = value::from_uint(field.default?.into());
+            Some(p4::table_action_call::Argument { param_id: field.id, value })
+        };
+        let arguments: Option<Vec<_>> = table.fields.iter().map(argument).collect();
+        initial = arguments.map(|arguments| p4::TableActionCall { action_id: table.id, arguments });
+    }
+    let fixed = default.or(table.actions.first()).filter(|_| table.has_const_default);
+    p4::Table {
+        preamble: Some(named(table.id, &table.name, &alias)),
+        match_fields: match_fields.collect(),
+        action_refs,
+        const_default_action_id: fixed.map_or(0, |it| it.id),
+        initial_default_action: initial,
+        direct_resource_ids: table.field("$METER_SPEC_CIR_KBPS").map(|_| table.id).into_iter().collect(),
+        size: i64::try_from(table.size).unwrap_or(i64::MAX),
+        is_const_table: table.is_const,
+        ..p4::Table::default()
+    }
+}

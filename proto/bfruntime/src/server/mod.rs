@@ -1,0 +1,222 @@
+//! A server that takes exactly what `bfrt.json` describes, for tests of controllers.
+//!
+//! It has the tables of one program and those of a driver's fixed tables that [`FIXED_TABLES`] describes, and no data
+//! plane. As with the drivers, a client subscribes, binds itself to the program and may then write; reads need only the
+//! program's name.
+
+mod check;
+mod tables;
+
+pub use tables::Tables;
+
+use crate::bfrt_proto::bf_runtime_server::BfRuntime;
+use crate::bfrt_proto::set_forwarding_pipeline_config_request::Action;
+use crate::bfrt_proto::stream_message_request::Update as Ask;
+use crate::bfrt_proto::stream_message_response::Update as Answer;
+use crate::bfrt_proto::{
+    Error, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
+    NonP4Config, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, Subscribe,
+    TargetDevice, WriteRequest, WriteResponse,
+};
+use crate::error_details;
+use crate::info::{Info, InfoError};
+use p4runtime::google::rpc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+/// Names, ids and types of the fixed tables that multicast groups and mirror sessions are in, as the open drivers describe
+/// them for Tofino 2 (`p4lang/open-p4studio`, bf_rt_pre_tf2.json and bf_rt_mirror_tf2.json).
+pub const FIXED_TABLES: &[u8] = include_bytes!("fixed_tables.json");
+
+/// The server of one device.
+#[derive(Clone)]
+pub struct TableServer {
+    device_id: u32,
+    p4_name: String,
+    bfrt_json: Arc<Vec<u8>>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    tables: Tables,
+    clients: BTreeSet<u32>,
+    bound: Option<u32>,
+    refused: Vec<Error>,
+}
+
+impl TableServer {
+    /// A server of a device that runs a program.
+    ///
+    /// # Errors
+    ///
+    /// `bfrt_json` is no bfrt.json.
+    pub fn new(device_id: u32, p4_name: &str, bfrt_json: Vec<u8>) -> Result<TableServer, InfoError> {
+        let info = Info::parse(&bfrt_json)?.joined(&Info::parse(FIXED_TABLES)?)?;
+        let state =
+            State { tables: Tables::new(info), clients: BTreeSet::new(), bound: None, refused: Vec::new() };
+        let (bfrt_json, state) = (Arc::new(bfrt_json), Arc::new(Mutex::new(state)));
+        Ok(TableServer { device_id, p4_name: p4_name.to_owned(), bfrt_json, state })
+    }
+
+    /// Returns a copy of the tables.
+    pub fn tables(&self) -> Tables {
+        self.state().tables.clone()
+    }
+
+    /// Forgets all entries, as a driver does that is started again.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        state.tables = Tables::new(state.tables.info().clone());
+    }
+
+    /// Takes the errors of updates since the last call.
+    pub fn take_refused(&self) -> Vec<Error> {
+        std::mem::take(&mut self.state().refused)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_target(&self, target: Option<&TargetDevice>) -> Result<(), Status> {
+        match target {
+            Some(target) if target.device_id == self.device_id => Ok(()),
+            Some(target) => Err(Status::invalid_argument(format!("no device {}", target.device_id))),
+            None => Err(Status::invalid_argument("the request has no target")),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl BfRuntime for TableServer {
+    type ReadStream = ReceiverStream<Result<ReadResponse, Status>>;
+    type StreamChannelStream = ReceiverStream<Result<StreamMessageResponse, Status>>;
+
+    async fn write(&self, request: Request<WriteRequest>) -> Result<Response<WriteResponse>, Status> {
+        let request = request.into_inner();
+        self.check_target(request.target.as_ref())?;
+        let mut state = self.state();
+        if state.bound != Some(request.client_id) {
+            return Err(Status::failed_precondition("the client is not bound to the program"));
+        }
+        let errors: Vec<Error> = request
+            .updates
+            .iter()
+            .map(|update| state.tables.write(update).err().unwrap_or_default())
+            .collect();
+        let refused: Vec<Error> = errors.iter().filter(|error| error.canonical_code != 0).cloned().collect();
+        if refused.is_empty() {
+            return Ok(Response::new(WriteResponse::default()));
+        }
+        state.refused.extend(refused);
+        let details = error_details::encode(rpc::Code::Unknown, "Write", errors);
+        Err(Status::with_details(Code::Unknown, "Write", details.into()))
+    }
+
+    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.check_target(request.target.as_ref())?;
+        let mut answer = ReadResponse::default();
+        {
+            let state = self.state();
+            if state.bound != Some(request.client_id) && request.p4_name != self.p4_name {
+                return Err(Status::invalid_argument(format!("no program \"{}\"", request.p4_name)));
+            }
+            for entity in &request.entities {
+                let found = state.tables.read(entity);
+                answer.entities.extend(
+                    found
+                        .map_err(|error| Status::new(Code::from_i32(error.canonical_code), error.message))?,
+                );
+            }
+        }
+        let (out, answers) = mpsc::channel(1);
+        // It has room for one.
+        let _ = out.try_send(Ok(answer));
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        if request.action() != Action::Bind {
+            return Err(Status::unimplemented("only BIND is offered"));
+        }
+        let [config] = request.config.as_slice() else {
+            return Err(Status::invalid_argument("BIND takes one config"));
+        };
+        let mut state = self.state();
+        if !state.clients.contains(&request.client_id) {
+            return Err(Status::invalid_argument("the client has not subscribed"));
+        }
+        if config.p4_name != self.p4_name {
+            return Err(Status::not_found(format!("no program \"{}\"", config.p4_name)));
+        }
+        match state.bound {
+            Some(other) if other != request.client_id => {
+                Err(Status::already_exists(format!("client {other} is bound to the program")))
+            }
+            _ => {
+                state.bound = Some(request.client_id);
+                Ok(Response::new(SetForwardingPipelineConfigResponse::default()))
+            }
+        }
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        _: Request<GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
+        let config = ForwardingPipelineConfig {
+            p4_name: self.p4_name.clone(),
+            bfruntime_info: self.bfrt_json.to_vec(),
+            profiles: Vec::new(),
+        };
+        let fixed = NonP4Config { bfruntime_info: FIXED_TABLES.to_vec() };
+        Ok(Response::new(GetForwardingPipelineConfigResponse {
+            config: vec![config],
+            non_p4_config: Some(fixed),
+        }))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let mut asks = request.into_inner();
+        let (out, answers) = mpsc::channel(1);
+        let server = self.clone();
+        tokio::spawn(async move {
+            let mut ours = None;
+            while let Ok(Some(ask)) = asks.message().await {
+                let Some(Ask::Subscribe(_)) = ask.update else { continue };
+                if ours.is_some() {
+                    continue;
+                }
+                if !server.state().clients.insert(ask.client_id) {
+                    let why = format!("client {} is known already", ask.client_id);
+                    let _ = out.send(Err(Status::already_exists(why))).await;
+                    break;
+                }
+                ours = Some(ask.client_id);
+                let status = Some(rpc::Status::default());
+                let answer = Answer::Subscribe(Subscribe { status, ..Subscribe::default() });
+                if out.send(Ok(StreamMessageResponse { update: Some(answer) })).await.is_err() {
+                    break;
+                }
+            }
+            if let Some(client) = ours {
+                let mut state = server.state();
+                state.clients.remove(&client);
+                state.bound = state.bound.filter(|&bound| bound != client);
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(answers)))
+    }
+}

@@ -1,0 +1,271 @@
+//! P4Runtime's entities as entries of BF Runtime's tables, and back.
+//!
+//! | P4Runtime | BF Runtime |
+//! |---|---|
+//! | a table entry, of an action; its direct meter in bytes | an entry of the table with the same id; fields of its data, in kbit |
+//! | a default action | the default entry |
+//! | priority, the highest number matches first | `$MATCH_PRIORITY`, the lowest number matches first |
+//! | a field that is left out | LPM of length 0, mask 0, the whole range |
+//! | the shortest byte string | as wide as the field |
+//! | a multicast group | an entry of `$pre.node` with the ports, one of `$pre.mgid` with the node, both with the group's number |
+//! | a clone session | an entry of `$mirror.cfg` |
+
+mod back;
+mod replication;
+
+use crate::bfrt_proto::key_field::{Exact, Lpm, MatchType as KeyMatch, Optional, Range, Ternary};
+use crate::bfrt_proto::{
+    DataField, Entity, KeyField, TableData, TableEntry, TableFlags, TableKey, Update, data_field, entity,
+    table_entry, update,
+};
+use crate::info::{self, Info, Kind, MATCH_PRIORITY, MatchType, Table, TableType};
+use crate::value::{fit, ones};
+use p4runtime::p4::v1 as p4;
+use p4runtime::p4::v1::entity::Entity as P4Kind;
+use p4runtime::p4::v1::field_match::FieldMatchType;
+use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+use p4runtime::p4::v1::table_action::Type as ActionType;
+use p4runtime::p4::v1::update::Type as P4Type;
+use thiserror::Error;
+
+/// `$MATCH_PRIORITY` of priority 0; drivers have 24 bits for it.
+const LAST_PRIORITY: u32 = (1 << 24) - 1;
+/// Bytes of one unit of meters, 1 kbit.
+pub const METER_UNIT_BYTES: u64 = 125;
+
+const CIR: &str = "$METER_SPEC_CIR_KBPS";
+const PIR: &str = "$METER_SPEC_PIR_KBPS";
+const CBS: &str = "$METER_SPEC_CBS_KBITS";
+const PBS: &str = "$METER_SPEC_PBS_KBITS";
+
+/// An entity that cannot be translated.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TranslateError {
+    /// No table has the id.
+    #[error("the program has no table {0:#010x}")]
+    Table(u32),
+    /// The driver lacks a fixed table.
+    #[error("the switch has no table {0}")]
+    Fixed(&'static str),
+    /// A table lacks a field, or an action a parameter.
+    #[error("table \"{table}\" has no field {field}")]
+    Field {
+        /// The table.
+        table: String,
+        /// The field's name or id.
+        field: String,
+    },
+    /// A field that must be given is not.
+    #[error("table \"{table}\", {field}: no value")]
+    Missing {
+        /// The table.
+        table: String,
+        /// The field.
+        field: String,
+    },
+    /// A value that the field does not take.
+    #[error("table \"{table}\", {field}: {why}")]
+    Value {
+        /// The table.
+        table: String,
+        /// The field.
+        field: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// BF Runtime, or this translation, does not know the kind of entity.
+    #[error("{0} cannot be written over BF Runtime")]
+    Unsupported(&'static str),
+}
+
+/// Translates for one switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Translator<'a> {
+    info: &'a Info,
+}
+
+impl<'a> Translator<'a> {
+    /// For a switch with these tables, the program's and the driver's.
+    pub fn new(info: &'a Info) -> Translator<'a> {
+        Translator { info }
+    }
+
+    /// Returns the updates that make one update of P4Runtime, in order.
+    ///
+    /// # Errors
+    ///
+    /// The entity does not fit the switch's tables, or is of a kind that BF Runtime does not have.
+    pub fn update(&self, update: &p4::Update) -> Result<Vec<Update>, TranslateError> {
+        let kind = update.r#type();
+        match update.entity.as_ref().and_then(|it| it.entity.as_ref()) {
+            Some(P4Kind::TableEntry(entry)) => {
+                let mut entry = self.entry(entry)?;
+                if kind == P4Type::Delete {
+                    entry.data = None;
+                }
+                Ok(vec![updated(kind, entry)])
+            }
+            Some(P4Kind::PacketReplicationEngineEntry(it)) => match &it.r#type {
+                Some(Pre::MulticastGroupEntry(group)) => self.multicast(kind, group),
+                Some(Pre::CloneSessionEntry(session)) => Ok(vec![self.mirror(kind, session)?]),
+                None => Err(TranslateError::Unsupported("a replication entry without a type")),
+            },
+            Some(_) => Err(TranslateError::Unsupported("this kind of entity")),
+            None => Err(TranslateError::Unsupported("an update without an entity")),
+        }
+    }
+
+    /// Returns what to read to get all that [`entities`](Self::entities) translates.
+    pub fn everything(&self) -> Vec<Entity> {
+        let mut all = Vec::new();
+        for table in self.info.tables() {
+            let is_keyed = !table.key.is_empty();
+            match &table.table_type {
+                TableType::MatchAction => {
+                    if is_keyed && !table.is_const {
+                        all.push(read(table.id, false));
+                    }
+                    if !table.has_const_default && !table.is_const {
+                        all.push(read(table.id, true));
+                    }
+                }
+                TableType::RegisterParam => all.push(read(table.id, true)),
+                TableType::Other(_) => {}
+            }
+        }
+        let fixed = replication::TABLES.into_iter().filter_map(|name| self.info.named(name));
+        all.extend(fixed.map(|table| read(table.id, false)));
+        all
+    }
+
+    fn entry(&self, entry: &p4::TableEntry) -> Result<TableEntry, TranslateError> {
+        let table = self.info.id(entry.table_id).ok_or(TranslateError::Table(entry.table_id))?;
+        let key = (!entry.is_default_action).then(|| key(table, entry)).transpose()?;
+        Ok(TableEntry {
+            table_id: table.id,
+            value: key.map(table_entry::Value::Key),
+            data: Some(data(table, entry)?),
+            is_default_entry: entry.is_default_action,
+            ..TableEntry::default()
+        })
+    }
+
+    fn fixed(&self, name: &'static str) -> Result<&'a Table, TranslateError> {
+        self.info.named(name).ok_or(TranslateError::Fixed(name))
+    }
+}
+
+fn updated(kind: P4Type, entry: TableEntry) -> Update {
+    let kind = match kind {
+        P4Type::Insert => update::Type::Insert,
+        P4Type::Modify => update::Type::Modify,
+        P4Type::Delete => update::Type::Delete,
+        P4Type::Unspecified => update::Type::Unspecified,
+    };
+    let entity = Some(Entity { entity: Some(entity::Entity::TableEntry(entry)) });
+    Update { r#type: kind.into(), entity }
+}
+
+/// Entries as the driver remembers them: meters and the like are not read from the chip.
+fn read(table_id: u32, is_default_entry: bool) -> Entity {
+    let table_flags = Some(TableFlags::default());
+    let entry = TableEntry { table_id, is_default_entry, table_flags, ..TableEntry::default() };
+    Entity { entity: Some(entity::Entity::TableEntry(entry)) }
+}
+
+fn key(table: &Table, entry: &p4::TableEntry) -> Result<TableKey, TranslateError> {
+    if let Some(unknown) =
+        entry.r#match.iter().find(|given| table.key.iter().all(|field| field.id != given.field_id))
+    {
+        return Err(no_field(table, unknown.field_id.to_string()));
+    }
+    let fields = table.key.iter().map(|field| {
+        let given = entry.r#match.iter().find(|given| given.field_id == field.id);
+        let given = given.and_then(|given| given.field_match_type.as_ref());
+        let match_type = Some(match field.name.as_str() {
+            MATCH_PRIORITY => {
+                let rank = u32::try_from(entry.priority).ok().and_then(|it| LAST_PRIORITY.checked_sub(it));
+                let rank =
+                    rank.ok_or_else(|| bad(table, MATCH_PRIORITY, "the priority does not fit 24 bits"))?;
+                KeyMatch::Exact(Exact { value: rank.to_be_bytes().to_vec() })
+            }
+            _ => key_match(table, field, given)?,
+        });
+        Ok(KeyField { field_id: field.id, match_type })
+    });
+    Ok(TableKey { fields: fields.collect::<Result<_, _>>()? })
+}
+
+fn key_match(
+    table: &Table,
+    field: &info::KeyField,
+    given: Option<&FieldMatchType>,
+) -> Result<KeyMatch, TranslateError> {
+    let bits = field.kind.bits().unwrap_or_default();
+    let wide = |bytes: &[u8]| fit(bytes, bits).ok_or_else(|| bad(table, &field.name, "too wide"));
+    Ok(match (field.match_type, given) {
+        (MatchType::Exact, Some(FieldMatchType::Exact(it))) => {
+            KeyMatch::Exact(Exact { value: wide(&it.value)? })
+        }
+        (MatchType::Exact, None) => {
+            return Err(TranslateError::Missing { table: table.name.clone(), field: field.name.clone() });
+        }
+        (MatchType::Lpm, Some(FieldMatchType::Lpm(it))) => {
+            KeyMatch::Lpm(Lpm { value: wide(&it.value)?, prefix_len: it.prefix_len })
+        }
+        (MatchType::Lpm, None) => KeyMatch::Lpm(Lpm { value: wide(&[])?, prefix_len: 0 }),
+        (MatchType::Ternary, Some(FieldMatchType::Ternary(it))) => {
+            KeyMatch::Ternary(Ternary { value: wide(&it.value)?, mask: wide(&it.mask)? })
+        }
+        (MatchType::Ternary, None) => KeyMatch::Ternary(Ternary { value: wide(&[])?, mask: wide(&[])? }),
+        (MatchType::Range, Some(FieldMatchType::Range(it))) => {
+            KeyMatch::Range(Range { low: wide(&it.low)?, high: wide(&it.high)? })
+        }
+        (MatchType::Range, None) => KeyMatch::Range(Range { low: wide(&[])?, high: ones(bits) }),
+        (MatchType::Optional, Some(FieldMatchType::Optional(it))) => {
+            KeyMatch::Optional(Optional { value: wide(&it.value)?, is_valid: true })
+        }
+        (MatchType::Optional, None) => KeyMatch::Optional(Optional { value: wide(&[])?, is_valid: false }),
+        _ => return Err(bad(table, &field.name, "the field is matched otherwise")),
+    })
+}
+
+fn data(table: &Table, entry: &p4::TableEntry) -> Result<TableData, TranslateError> {
+    let action = match entry.action.as_ref().and_then(|it| it.r#type.as_ref()) {
+        Some(ActionType::Action(action)) => Some(action),
+        Some(_) => return Err(TranslateError::Unsupported("an entry with an action profile")),
+        None => None,
+    };
+    let is_param = table.table_type == TableType::RegisterParam;
+    let action_id = action.map(|it| it.action_id).filter(|_| !is_param).unwrap_or_default();
+    let mut fields = Vec::new();
+    for param in action.map(|it| it.params.as_slice()).unwrap_or_default() {
+        let field = table.fields_with(action_id).find(|field| field.id == param.param_id);
+        let field = field.ok_or_else(|| no_field(table, param.param_id.to_string()))?;
+        fields.push(number(table, field, &param.value)?);
+    }
+    if let Some(meter) = &entry.meter_config {
+        for (name, bytes) in [(CIR, meter.cir), (PIR, meter.pir), (CBS, meter.cburst), (PBS, meter.pburst)] {
+            let field = table.field(name).ok_or_else(|| no_field(table, name.to_owned()))?;
+            let units = u64::try_from(bytes).ok().filter(|bytes| bytes % METER_UNIT_BYTES == 0);
+            let units = units.ok_or_else(|| bad(table, name, "not a multiple of 1 kbit"))? / METER_UNIT_BYTES;
+            fields.push(number(table, field, &units.to_be_bytes())?);
+        }
+    }
+    Ok(TableData { action_id, fields })
+}
+
+/// A number in the width of its field.
+fn number(table: &Table, field: &info::DataField, value: &[u8]) -> Result<DataField, TranslateError> {
+    let Kind::Bits(bits) = field.kind else { return Err(bad(table, &field.name, "not a number")) };
+    let value = fit(value, bits).ok_or_else(|| bad(table, &field.name, "too wide"))?;
+    Ok(DataField { field_id: field.id, value: Some(data_field::Value::Stream(value)) })
+}
+
+fn no_field(table: &Table, field: String) -> TranslateError {
+    TranslateError::Field { table: table.name.clone(), field }
+}
+
+fn bad(table: &Table, field: &str, why: &'static str) -> TranslateError {
+    TranslateError::Value { table: table.name.clone(), field: field.to_owned(), why }
+}

@@ -1,0 +1,42 @@
+//! Field values as BF Runtime carries them: big-endian byte strings, as wide as the field.
+
+/// Returns the number of bytes that a field of some bits takes.
+pub(crate) fn width(bits: u32) -> usize {
+    bits.div_ceil(u8::BITS) as usize
+}
+
+/// Returns the value in the field's width; `None` if it does not fit.
+pub(crate) fn fit(value: &[u8], bits: u32) -> Option<Vec<u8>> {
+    if p4runtime::value::bit_length(value) > bits {
+        return None;
+    }
+    let start = value.iter().position(|&byte| byte != 0).unwrap_or(value.len());
+    let digits = &value[start..];
+    let mut wide = vec![0; width(bits)];
+    let at = wide.len() - digits.len();
+    wide[at..].copy_from_slice(digits);
+    Some(wide)
+}
+
+/// Returns the largest value of a field.
+pub(crate) fn ones(bits: u32) -> Vec<u8> {
+    let mut all = vec![0xFF; width(bits)];
+    if let Some(first) = all.first_mut() {
+        *first >>= (u8::BITS - bits % u8::BITS) % u8::BITS;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_as_wide_as_their_fields() {
+        assert_eq!(fit(&[1], 9), Some(vec![0, 1]));
+        assert_eq!(fit(&[0, 0, 1, 0xff], 9), Some(vec![1, 0xff]));
+        assert_eq!(fit(&[2, 0], 9), None);
+        assert_eq!(fit(&[], 32), Some(vec![0; 4]));
+        assert_eq!((ones(9), ones(16), ones(3)), (vec![1, 0xff], vec![0xff; 2], vec![7]));
+    }
+}
