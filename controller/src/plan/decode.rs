@@ -1,5 +1,6 @@
 //! Back from a switch's entities to its routes, to prove what is really there.
 
+use super::P4Target;
 use crate::reconcile::{canonical, replica_port};
 use crate::routes::{Hop, Method, Routes, SwitchRoutes};
 use crate::topology::{Prefix, Topology};
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Reads back the routes that switches hold, by switch name. A switch that is not named has no routes;
-/// entries of other tables are ignored.
+/// entries of other tables are ignored. Ports are the topology's.
 ///
 /// # Errors
 ///
@@ -24,15 +25,17 @@ pub fn decode(
     topology: &Topology,
     held: &BTreeMap<String, Vec<Entity>>,
     p4info: &Index,
+    target: &dyn P4Target,
 ) -> Result<Routes, String> {
     let mut switches = Vec::with_capacity(topology.switches.len());
     for switch in &topology.switches {
         let mut routes = SwitchRoutes::default();
         let mut members: BTreeMap<u16, BTreeMap<u16, u16>> = BTreeMap::new();
-        let groups = multicast_groups(held.get(&switch.name).map_or(&[], Vec::as_slice));
+        let port_of = |number: u16| target.port(&switch.name, number);
+        let groups = multicast_groups(held.get(&switch.name).map_or(&[], Vec::as_slice), &port_of);
         for entity in held.get(&switch.name).into_iter().flatten() {
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
-            take(entry, p4info, &mut routes, &mut members).ok_or_else(|| {
+            take(entry, p4info, &port_of, &mut routes, &mut members).ok_or_else(|| {
                 format!("{}: not an entry of a plan: {}", switch.name, words::entity(entity, p4info))
             })?;
         }
@@ -54,6 +57,7 @@ pub fn decode(
 fn take(
     entry: &TableEntry,
     p4info: &Index,
+    port_of: &dyn Fn(u16) -> Option<u16>,
     routes: &mut SwitchRoutes,
     members: &mut BTreeMap<u16, BTreeMap<u16, u16>>,
 ) -> Option<()> {
@@ -78,7 +82,7 @@ fn take(
         let id = info.param(name)?.id;
         value::to_u64(&action.params.iter().find(|it| it.param_id == id)?.value)
     };
-    let port = || u16::try_from(param("port")?).ok();
+    let port = || port_of(u16::try_from(param("port")?).ok()?);
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     match last(&table.preamble().name).as_str() {
         "forward" if !entry.is_default_action => {
@@ -111,7 +115,7 @@ fn take(
             routes.trees[tree].insert(dst, port()?);
         }
         "policy_flood" if !entry.is_default_action => {
-            routes.flood.insert(small("port")?, vec![u16::try_from(param("group")?).ok()?]);
+            routes.flood.insert(port_of(small("port")?)?, vec![u16::try_from(param("group")?).ok()?]);
         }
         _ => {}
     }
@@ -119,11 +123,12 @@ fn take(
 }
 
 /// Returns the ports of each multicast group.
-fn multicast_groups(held: &[Entity]) -> BTreeMap<u16, Vec<u16>> {
+fn multicast_groups(held: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BTreeMap<u16, Vec<u16>> {
     let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
         Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
             Pre::MulticastGroupEntry(it) => {
-                let ports = it.replicas.iter().filter_map(|it| u16::try_from(replica_port(it)).ok());
+                let ports =
+                    it.replicas.iter().filter_map(|it| port_of(u16::try_from(replica_port(it)).ok()?));
                 Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))
             }
             Pre::CloneSessionEntry(_) => None,

@@ -1,7 +1,7 @@
-use super::{Call, Entry, Field, PlanError};
+use super::{Call, CloneSession, Entry, Field, PlanError};
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
-use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm};
+use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Range};
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
 use p4runtime::p4::v1::replica::PortKind;
 use p4runtime::p4::v1::{
@@ -47,6 +47,7 @@ impl<'a> Encoder<'a> {
             table_id: table.preamble().id,
             r#match: key(table, &entry.key())?,
             action: Some(self.action(table, entry.call())?),
+            priority: entry.priority(),
             is_default_action: entry.is_default(),
             meter_config: entry.meter().map(meter),
             ..TableEntry::default()
@@ -93,21 +94,22 @@ fn meter((rate, burst): (u64, u64)) -> MeterConfig {
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
 }
 
-/// Returns the clone session of a port's number, whose clones leave by that port.
-pub(super) fn mirror(port: u16) -> Entity {
+/// Returns a clone session.
+pub(super) fn session(session: CloneSession) -> Entity {
     let session = CloneSessionEntry {
-        session_id: port.into(),
-        replicas: vec![replica(port)],
+        session_id: session.id.into(),
+        replicas: vec![replica(session.port)],
+        packet_length_bytes: session.bytes.into(),
         ..CloneSessionEntry::default()
     };
     replication(Pre::CloneSessionEntry(session))
 }
 
-/// Returns the multicast group of a port's number: where POLICY packets go that come by that port.
-pub(super) fn flood((&port, others): (&u16, &Vec<u16>)) -> Entity {
+/// Returns a multicast group: where POLICY packets go that come by a port.
+pub(super) fn flood(group: u16, ports: &[u16]) -> Entity {
     let group = MulticastGroupEntry {
-        multicast_group_id: port.into(),
-        replicas: others.iter().copied().map(replica).collect(),
+        multicast_group_id: group.into(),
+        replicas: ports.iter().copied().map(replica).collect(),
         ..MulticastGroupEntry::default()
     };
     replication(Pre::MulticastGroupEntry(group))
@@ -150,6 +152,11 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
             Field::Lpm(number, len) => {
                 expect(info, MatchType::Lpm, "lpm", place)?;
                 FieldMatchType::Lpm(Lpm { value: fit(number, info.bitwidth, place)?, prefix_len: len.into() })
+            }
+            Field::Range(low, high) => {
+                expect(info, MatchType::Range, "range", place)?;
+                let (low, high) = (fit(low, info.bitwidth, place)?, fit(high, info.bitwidth, place)?);
+                FieldMatchType::Range(Range { low, high })
             }
         };
         fields.push(FieldMatch { field_id: info.id, field_match_type: Some(kind) });

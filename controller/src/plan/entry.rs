@@ -13,7 +13,7 @@ pub const DEFLECTION: &str = "deflection";
 /// The table that says which multicast group takes what comes by a port; programs without it flood nothing.
 pub const POLICY_FLOOD: &str = "policy_flood";
 
-/// The tables that [`Entry`] has entries of.
+/// The tables of v1model programs that [`Entry`] has entries of.
 pub const TABLES: [&str; 14] = [
     FORWARD,
     "member",
@@ -29,6 +29,23 @@ pub const TABLES: [&str; 14] = [
     "deflect_port",
     "escape_class",
     POLICY_FLOOD,
+];
+
+/// The tables of TNA programs that [`Entry`] has entries of.
+pub const TNA_TABLES: [&str; 13] = [
+    FORWARD,
+    "member",
+    "tree_route",
+    "traffic_class",
+    "port_profile",
+    "switch_identity",
+    DEFLECTION,
+    "deflect_port",
+    "escape_class",
+    POLICY_FLOOD,
+    "ecn_ramp",
+    "lifetime",
+    "report",
 ];
 
 /// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
@@ -116,8 +133,10 @@ pub enum Entry {
     EscapeClass(EscapeClass),
     /// The ports to which POLICY packets go that arrive at a port.
     PolicyFlood {
-        /// The port, and the number of the group of all others.
+        /// The port.
         port: u16,
+        /// The group of all others.
+        group: u16,
         /// Bytes per second that it may let through,
         rate: u64,
         /// and at once.
@@ -128,6 +147,46 @@ pub enum Entry {
         /// Id that it XORs into `path_id`.
         id: u16,
     },
+    /// TNA: the properties of a port, with a ramp instead of thresholds.
+    PortRamp {
+        /// The port.
+        port: u16,
+        /// Code of its rate.
+        rate_code: u8,
+        /// By which it marks; 0: never.
+        ramp: u16,
+        /// True if it leads to a switch.
+        fabric: bool,
+    },
+    /// TNA: one step of a ramp.
+    RampStep {
+        /// The ramp.
+        ramp: u16,
+        /// Units of 80 bytes in the queue, at least
+        low: u16,
+        /// and at most.
+        high: u16,
+        /// In units of 1/65536; `None`: always.
+        probability: Option<u16>,
+    },
+    /// TNA: the queue above which messages are deflected from a port.
+    DepthLimit {
+        /// The port.
+        port: u16,
+        /// With more units of 80 bytes in its queue than these.
+        limit: u16,
+    },
+    /// TNA: after how long without a packet a switch may forget a deflected message, a register parameter.
+    DeflectionLifetime {
+        /// In nanoseconds.
+        ns: u32,
+    },
+    /// TNA: the clone session by which egress reports depths of queues to ingress, the default action of a table without
+    /// keys.
+    Report {
+        /// The session.
+        session: u16,
+    },
 }
 
 /// One key field of an entry.
@@ -137,6 +196,8 @@ pub enum Field {
     Exact(u128),
     /// These leading bits.
     Lpm(u128, u8),
+    /// Between these values, both included.
+    Range(u128, u128),
 }
 
 impl Entry {
@@ -155,12 +216,61 @@ impl Entry {
             Entry::DeflectPort { .. } => "deflect_port",
             Entry::EscapeClass(_) => "escape_class",
             Entry::PolicyFlood { .. } => POLICY_FLOOD,
+            Entry::PortRamp { .. } => "port_profile",
+            Entry::RampStep { .. } => "ecn_ramp",
+            Entry::DepthLimit { .. } => DEFLECTION,
+            Entry::DeflectionLifetime { .. } => "lifetime",
+            Entry::Report { .. } => "report",
         }
     }
 
     /// Returns whether it sets the table's default action.
     pub fn is_default(&self) -> bool {
-        matches!(self, Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. })
+        matches!(
+            self,
+            Entry::IntRefresh { .. }
+                | Entry::SwitchIdentity { .. }
+                | Entry::DeflectionLifetime { .. }
+                | Entry::Report { .. }
+        )
+    }
+
+    /// Returns the priority, in tables that have one. Steps of a ramp do not overlap, so all have the same.
+    pub fn priority(&self) -> i32 {
+        i32::from(matches!(self, Entry::RampStep { .. }))
+    }
+
+    /// Returns the entry with other numbers for its ports.
+    ///
+    /// # Errors
+    ///
+    /// That of `number`.
+    pub fn with_ports<E>(mut self, number: impl Fn(u16) -> Result<u16, E>) -> Result<Entry, E> {
+        match &mut self {
+            Entry::Forward { hop: Hop::Deliver { port, .. } | Hop::Via { port }, .. }
+            | Entry::Member { port, .. }
+            | Entry::TreeRoute { port, .. }
+            | Entry::PortProfile { port, .. }
+            | Entry::PortRow { port, .. }
+            | Entry::Deflection { port, .. }
+            | Entry::PolicyFlood { port, .. }
+            | Entry::PortRamp { port, .. }
+            | Entry::DepthLimit { port, .. } => *port = number(*port)?,
+            Entry::DeflectPort { port, to, other, .. } => {
+                *port = number(*port)?;
+                *to = number(*to)?;
+                *other = number(*other)?;
+            }
+            Entry::Forward { .. }
+            | Entry::TrafficClass { .. }
+            | Entry::IntRefresh { .. }
+            | Entry::EscapeClass(_)
+            | Entry::SwitchIdentity { .. }
+            | Entry::RampStep { .. }
+            | Entry::DeflectionLifetime { .. }
+            | Entry::Report { .. } => {}
+        }
+        Ok(self)
     }
 
     /// Returns the key, by field names.
@@ -177,12 +287,22 @@ impl Entry {
             Entry::TrafficClass { packets: (kind, express), .. } => {
                 vec![("kind", exact(kind.into())), ("express", exact(express.into()))]
             }
-            Entry::PortProfile { port, .. } => vec![("profile_port", exact(port))],
+            Entry::PortProfile { port, .. } | Entry::PortRamp { port, .. } => {
+                vec![("profile_port", exact(port))]
+            }
+            Entry::RampStep { ramp, low, high, .. } => {
+                vec![("ramp", exact(ramp)), ("depth", Field::Range(low.into(), high.into()))]
+            }
             Entry::PortRow { port, .. } => vec![("port", exact(port))],
-            Entry::Deflection { port, .. } | Entry::PolicyFlood { port, .. } => vec![("port", exact(port))],
+            Entry::Deflection { port, .. }
+            | Entry::DepthLimit { port, .. }
+            | Entry::PolicyFlood { port, .. } => vec![("port", exact(port))],
             Entry::DeflectPort { port, index, .. } => vec![("port", exact(port)), ("index", exact(index))],
             Entry::EscapeClass(EscapeClass { tokens, .. }) => vec![("tokens", exact(tokens.into()))],
-            Entry::IntRefresh { .. } | Entry::SwitchIdentity { .. } => Vec::new(),
+            Entry::IntRefresh { .. }
+            | Entry::SwitchIdentity { .. }
+            | Entry::DeflectionLifetime { .. }
+            | Entry::Report { .. } => Vec::new(),
         }
     }
 
@@ -235,7 +355,26 @@ impl Entry {
             Entry::EscapeClass(EscapeClass { escape, detour, .. }) => {
                 Call { action: "wait_in", params: vec![("escape", escape.into()), ("detour", detour.into())] }
             }
-            Entry::PolicyFlood { port, .. } => Call { action: "flood", params: vec![("group", port.into())] },
+            Entry::PolicyFlood { group, .. } => {
+                Call { action: "flood", params: vec![("group", group.into())] }
+            }
+            Entry::PortRamp { rate_code, ramp, fabric, .. } => Call {
+                action: "profile",
+                params: vec![
+                    ("rate_code", rate_code.into()),
+                    ("ecn_ramp", ramp.into()),
+                    ("fabric", fabric.into()),
+                ],
+            },
+            Entry::RampStep { probability: Some(probability), .. } => {
+                Call { action: "mark_with", params: vec![("probability", probability.into())] }
+            }
+            Entry::RampStep { .. } => Call { action: "mark_always", params: Vec::new() },
+            Entry::DepthLimit { limit, .. } => Call { action: "over", params: vec![("limit", limit.into())] },
+            Entry::DeflectionLifetime { ns } => Call { action: "set", params: vec![("value", ns.into())] },
+            Entry::Report { session } => {
+                Call { action: "report_to", params: vec![("session", session.into())] }
+            }
             Entry::SwitchIdentity { id } => {
                 Call { action: "identify", params: vec![("switch_id", id.into())] }
             }

@@ -4,12 +4,14 @@ mod decode;
 mod encode;
 mod entry;
 mod rank;
+mod target;
 
 pub use crate::call::Call;
 pub use decode::decode;
 pub use encode::Encoder;
 pub use entry::{Entry, FORWARD, Field};
 pub use rank::Ranks;
+pub use target::{Bmv2, Chip, CloneSession, P4Target, PortMap, TargetConfig, Tofino};
 
 use crate::deflect;
 use crate::flood::FloodConfig;
@@ -22,7 +24,7 @@ use p4runtime::p4::v1::{Entity, Update, update};
 use p4runtime::p4info::{Index, Object, P4InfoError};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
-use weir_units::{Bandwidth, RateCode};
+use weir_units::{Bandwidth, Bytes, RateCode};
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
@@ -93,6 +95,8 @@ pub struct PlanOptions {
     pub flood: FloodConfig,
     /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
     pub without_routes: bool,
+    /// What the program is compiled for.
+    pub target: TargetConfig,
 }
 
 impl PlanOptions {
@@ -190,6 +194,67 @@ pub enum PlanError {
     /// A deflection threshold that makes no sense.
     #[error("{0}")]
     Deflection(#[from] ThresholdError),
+    /// A depth of a queue that the target does not count.
+    #[error("{what}: Tofino counts at most {} of a queue; take a smaller threshold", Bytes::new(u64::from(*most)))]
+    Depth {
+        /// The key.
+        what: &'static str,
+        /// In bytes.
+        most: u32,
+    },
+    /// More trees than the target can select from.
+    #[error("{count} trees: Tofino selects from at most {most}")]
+    Trees {
+        /// Trees wanted.
+        count: u8,
+        /// Trees that can be.
+        most: usize,
+    },
+    /// A port of which the target does not know the number.
+    #[error("switch \"{switch}\", port {port}: Tofino has no number for it; --ports gives one")]
+    NoPort {
+        /// The switch.
+        switch: String,
+        /// The topology's port.
+        port: u16,
+    },
+    /// Two ports with one number.
+    #[error("switch \"{switch}\": ports {} and {} have the same number {number}", ports.0, ports.1)]
+    SamePort {
+        /// The switch.
+        switch: String,
+        /// The topology's ports.
+        ports: (u16, u16),
+        /// The switch's number.
+        number: u16,
+    },
+    /// A port whose number is another's.
+    #[error(
+        "switch \"{switch}\", port {port}: {number} is {taken}; --ports and --chip decide on the numbers"
+    )]
+    PortTaken {
+        /// The switch.
+        switch: String,
+        /// The topology's port.
+        port: u16,
+        /// The switch's number.
+        number: u16,
+        /// What it is.
+        taken: &'static str,
+    },
+    /// Ports of several pipes in a program that cannot serve them.
+    #[error(
+        "switch \"{switch}\": ports {} and {} are on different pipes, each with a register \"{register}\" of its own; \
+         use ports of one pipe", ports.0, ports.1
+    )]
+    Pipes {
+        /// The switch.
+        switch: String,
+        /// The topology's ports.
+        ports: (u16, u16),
+        /// The register.
+        register: &'static str,
+    },
 }
 
 /// Returns the updates that fill every switch's empty tables, by switch name.
@@ -205,13 +270,17 @@ pub fn plan(
     p4info: &Index,
 ) -> Result<BTreeMap<String, Vec<Update>>, PlanError> {
     let encoder = Encoder::new(p4info);
+    let routes = options.target.target().routes(routes)?;
     let updates = topology.switch_ixs().map(|ix| {
         let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
-        let mut updates: Vec<Update> = floods(routes, p4info, ix).map(insert).collect();
-        for entry in entries(topology, routes, options, p4info, ix)? {
+        let mut updates: Vec<Update> =
+            floods(topology, &routes, options, p4info, ix)?.into_iter().map(insert).collect();
+        let entries = entries(topology, &routes, options, p4info, ix)?;
+        updates.extend(sessions(options, &entries).map(insert));
+        for entry in entries {
             updates.push(encoder.update(&entry)?);
         }
-        updates.extend(mirrors(topology, options, ix).map(insert));
+        updates.extend(mirrors(topology, options, ix)?.into_iter().map(insert));
         Ok((topology.switch(ix).name.clone(), updates))
     });
     updates.collect()
@@ -229,20 +298,26 @@ pub fn goals(
     p4info: &Index,
 ) -> Result<BTreeMap<String, Goal>, PlanError> {
     let encoder = Encoder::new(p4info);
-    let ranks = Ranks::new(topology, routes);
+    let target = options.target.target();
+    let routes = target.routes(routes)?;
+    let ranks = Ranks::new(topology, &routes);
     // Other tables are other people's.
     let id = |table: &str| p4info.tables.named(table).map(|table| table.preamble().id);
-    let planned: BTreeSet<u32> = entry::TABLES.iter().filter_map(|table| id(table).ok()).collect();
+    let planned: BTreeSet<u32> = target.tables().iter().filter_map(|table| id(table).ok()).collect();
     let goals = topology.switch_ixs().map(|ix| {
         let mut goal = Goal::default();
         goal.limit_to(planned.clone());
-        for group in floods(routes, p4info, ix) {
+        for group in floods(topology, &routes, options, p4info, ix)? {
             goal.want(LAST_WANTED, group);
         }
-        for entry in entries(topology, routes, options, p4info, ix)? {
+        let entries = entries(topology, &routes, options, p4info, ix)?;
+        for session in sessions(options, &entries) {
+            goal.want(BASE, session);
+        }
+        for entry in entries {
             goal.want(ranks.of(ix, &entry), encoder.entity(&entry)?);
         }
-        for mirror in mirrors(topology, options, ix) {
+        for mirror in mirrors(topology, options, ix)? {
             goal.want(BASE, mirror);
         }
         if routes.method == Method::Trees
@@ -256,15 +331,40 @@ pub fn goals(
     goals.collect()
 }
 
-/// Returns the clone sessions of one switch.
-fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> impl Iterator<Item = Entity> {
-    topology.switch(ix).ports().filter(|_| options.mirrors).map(|(port, _)| encode::mirror(port))
+/// Returns the clone sessions of the ports of one switch.
+fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> Result<Vec<Entity>, PlanError> {
+    let (target, switch) = (options.target.target(), topology.switch(ix));
+    let ports = switch.ports().filter(|_| options.mirrors);
+    let session = |(port, _)| {
+        let port = target.number(&switch.name, port)?;
+        Ok(encode::session(CloneSession { id: port, port, bytes: 0 }))
+    };
+    ports.map(session).collect()
+}
+
+/// Returns the clone sessions to which entries refer.
+fn sessions(options: &PlanOptions, entries: &[Entry]) -> impl Iterator<Item = Entity> + use<> {
+    options.target.target().sessions(entries).into_iter().map(encode::session)
 }
 
 /// Returns the multicast groups of one switch, if its program refers to any.
-fn floods<'a>(routes: &'a Routes, p4info: &Index, ix: SwitchIx) -> impl Iterator<Item = Entity> + use<'a> {
-    let has_flood = p4info.tables.named(entry::POLICY_FLOOD).is_ok();
-    routes.of(ix).flood.iter().filter(move |_| has_flood).map(encode::flood)
+fn floods(
+    topology: &Topology,
+    routes: &Routes,
+    options: &PlanOptions,
+    p4info: &Index,
+    ix: SwitchIx,
+) -> Result<Vec<Entity>, PlanError> {
+    if p4info.tables.named(entry::POLICY_FLOOD).is_err() {
+        return Ok(Vec::new());
+    }
+    let (target, switch) = (options.target.target(), &topology.switch(ix).name);
+    let group = |(&port, others): (&u16, &Vec<u16>)| {
+        let others: Vec<u16> =
+            others.iter().map(|&port| target.number(switch, port)).collect::<Result<_, _>>()?;
+        Ok(encode::flood(port, &others))
+    };
+    routes.of(ix).flood.iter().map(group).collect()
 }
 
 /// Returns the content of one switch's tables. Groups come before the prefixes that use them, so that a switch never
@@ -276,6 +376,8 @@ fn entries(
     p4info: &Index,
     ix: SwitchIx,
 ) -> Result<Vec<Entry>, PlanError> {
+    let (target, switch) = (options.target.target(), &topology.switch(ix).name);
+    target.check(topology, ix, p4info)?;
     let has = |table| p4info.tables.named(table).is_ok();
     let mut entries = Vec::new();
     if has("switch_identity") {
@@ -297,7 +399,7 @@ fn entries(
     for &port in routes.of(ix).flood.keys().filter(|_| has(entry::POLICY_FLOOD)) {
         let Some(link) = topology.switch(ix).link_at(port) else { continue };
         let (rate, burst) = options.flood.meter(topology, link);
-        entries.push(Entry::PolicyFlood { port, rate, burst });
+        entries.push(Entry::PolicyFlood { port, group: port, rate, burst });
     }
     if let Some(config) = options.deflection.filter(|_| has(entry::DEFLECTION)) {
         entries.extend(deflection_entries(topology, routes, ix, &config)?);
@@ -309,7 +411,12 @@ fn entries(
     if !options.without_routes {
         entries.extend(route_entries(routes.of(ix)));
     }
-    check_sizes(&topology.switch(ix).name, &entries, p4info)?;
+    let entries: Vec<Entry> = target
+        .entries(entries)?
+        .into_iter()
+        .map(|entry| entry.with_ports(|port| target.number(switch, port)))
+        .collect::<Result<_, _>>()?;
+    check_sizes(switch, &entries, p4info)?;
     Ok(entries)
 }
 

@@ -7,4 +7,5 @@ mod import;
 mod plan;
 mod reconcile;
 mod routes;
+mod tofino;
 mod topology;

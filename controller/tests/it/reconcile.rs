@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
 use weir_controller::path::Lost;
-use weir_controller::plan::{decode, goals};
+use weir_controller::plan::{Bmv2, decode, goals};
 use weir_controller::reconcile::{BASE, Goal, Identity, Step, canonical, difference, identity};
 use weir_controller::routes::{Hop, Method, Routes, reroute, routes};
 use weir_controller::runtime_json::RuntimeJson;
@@ -94,7 +94,7 @@ impl Fabric {
 
     fn routes(&self) -> Routes {
         let held = self.models.iter().map(|(name, model)| (name.clone(), model.held())).collect();
-        decode(&self.topology, &held, &self.index).unwrap()
+        decode(&self.topology, &held, &self.index, &Bmv2).unwrap()
     }
 
     fn look(&self, left: &Topology) {

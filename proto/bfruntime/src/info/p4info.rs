@@ -12,7 +12,7 @@ pub const ARCHITECTURE: &str = "tna";
 impl Info {
     /// Returns the tables of the program whose entries have actions, with the ids of bfrt.json. A parameter of register
     /// actions becomes a table without a key and with one action, `set`, whose id is the table's. Tables with action
-    /// profiles, counters and registers are left out.
+    /// profiles, and counters, are left out.
     pub fn p4info(&self) -> p4::P4Info {
         let ours = |table: &&Table| !matches!(table.table_type, TableType::Other(_));
         let mut actions = BTreeMap::new();
@@ -41,10 +41,18 @@ impl Info {
             }
             tables.push(p4_table(table, self.alias(table)));
         }
+        let registers =
+            self.tables().filter(|table| table.table_type == TableType::Other("Register".to_owned()));
+        let registers = registers.map(|table| p4::Register {
+            preamble: Some(named(table.id, &table.name, &self.alias(table))),
+            size: i32::try_from(table.size).unwrap_or(i32::MAX),
+            ..p4::Register::default()
+        });
         p4::P4Info {
             pkg_info: Some(p4::PkgInfo { arch: ARCHITECTURE.to_owned(), ..p4::PkgInfo::default() }),
             tables,
             actions: actions.into_values().collect(),
+            registers: registers.collect(),
             direct_meters,
             ..p4::P4Info::default()
         }

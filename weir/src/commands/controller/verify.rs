@@ -182,5 +182,5 @@ fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     failure(&outcomes)?;
     let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
-    decode(&fabric.topology, &held, &program.index).map_err(Failure::work)
+    decode(&fabric.topology, &held, &program.index, fabric.options.target.target()).map_err(Failure::work)
 }

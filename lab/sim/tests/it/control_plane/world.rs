@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 use weir_controller::hash::PathHash;
 use weir_controller::path::Lost;
-use weir_controller::plan::decode;
+use weir_controller::plan::{Bmv2, decode};
 use weir_controller::routes::{Method, Routes, routes};
 use weir_controller::topology::{HostIx, LinkIx, Node, SwitchIx, Topology, build};
 use weir_controller::verify;
@@ -490,7 +490,7 @@ impl World {
     fn routes(&self) -> Routes {
         let switches = self.topology.switches.iter().enumerate();
         let held = switches.map(|(place, switch)| (switch.name.clone(), self.held(place))).collect();
-        decode(&self.topology, &held, &self.index).unwrap()
+        decode(&self.topology, &held, &self.index, &Bmv2).unwrap()
     }
 
     /// After an update by a controller: none is lost if none may be, and no packet loops. If the only path that the

@@ -1,0 +1,116 @@
+//! ECN's ramp as a staircase: `p4src/tna/controls/ecn.p4`.
+
+use super::super::Entry;
+use crate::profile::EcnRamp;
+use std::collections::BTreeMap;
+
+/// Bytes of a unit in which the program counts what is in a queue.
+pub(super) const UNIT: u32 = 80;
+/// The depth that stands for all above.
+pub(super) const MOST_DEPTH: u16 = u16::MAX;
+/// Most steps between `kmin` and `kmax`, but for one that the bounds cut: half a step is then at most a 32nd of `pmax`.
+const STEPS: u32 = 16;
+
+/// The ramps of a switch, each with a number. Ports that mark alike share one.
+#[derive(Default)]
+pub(super) struct EcnRamps {
+    numbers: BTreeMap<(u32, u32, u32), u16>,
+}
+
+impl EcnRamps {
+    /// Returns the number of a ramp, and its steps if it is new. 0 is the ramp that never marks.
+    pub fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry>) {
+        if ecn.kmax == 0 {
+            return (0, Vec::new());
+        }
+        let next = self.numbers.len() as u16 + 1;
+        let number = *self.numbers.entry((ecn.kmin, ecn.kmax, ecn.slope)).or_insert(next);
+        (number, if number == next { steps(number, ecn) } else { Vec::new() })
+    }
+}
+
+/// Returns the entries of a ramp. Steps are a power of two wide and begin at its multiples, so that a ternary table needs
+/// one row for each.
+fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
+    let (first, last) = (ecn.kmin / UNIT + 1, ecn.kmax / UNIT);
+    let width = (last.saturating_sub(first) + 1).div_ceil(STEPS).next_power_of_two();
+    let mut entries = Vec::new();
+    let mut low = first;
+    while let (true, Ok(at)) = (low <= last, u16::try_from(low)) {
+        let high = ((low / width + 1) * width - 1).min(last);
+        // The probability in the middle of the step; below a half of the smallest, none.
+        let above = (u64::from(low) + u64::from(high)) * u64::from(UNIT / 2);
+        let above = above.saturating_sub(ecn.kmin.into());
+        let probability = (u64::from(ecn.slope) * above + (1 << 15)) >> 16;
+        let probability = u16::try_from(probability).unwrap_or(u16::MAX);
+        if probability > 0 {
+            let high = u16::try_from(high).unwrap_or(MOST_DEPTH);
+            entries.push(Entry::RampStep { ramp, low: at, high, probability: Some(probability) });
+        }
+        low = high + 1;
+    }
+    if let Ok(low) = u16::try_from(last + 1) {
+        entries.push(Entry::RampStep { ramp, low, high: MOST_DEPTH, probability: None });
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probability(entries: &[Entry], depth: u16) -> f64 {
+        let hit = entries.iter().filter_map(|entry| match *entry {
+            Entry::RampStep { low, high, probability, .. } if (low..=high).contains(&depth) => {
+                Some(probability.map_or(1.0, |it| f64::from(it) / 65_536.0))
+            }
+            _ => None,
+        });
+        let hits: Vec<f64> = hit.collect();
+        assert!(hits.len() <= 1, "depth {depth} has several steps: {hits:?}");
+        hits.first().copied().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_staircase_is_close_to_the_ramp() {
+        // DCQCN's at 100 Gbit/s: 400 KB, 1.6 MB, 0.2.
+        let ecn = EcnRamp { kmin: 400_000, kmax: 1_600_000, slope: 715 };
+        let entries = steps(1, ecn);
+        assert!(entries.len() <= 18, "{} entries", entries.len());
+        for depth in (0..=u16::MAX).step_by(97) {
+            let bytes = u32::from(depth) * UNIT;
+            let exact = match bytes {
+                bytes if bytes > ecn.kmax => 1.0,
+                bytes => f64::from(bytes.saturating_sub(ecn.kmin)) * f64::from(ecn.slope) / 2f64.powi(32),
+            };
+            let error = (probability(&entries, depth) - exact).abs();
+            assert!(error <= 0.2 / 16.0, "depth {depth}: off by {error}");
+        }
+        assert_eq!(probability(&entries, 5_000), 0.0, "400 KB are not above kmin");
+        assert_eq!((probability(&entries, 20_000) < 0.21, probability(&entries, 20_001)), (true, 1.0));
+    }
+
+    #[test]
+    fn a_step_is_one_entry_and_a_ramp_beyond_the_saturated_depth_ends_there() {
+        let step = EcnRamp { kmin: 65_000, kmax: 65_000, slope: 0 };
+        assert_eq!(
+            steps(3, step),
+            [Entry::RampStep { ramp: 3, low: 813, high: MOST_DEPTH, probability: None }]
+        );
+        // 400 KB to 8 MB; the depth saturates at 5.2 MB.
+        let far = steps(1, EcnRamp { kmin: 400_000, kmax: 8_000_000, slope: 113 });
+        let Some(Entry::RampStep { high, probability, .. }) = far.last() else { panic!("no steps") };
+        assert_eq!((*high, probability.is_some()), (MOST_DEPTH, true));
+        let tiny = steps(1, EcnRamp { kmin: 0, kmax: 1, slope: u32::MAX });
+        assert_eq!(tiny, [Entry::RampStep { ramp: 1, low: 1, high: MOST_DEPTH, probability: None }]);
+    }
+
+    #[test]
+    fn equal_ramps_share_a_number() {
+        let (one, two) = (EcnRamp { kmin: 1, kmax: 2, slope: 3 }, EcnRamp { kmin: 1, kmax: 2, slope: 4 });
+        let mut ramps = EcnRamps::default();
+        assert_eq!(ramps.number(EcnRamp::default()), (0, Vec::new()));
+        assert_eq!((ramps.number(one).0, ramps.number(two).0), (1, 2));
+        assert_eq!(ramps.number(one), (1, Vec::new()));
+    }
+}

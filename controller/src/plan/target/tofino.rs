@@ -1,0 +1,217 @@
+use super::super::entry::TNA_TABLES;
+use super::super::{Entry, PlanError};
+use super::ramp::{EcnRamps, MOST_DEPTH, UNIT};
+use super::{CloneSession, P4Target, PortMap};
+use crate::route_table::{Hop, Routes, SwitchRoutes};
+use crate::topology::{SwitchIx, Topology};
+use p4runtime::p4info::Index;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Entries of `deflect_port` for each port: a random number of four bits selects one.
+const CANDIDATES: u16 = 16;
+/// The most trees whose number is a power of two in eight bits.
+const MOST_TREES: usize = 128;
+/// The session of the reports of depths.
+const REPORT_SESSION: u16 = 1;
+/// What a report needs of the packet that it came with: nothing. The shortest frame.
+const REPORT_BYTES: u16 = 64;
+/// The longest `lifetime`, and the program's own: differences of times are compared as signed numbers.
+const LONGEST_LIFETIME: u64 = 0x7FFF_FFFF;
+/// Nanoseconds, the program's unit of `lifetime`, in BMv2's.
+const TICKS: u64 = 1_000;
+/// Bytes of 1 kbit, the unit of meters.
+const METER_UNIT: u64 = 125;
+/// Ports of a pipe: the bits of a number below the pipe's.
+const PIPE_BITS: u16 = 7;
+
+/// A chip, which decides on the numbers of its ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chip {
+    /// Tofino 1.
+    Tofino1,
+    /// Tofino 2.
+    #[default]
+    Tofino2,
+}
+
+/// Numbers of ports of a pipe.
+struct Ports {
+    /// Of front ports.
+    first: u16,
+    count: u16,
+    cpu: u16,
+    recirculation: u16,
+}
+
+impl Chip {
+    /// As `pkgsrc/bf-diags/ptf-tests/base/ports.json` and `ports_tof2.json` of p4lang/open-p4studio number the ports of a
+    /// model, and `p4src/tna/include/tofino.p4` the others.
+    fn ports(self) -> Ports {
+        match self {
+            Chip::Tofino1 => Ports { first: 0, count: 64, cpu: 192, recirculation: 68 },
+            Chip::Tofino2 => Ports { first: 8, count: 64, cpu: 0, recirculation: 6 },
+        }
+    }
+}
+
+/// Tofino with programs of `p4src/tna`.
+///
+/// - Groups and numbers of trees are powers of two: a group of three is four members, the first of them twice.
+/// - Marks follow a staircase, whose steps are entries of `ecn_ramp`; depths count units of 80 bytes.
+/// - Deflection has the lifetime as a register parameter, in nanoseconds, 16 candidates for each port, and reports of depths
+///   by a clone session to the recirculation port.
+/// - Meters count kilobits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tofino {
+    /// The chip.
+    pub chip: Chip,
+    /// Numbers of ports; none: port 1 is the first front port of the first pipe, and so on.
+    pub ports: PortMap,
+}
+
+impl Tofino {
+    fn recirculation(&self) -> u16 {
+        self.ports.recirculation.unwrap_or(self.chip.ports().recirculation)
+    }
+}
+
+impl P4Target for Tofino {
+    fn tables(&self) -> &'static [&'static str] {
+        &TNA_TABLES
+    }
+
+    fn check(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError> {
+        let switch = topology.switch(ix);
+        let name = || switch.name.clone();
+        let mut numbers: BTreeMap<u16, u16> = BTreeMap::new();
+        for (port, _) in switch.ports() {
+            let number = self.number(&switch.name, port)?;
+            if let Some(other) = numbers.insert(number, port) {
+                return Err(PlanError::SamePort { switch: name(), ports: (other, port), number });
+            }
+            let taken = match number {
+                _ if number == self.chip.ports().cpu => "the CPU port",
+                _ if number == self.recirculation() => "the recirculation port",
+                _ if number >> (PIPE_BITS + 2) != 0 => "no port of this chip",
+                _ => continue,
+            };
+            return Err(PlanError::PortTaken { switch: name(), port, number, taken });
+        }
+        // Ports of several pipes would each see another copy of these registers.
+        let register =
+            ["waiting", "all_int_time"].into_iter().find(|register| p4info.registers.named(register).is_ok());
+        let mut of_pipes = numbers.iter().map(|(number, port)| (number >> PIPE_BITS, *port));
+        let first = of_pipes.next();
+        match (register, first, of_pipes.find(|(pipe, _)| first.is_some_and(|first| first.0 != *pipe))) {
+            (Some(register), Some((_, one)), Some((_, other))) => {
+                Err(PlanError::Pipes { switch: name(), ports: (one, other), register })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn number(&self, switch: &str, port: u16) -> Result<u16, PlanError> {
+        let Ports { first, count, .. } = self.chip.ports();
+        let counted = || port.checked_sub(1).filter(|&index| index < count).map(|index| first + index);
+        let number = if self.ports.is_empty() { counted() } else { self.ports.number(switch, port) };
+        number.ok_or_else(|| PlanError::NoPort { switch: switch.to_owned(), port })
+    }
+
+    fn port(&self, switch: &str, number: u16) -> Option<u16> {
+        if self.ports.is_empty() {
+            let Ports { first, count, .. } = self.chip.ports();
+            return number.checked_sub(first).filter(|&index| index < count).map(|index| index + 1);
+        }
+        self.ports.port(switch, number)
+    }
+
+    fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError> {
+        let switches = routes.switches.iter().map(powers_of_two).collect::<Result<_, _>>()?;
+        Ok(Cow::Owned(Routes { method: routes.method, switches }))
+    }
+
+    fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError> {
+        let mut ramps = EcnRamps::default();
+        let mut candidates: Vec<(u16, u16)> = Vec::new();
+        let mut lowered = Vec::with_capacity(entries.len());
+        let mut lifetime = None;
+        for entry in entries {
+            match entry {
+                Entry::PortProfile { port, rate_code, ecn, fabric } => {
+                    let (ramp, steps) = ramps.number(ecn);
+                    lowered.extend(steps);
+                    lowered.push(Entry::PortRamp { port, rate_code, ramp, fabric });
+                }
+                Entry::PolicyFlood { port, group, rate, burst } => {
+                    let rate = (rate / METER_UNIT).max(1) * METER_UNIT;
+                    let burst = burst.div_ceil(METER_UNIT) * METER_UNIT;
+                    lowered.push(Entry::PolicyFlood { port, group, rate, burst });
+                }
+                // A port's candidates come before its threshold.
+                Entry::DeflectPort { to, other, .. } => candidates.push((to, other)),
+                Entry::Deflection { port, limit, lifetime: ticks, .. } => {
+                    let all = std::mem::take(&mut candidates);
+                    let spread = (0..CANDIDATES).zip(all.iter().cycle());
+                    lowered.extend(spread.map(|(index, &(to, other))| Entry::DeflectPort {
+                        port,
+                        index,
+                        to,
+                        other,
+                    }));
+                    let limit = u16::try_from(limit / UNIT).ok().filter(|&limit| limit < MOST_DEPTH);
+                    let most = u32::from(MOST_DEPTH - 1) * UNIT;
+                    let limit = limit.ok_or(PlanError::Depth { what: "deflection: threshold", most })?;
+                    lowered.push(Entry::DepthLimit { port, limit });
+                    lifetime = Some(match ticks {
+                        0 => LONGEST_LIFETIME,
+                        ticks => ticks.saturating_mul(TICKS).min(LONGEST_LIFETIME),
+                    });
+                }
+                other => lowered.push(other),
+            }
+        }
+        lowered.extend(lifetime.map(|ns| Entry::DeflectionLifetime { ns: ns as u32 }));
+        // Reports begin when all else is there.
+        lowered.extend(lifetime.map(|_| Entry::Report { session: REPORT_SESSION }));
+        Ok(lowered)
+    }
+
+    fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession> {
+        let sessions = entries.iter().filter_map(|entry| match entry {
+            Entry::Report { session } => Some(*session),
+            _ => None,
+        });
+        sessions.map(|id| CloneSession { id, port: self.recirculation(), bytes: REPORT_BYTES }).collect()
+    }
+}
+
+/// Returns the same routes with groups and trees repeated up to a power of two.
+fn powers_of_two(routes: &SwitchRoutes) -> Result<SwitchRoutes, PlanError> {
+    let mut routes = routes.clone();
+    for members in routes.groups.values_mut() {
+        repeat(members);
+    }
+    repeat(&mut routes.trees);
+    for hop in routes.forward.values_mut() {
+        match hop {
+            Hop::Spread { size, .. } => *size = size.checked_next_power_of_two().unwrap_or(u16::MAX),
+            Hop::Trees { count } => {
+                let trees = usize::from(*count).next_power_of_two();
+                let fits = u8::try_from(trees).ok().filter(|_| trees <= MOST_TREES);
+                *count = fits.ok_or(PlanError::Trees { count: *count, most: MOST_TREES })?;
+            }
+            Hop::Deliver { .. } | Hop::Via { .. } => {}
+        }
+    }
+    Ok(routes)
+}
+
+fn repeat<T: Clone>(all: &mut Vec<T>) {
+    let count = all.len();
+    if count > 0 {
+        let more: Vec<T> =
+            all.iter().cycle().skip(count).take(count.next_power_of_two() - count).cloned().collect();
+        all.extend(more);
+    }
+}
