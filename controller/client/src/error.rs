@@ -12,8 +12,10 @@ use weir_controller::words;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers.
-    #[error("no P4Runtime server at {address}: {why}")]
+    #[error("no {protocol} server at {address}: {why}")]
     Unreachable {
+        /// Spoken there.
+        protocol: &'static str,
         /// The switch's address.
         address: String,
         /// The system's words.
@@ -24,7 +26,7 @@ pub enum ClientError {
     /// No answer in time.
     #[error("no answer to {call} within {} s", limit.as_secs_f64())]
     Timeout {
-        /// Of P4Runtime.
+        /// The call.
         call: &'static str,
         /// Time that was waited.
         limit: Duration,
@@ -53,10 +55,36 @@ pub enum ClientError {
     /// The switch runs something else.
     #[error("the switch runs another program; `weir controller apply` pushes this one")]
     OtherProgram,
+    /// The Tofino switch runs something else.
+    #[error(
+        "the driver runs {}, with other tables than the bfrt.json of --program; start it with this program",
+        runs.join(", ")
+    )]
+    OtherTables {
+        /// The names of its programs.
+        runs: Vec<String>,
+    },
+    /// P4Runtime for a program that is for Tofino.
+    #[error("the program is for Tofino, which P4Runtime does not reach")]
+    ForTofino,
+    /// Another client is bound to the program of a Tofino switch, or has our id.
+    #[error("another controller has the switch ({why}); stop it, or give another --election-id")]
+    Bound {
+        /// The driver's words.
+        why: String,
+    },
+    /// A number that the protocol does not take.
+    #[error("{what}: {value} does not fit 32 bits")]
+    TooLarge {
+        /// Name of the number.
+        what: &'static str,
+        /// The number.
+        value: u128,
+    },
     /// A call failed as a whole.
     #[error("{call}: {}", status_words(.status))]
     Call {
-        /// Of P4Runtime.
+        /// The call.
         call: &'static str,
         /// The answer.
         status: Box<Status>,
@@ -120,7 +148,7 @@ impl ClientError {
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,
-            ClientError::ElectionIdTaken { .. } => true,
+            ClientError::ElectionIdTaken { .. } | ClientError::Bound { .. } => true,
             ClientError::Call { status, .. } => matches!(status.code(), Code::Unavailable | Code::Cancelled),
             _ => false,
         }

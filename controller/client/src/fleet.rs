@@ -1,5 +1,6 @@
 //! Many switches at once.
 
+use super::connection::Connection;
 use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use p4runtime::p4::v1::update::Type;
@@ -74,8 +75,8 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
     let opened = each(tasks, move |task: Task| {
         let options = options.clone();
         async move {
-            let session = Session::connect(&task.target, options).await?;
-            let stream = session.become_primary().await?;
+            let session = Connection::open(&task.target, options, &task.program).await?;
+            let stream = session.hold().await?;
             let pushed = session.push(&task.program).await?;
             let actual = session.read_all(&task.program.index).await?;
             let difference = difference(&task.goal, &actual, &task.program.index);
@@ -153,8 +154,8 @@ pub async fn read(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Vec<Enti
     each(tasks, move |task: Task| {
         let options = options.clone();
         async move {
-            let session = Session::connect(&task.target, options).await?;
-            if !session.runs(&task.program.config).await? {
+            let session = Connection::open(&task.target, options, &task.program).await?;
+            if !session.runs(&task.program).await? {
                 return Err(ClientError::OtherProgram);
             }
             session.read_all(&task.program.index).await
@@ -189,7 +190,7 @@ pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held
 /// A switch that is being written.
 pub(super) struct Writer {
     pub name: String,
-    pub session: Session,
+    pub session: Connection,
     pub program: Arc<Program>,
     pub difference: Difference,
 }
@@ -197,7 +198,7 @@ pub(super) struct Writer {
 /// The updates that go to one switch in one step.
 struct Batch {
     name: String,
-    session: Session,
+    session: Connection,
     program: Arc<Program>,
     updates: Vec<Update>,
 }
@@ -205,7 +206,7 @@ struct Batch {
 /// A switch that is read back.
 struct Check {
     task: Task,
-    session: Session,
+    session: Connection,
 }
 
 impl Check {

@@ -1,5 +1,5 @@
-//! The controller's side of P4Runtime, for one switch ([`Session`]) and for many ([`fleet`]), and of the Thrift calls
-//! that BMv2 needs beside it ([`ThriftClient`]).
+//! The controller's side of P4Runtime, for one switch ([`Session`]) and for many ([`fleet`], which also speaks BF Runtime
+//! with Tofino switches), and of the Thrift calls that BMv2 needs beside it ([`ThriftClient`]).
 //!
 //! A thin driver: what to write and in which order is decided by [`weir_controller::reconcile`] and [`mod@weir_controller::plan`], which
 //! know no socket.
@@ -7,6 +7,9 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod backoff;
+mod bfrt;
+mod channel;
+mod connection;
 mod error;
 pub mod fleet;
 mod session;
@@ -22,6 +25,7 @@ pub use session::Session;
 pub use stream::{PacketSender, Standing, Stream, StreamEvent};
 pub use tls::ClientTls;
 
+use bfruntime::Info;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use p4runtime::p4::config::v1::P4Info;
 use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
@@ -36,7 +40,7 @@ use std::time::Duration;
 pub struct Target {
     /// Name in the topology.
     pub name: String,
-    /// `host:port` of its P4Runtime server.
+    /// `host:port` of its P4Runtime or BF Runtime server.
     pub address: String,
     /// The id by which the server knows it.
     pub device_id: u64,
@@ -45,7 +49,7 @@ pub struct Target {
 /// Options of the connections to switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Of two controllers the one with the larger id may write.
+    /// Of two controllers the one with the larger id may write. With BF Runtime it is the client's id.
     pub election_id: Uint128,
     /// Time that a call may take.
     pub timeout: Duration,
@@ -69,8 +73,17 @@ impl Default for ClientOptions {
 pub struct Program {
     /// Its P4Info, to find things by name.
     pub index: Index,
-    /// P4Info, device config and a cookie that follows from both.
-    pub config: ForwardingPipelineConfig,
+    /// The compiler's result.
+    pub image: Image,
+}
+
+/// The result of a compiler for a target, which decides on the protocol.
+#[derive(Clone, Debug)]
+pub enum Image {
+    /// P4Info, device config and a cookie that follows from both, as P4Runtime pushes them.
+    P4Runtime(Box<ForwardingPipelineConfig>),
+    /// The tables of a program for Tofino, which the switch's driver has to run already.
+    BfRuntime(Info),
 }
 
 impl Program {
@@ -88,6 +101,33 @@ impl Program {
         // 0 is what a switch says whose controller gave none.
         let cookie = Some(Cookie { cookie: cookie.max(1) });
         let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie };
-        Ok(Program { index, config })
+        Ok(Program { index, image: Image::P4Runtime(Box::new(config)) })
+    }
+
+    /// Takes the bfrt.json that p4c made for Tofino.
+    ///
+    /// # Errors
+    ///
+    /// Two objects of one kind have the same id, or one has none.
+    pub fn tofino(bfrt_json: Info) -> Result<Program, P4InfoError> {
+        let index = Index::new(bfrt_json.p4info())?;
+        Ok(Program { index, image: Image::BfRuntime(bfrt_json) })
+    }
+
+    /// Returns whether the program is for Tofino, so that switches are written over BF Runtime.
+    pub fn is_for_tofino(&self) -> bool {
+        matches!(self.image, Image::BfRuntime(_))
+    }
+
+    /// Returns what P4Runtime pushes.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::ForTofino`]: the program is for Tofino.
+    pub fn pipeline_config(&self) -> Result<&ForwardingPipelineConfig, ClientError> {
+        match &self.image {
+            Image::P4Runtime(config) => Ok(config),
+            Image::BfRuntime(_) => Err(ClientError::ForTofino),
+        }
     }
 }

@@ -1,5 +1,5 @@
 use super::stream::{Standing, Stream};
-use super::{ClientError, ClientOptions, Program, Target};
+use super::{ClientError, ClientOptions, Program, Target, channel};
 use p4runtime::arbitration;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 /// Updates in one request. gRPC takes 4 MB, and these are some ten kilobytes; but a batch's errors come back in
@@ -26,8 +26,6 @@ const BATCH: usize = 256;
 const LARGEST_MESSAGE: usize = 64 << 20;
 /// Messages that wait to be sent on the stream.
 const OUT_QUEUE: usize = 256;
-/// An idle connection is tried this often, and has failed without an answer for as long.
-const KEEPALIVE: Duration = Duration::from_secs(2);
 
 /// A connection to one switch. Clones share it.
 #[derive(Clone)]
@@ -46,22 +44,7 @@ impl Session {
     /// [`ClientError::Unreachable`]: the address does not parse, or no server accepts the connection within
     /// the timeout of `options`.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
-        let unreachable = |error: tonic::transport::Error| {
-            let (address, (why, is_refused)) = (target.address.clone(), root(&error));
-            ClientError::Unreachable { address, why, is_refused }
-        };
-        let scheme = if options.tls.is_some() { "https" } else { "http" };
-        let mut endpoint =
-            Endpoint::from_shared(format!("{scheme}://{}", target.address)).map_err(unreachable)?;
-        if let Some(tls) = &options.tls {
-            endpoint = endpoint.tls_config(tls.config()).map_err(unreachable)?;
-        }
-        let endpoint = endpoint
-            .connect_timeout(options.timeout)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE);
-        let channel = endpoint.connect().await.map_err(unreachable)?;
+        let channel = channel::open(target, &options, "P4Runtime").await?;
         let client = P4RuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         let ClientOptions { election_id, timeout, .. } = options;
         Ok(Session { client, device_id: target.device_id, election_id, timeout })
@@ -120,14 +103,15 @@ impl Session {
     /// The switch refuses the program or this controller's right to push it, does not answer in time, or the
     /// connection broke.
     pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
-        if self.runs(&program.config).await? {
+        let config = program.pipeline_config()?;
+        if self.runs(config).await? {
             return Ok(false);
         }
         let request = SetForwardingPipelineConfigRequest {
             device_id: self.device_id,
             election_id: Some(self.election_id),
             action: Action::VerifyAndCommit.into(),
-            config: Some(program.config.clone()),
+            config: Some(config.clone()),
             ..SetForwardingPipelineConfigRequest::default()
         };
         self.limited("SetForwardingPipelineConfig", |mut client| async move {
@@ -329,16 +313,6 @@ fn replication(kind: Pre) -> Entity {
 
 fn table(entry: TableEntry) -> Entity {
     entity(Kind::TableEntry(entry))
-}
-
-/// Returns the innermost cause, and whether it is a refused connection.
-fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-    (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
 }
 
 /// Returns the error of a switch whose P4Info is wrong.

@@ -95,7 +95,7 @@ pub struct PlanOptions {
     pub flood: FloodConfig,
     /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
     pub without_routes: bool,
-    /// What the program is compiled for.
+    /// The target for which the program is compiled.
     pub target: TargetConfig,
 }
 
@@ -210,7 +210,7 @@ pub enum PlanError {
         /// Trees that can be.
         most: usize,
     },
-    /// A port of which the target does not know the number.
+    /// A port without a number on the target.
     #[error("switch \"{switch}\", port {port}: Tofino has no number for it; --ports gives one")]
     NoPort {
         /// The switch.
@@ -239,7 +239,7 @@ pub enum PlanError {
         port: u16,
         /// The switch's number.
         number: u16,
-        /// What it is.
+        /// Use of that number.
         taken: &'static str,
     },
     /// Ports of several pipes in a program that cannot serve them.

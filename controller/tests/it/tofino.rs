@@ -214,7 +214,7 @@ fn entries_have_the_form_of_tofinos_tables() {
     assert!(lines.iter().any(|line| line.starts_with("+ multicast group ")), "{lines:#?}");
     let flood = lines.iter().find(|line| line.contains("policy_flood[port=8]")).unwrap();
     let rate: u64 = flood.split_once("meter=").unwrap().1.split_once("/s").unwrap().0.parse().unwrap();
-    assert!(flood.contains("flood(group=1)") && rate % 125 == 0 && rate > 0, "{flood}");
+    assert!(flood.contains("flood(group=1)") && rate.is_multiple_of(125) && rate > 0, "{flood}");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn what_tofino_cannot_hold_is_refused() {
     assert!(refused(bmv2).contains("action \"TnaEgress.program.port_profile.profile\" should take"));
 }
 
-/// What is written into empty tables is the same by both ways, so nothing depends on which is used.
+/// Goals and plans fill empty tables alike.
 #[test]
 fn goals_and_plans_hold_the_same() {
     let mut it = World::new(PROGRAMS[3].1, DUMBBELL, options());

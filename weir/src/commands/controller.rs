@@ -20,14 +20,15 @@ use clap::Subcommand;
 pub use fabric::{imported_topology, topology};
 use std::future::Future;
 use std::io::Write;
-pub use switches::{SwitchArgs, failure};
+pub use switches::{Protocol, SwitchArgs, failure};
 pub use thrift::ThriftArgs;
 
 /// Fill switches with routes over P4Runtime, and prove the routes right
 ///
 /// From a topology follow symmetric routes, from these the table entries of every switch: what `plan` prints, `apply`
 /// writes as far as it differs, `diff` compares, `verify` proves and `watch` keeps up. The switches may be ours, BMv2's
-/// simple_switch_grpc, or any that speak P4Runtime and run a program of p4src.
+/// simple_switch_grpc, or any that speak P4Runtime and run a program of p4src; and Tofino switches, whose drivers speak BF
+/// Runtime and run a program of p4src/tna.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,6 +36,7 @@ Examples:
   weir controller plan --topology fabric.yaml --program fncc.json
   weir controller apply --topology fabric.yaml --program fncc.json
   weir controller apply --topology fabric.yaml --program fncc.json --switch s1=10.1.0.7:9559
+  weir controller apply --topology fabric.yaml --program fncc.bfrt.json
   weir controller diff --topology fabric.yaml --program fncc.json
   weir controller watch --topology fabric.yaml --program fncc.json
 

@@ -2,7 +2,7 @@
 
 mod probe;
 
-use super::controller::{SwitchArgs, ThriftArgs, imported_topology};
+use super::controller::{Protocol, SwitchArgs, ThriftArgs, imported_topology};
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
@@ -79,7 +79,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Err(Failure::Input(format!("--interval {}: take {SHORTEST} or more", args.interval)));
     }
     let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
-    let targets = args.switches.targets(&topology, imported.as_ref())?;
+    let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let options = args.switches.options()?;
     let thrift = |ix| args.thrift.address(ix);
     let readings = Readings::start(&topology, targets, &options, thrift, args.interval)?;

@@ -15,3 +15,4 @@ mod serve;
 mod snippets;
 mod switch;
 mod tls;
+mod tofino;

@@ -148,10 +148,11 @@ const BASE: [&str; 5] = [
 ];
 
 /// YAML that is no part of an experiment, or needs other files: pages, first lines and the test that covers them.
-const OTHER_YAML: [(&str, &str); 4] = [
+const OTHER_YAML: [(&str, &str); 5] = [
     ("docs/agent.md", "- {peer:"),            // flows of an agent: host/agent's tests
     ("docs/own-program.md", "program: "),     // two forms of a key, with the user's files: .ci/test
     ("docs/own-program.md", "entries:"),      // the user's files: weir/tests/it/cli.rs
+    ("docs/tofino-controller.md", "ports:"),  // numbers of ports: weir/tests/it/tofino.rs
     ("docs/tutorials/scheme.md", "schemes:"), // the user's scheme: own_scheme of .ci/test
 ];
 

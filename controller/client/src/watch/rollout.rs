@@ -1,5 +1,6 @@
 //! One round of routes: computed, compared, written.
 
+use super::super::connection::Connection;
 use super::super::fleet::{self, Applied, Writer, each};
 use super::super::{ClientError, Program, Session};
 use std::collections::BTreeMap;
@@ -91,7 +92,8 @@ pub async fn roll_out(
         } else {
             applied += &Applied::of(false, &difference);
             let program = Arc::clone(&program);
-            writers.push(Writer { name: member.name, session: member.session, program, difference });
+            let session = Connection::P4Runtime(member.session);
+            writers.push(Writer { name: member.name, session, program, difference });
         }
     }
     let written = writers.len();

@@ -45,7 +45,7 @@ pub struct Info {
     by_id: BTreeMap<u32, usize>,
 }
 
-/// What a table is.
+/// The kind of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableType {
     /// A table whose entries have actions.
@@ -63,7 +63,7 @@ pub struct Table {
     pub name: String,
     /// By which messages name it.
     pub id: u32,
-    /// What it is.
+    /// Its kind.
     pub table_type: TableType,
     /// Entries for which it has room.
     pub size: u64,
@@ -79,7 +79,7 @@ pub struct Table {
     pub fields: Vec<DataField>,
 }
 
-/// How a field is matched.
+/// The kind of match of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchType {
     /// By its value.
@@ -101,7 +101,7 @@ pub struct KeyField {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// How it is matched.
+    /// Its kind of match.
     pub match_type: MatchType,
     /// Its values.
     pub kind: Kind,
@@ -118,11 +118,11 @@ pub enum Kind {
     Text(Vec<String>),
     /// A number with a fraction.
     Float,
-    /// Fields in a field, or a type of which nothing else is known.
+    /// A container of fields, or an unknown type.
     Other,
 }
 
-/// Which entries may have an action.
+/// The entries that may have an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Any.

@@ -1,4 +1,4 @@
-//! A program's bfrt.json as a P4Info, so that whoever plans entries by names need not know which of the two a switch has.
+//! A program's bfrt.json as a P4Info: a controller that plans entries by names need not know which of the two a switch has.
 
 use super::{Info, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
 use p4runtime::p4::config::v1 as p4;
@@ -6,7 +6,7 @@ use p4runtime::p4::config::v1::match_field::{Match, MatchType as P4Match};
 use p4runtime::value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What [`Info::p4info`] says of the architecture.
+/// The architecture in the P4Info of [`Info::p4info`].
 pub const ARCHITECTURE: &str = "tna";
 
 impl Info {

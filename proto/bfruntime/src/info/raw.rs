@@ -104,7 +104,7 @@ struct RawType {
 }
 
 pub(super) fn tables(json: &[u8]) -> Result<Vec<Table>, serde_json::Error> {
-    // Drivers' files repeat keys in objects, of which a value keeps the last.
+    // Drivers' files repeat keys in objects; a value keeps the last.
     let file: File = serde_json::from_value(serde_json::from_slice(json)?)?;
     Ok(file.tables.into_iter().map(table).collect())
 }

@@ -9,12 +9,13 @@ mod tables;
 
 pub use tables::Tables;
 
-use crate::bfrt_proto::bf_runtime_server::BfRuntime;
+use crate::bfrt_proto;
+use crate::bfrt_proto::bf_runtime_server::{BfRuntime, BfRuntimeServer};
 use crate::bfrt_proto::set_forwarding_pipeline_config_request::Action;
 use crate::bfrt_proto::stream_message_request::Update as Ask;
 use crate::bfrt_proto::stream_message_response::Update as Answer;
 use crate::bfrt_proto::{
-    Error, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
+    ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     NonP4Config, ReadRequest, ReadResponse, SetForwardingPipelineConfigRequest,
     SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, Subscribe,
     TargetDevice, WriteRequest, WriteResponse,
@@ -23,9 +24,12 @@ use crate::error_details;
 use crate::info::{Info, InfoError};
 use p4runtime::google::rpc;
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// Names, ids and types of the fixed tables that multicast groups and mirror sessions are in, as the open drivers describe
@@ -45,7 +49,7 @@ struct State {
     tables: Tables,
     clients: BTreeSet<u32>,
     bound: Option<u32>,
-    refused: Vec<Error>,
+    refused: Vec<bfrt_proto::Error>,
 }
 
 impl TableServer {
@@ -74,8 +78,20 @@ impl TableServer {
     }
 
     /// Takes the errors of updates since the last call.
-    pub fn take_refused(&self) -> Vec<Error> {
+    pub fn take_refused(&self) -> Vec<bfrt_proto::Error> {
         std::mem::take(&mut self.state().refused)
+    }
+
+    /// Serves BF Runtime to those who connect, until the task is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The listener does not work in this runtime.
+    pub async fn serve(self, listener: TcpListener) -> Result<(), Box<dyn Error + Send + Sync>> {
+        listener.set_nonblocking(true)?;
+        let incoming = TcpListenerStream::new(tokio::net::TcpListener::from_std(listener)?);
+        let service = BfRuntimeServer::new(self);
+        Ok(Server::builder().add_service(service).serve_with_incoming(incoming).await?)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -103,12 +119,13 @@ impl BfRuntime for TableServer {
         if state.bound != Some(request.client_id) {
             return Err(Status::failed_precondition("the client is not bound to the program"));
         }
-        let errors: Vec<Error> = request
+        let errors: Vec<bfrt_proto::Error> = request
             .updates
             .iter()
             .map(|update| state.tables.write(update).err().unwrap_or_default())
             .collect();
-        let refused: Vec<Error> = errors.iter().filter(|error| error.canonical_code != 0).cloned().collect();
+        let refused: Vec<bfrt_proto::Error> =
+            errors.iter().filter(|error| error.canonical_code != 0).cloned().collect();
         if refused.is_empty() {
             return Ok(Response::new(WriteResponse::default()));
         }

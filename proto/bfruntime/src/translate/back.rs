@@ -1,4 +1,4 @@
-//! What was read from a switch, as P4Runtime's entities.
+//! Entries that were read from a switch, as P4Runtime's entities.
 
 use super::replication::{
     DEV_PORT, EGRESS_PORT, ENABLE, LENGTH, MGID, MIRROR, NODE, NODE_ID, RID, SESSION, WHOLE_PACKETS,

@@ -218,7 +218,7 @@ fn entities_that_the_switch_does_not_have_are_refused() {
     );
 }
 
-/// What a controller reads: every table of entries, defaults that may be set, and the fixed tables.
+/// A controller reads every table of entries, defaults that may be set, and the fixed tables.
 #[test]
 fn everything_is_read_that_can_be_written() {
     let info = tables();

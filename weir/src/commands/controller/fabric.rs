@@ -2,13 +2,15 @@
 
 use super::super::read;
 use crate::console::Failure;
+use bfruntime::Info;
+use clap::ValueEnum;
 use serde::Deserialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_client::Program;
 use weir_controller::import::{Imported, import};
-use weir_controller::plan::First;
+use weir_controller::plan::{Chip, First, PortMap, TargetConfig, Tofino};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::Method;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
@@ -34,13 +36,31 @@ pub struct FabricArgs {
 /// The program.
 #[derive(Debug, clap::Args)]
 pub struct ProgramArgs {
-    /// Program of p4src as p4c-bm2-ss compiles it (BMv2 JSON)
+    /// Program of p4src as p4c-bm2-ss compiles it (BMv2 JSON), or for Tofino the bfrt.json of a program of p4src/tna
     #[arg(long, short, value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
 
     /// Its P4Info in text format; by default beside it, with the ending .p4info.txtpb or .p4info.txt
     #[arg(long, value_name = "FILE")]
     p4info: Option<PathBuf>,
+
+    /// Chip of the switches, with a bfrt.json; by default tofino2
+    #[arg(long, value_name = "CHIP", help_heading = "Tofino")]
+    chip: Option<ChipName>,
+
+    /// The switches' own numbers of the topology's ports, a YAML file such as {ports: {1: 132, 2: 140}}; by default the
+    /// front ports of the first pipe in order
+    #[arg(long, value_name = "FILE", help_heading = "Tofino")]
+    ports: Option<PathBuf>,
+}
+
+/// A chip as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ChipName {
+    /// Tofino 1
+    Tofino,
+    /// Tofino 2
+    Tofino2,
 }
 
 /// A fabric with its routes.
@@ -140,10 +160,54 @@ impl Fabric {
 }
 
 impl ProgramArgs {
-    /// Reads the program and its P4Info.
+    /// Reads the program and its P4Info, or its bfrt.json.
     pub fn load(&self) -> Result<Arc<Program>, Failure> {
+        if let Some(program) = self.tofino()? {
+            return Ok(program);
+        }
+        if let Some(option) = self.for_tofino_only() {
+            return Err(Failure::Input(format!("{option} is for a program for Tofino, a bfrt.json")));
+        }
         let (p4info, program) = self.paths()?;
         load_program(&program, &p4info)
+    }
+
+    /// Reads a bfrt.json; `None` if the program is another file.
+    fn tofino(&self) -> Result<Option<Arc<Program>>, Failure> {
+        let Some(path) = &self.program else { return Ok(None) };
+        let text = read(path)?;
+        let is_named_so = path.to_string_lossy().ends_with("bfrt.json");
+        let info = match Info::parse(text.as_bytes()) {
+            Ok(info) => info,
+            Err(error) if is_named_so => {
+                return Err(Failure::Input(format!("{}: {error}", path.display())));
+            }
+            Err(_) => return Ok(None),
+        };
+        if self.p4info.is_some() {
+            return Err(Failure::input("--p4info: a bfrt.json describes the tables itself; leave it out"));
+        }
+        let program = Program::tofino(info);
+        let program = program.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+        Ok(Some(Arc::new(program)))
+    }
+
+    fn for_tofino_only(&self) -> Option<&'static str> {
+        self.chip.map(|_| "--chip").or(self.ports.as_ref().map(|_| "--ports"))
+    }
+
+    /// Returns the options of plans for the program.
+    pub fn options(&self, fabric: &Fabric, program: &Program) -> Result<PlanOptions, Failure> {
+        if !program.is_for_tofino() {
+            return Ok(fabric.options.clone());
+        }
+        let chip = match self.chip {
+            Some(ChipName::Tofino) => Chip::Tofino1,
+            Some(ChipName::Tofino2) | None => Chip::Tofino2,
+        };
+        let ports = self.ports.as_ref().map(|path| port_map(path, &fabric.topology)).transpose()?;
+        let target = TargetConfig::Tofino(Tofino { chip, ports: ports.unwrap_or_default() });
+        Ok(PlanOptions { target, ..fabric.options.clone() })
     }
 
     /// Returns the paths of the P4Info and the program.
@@ -161,6 +225,19 @@ impl ProgramArgs {
     /// Returns whether a program is named.
     pub fn is_given(&self) -> bool {
         self.program.is_some()
+    }
+}
+
+/// Reads the numbers of ports.
+fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
+    let text = read(path)?;
+    let map: PortMap = yaml::read(&text).map_err(|error| in_place(path, &text, &error.to_string()))?;
+    let unknown = map.switches.keys().find(|name| topology.switches.iter().all(|it| it.name != **name));
+    match unknown {
+        Some(name) => {
+            Err(Failure::Input(format!("{}: switches: the topology has no switch {name}", path.display())))
+        }
+        None => Ok(map),
     }
 }
 

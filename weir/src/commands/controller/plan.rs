@@ -47,8 +47,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
+    let options = args.program.options(&fabric, &program)?;
     let mut plan =
-        plan(&fabric.topology, &fabric.routes, &fabric.options, &program.index).map_err(Failure::input)?;
+        plan(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     if let Some(only) = &args.only {
         if !plan.contains_key(only) {
             return Err(Failure::Input(format!("--only {only}: the topology has no such switch")));
@@ -71,6 +72,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let all: serde_json::Map<String, serde_json::Value> =
                 ordered.map(|(name, updates)| (name.clone(), lines(updates).into())).collect();
             console.answer(&all)?;
+        }
+        Format::RuntimeJson if program.is_for_tofino() => {
+            return Err(Failure::input(
+                "--format runtime-json is for BMv2; a program for Tofino has text and json",
+            ));
         }
         Format::RuntimeJson => {
             let (p4info, json) = args.program.paths()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_client::fleet::Outcomes;
-use weir_client::{ClientOptions, ClientTls, Target};
+use weir_client::{ClientOptions, ClientTls, Program, Target};
 use weir_controller::import::Imported;
 use weir_controller::topology::Topology;
 use weir_units::Time;
@@ -15,15 +15,39 @@ use weir_units::Time;
 /// Port of the first switch of p4 tutorials; the others follow.
 const GRPC_BASE_PORT: u16 = 50_051;
 
+/// The protocol that switches speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Of BMv2.
+    P4Runtime,
+    /// Of Tofino's drivers.
+    BfRuntime,
+}
+
+impl Protocol {
+    /// Returns that by which a program's switches are written.
+    pub fn of(program: &Program) -> Protocol {
+        if program.is_for_tofino() { Protocol::BfRuntime } else { Protocol::P4Runtime }
+    }
+
+    fn base_port(self) -> u16 {
+        match self {
+            Protocol::P4Runtime => GRPC_BASE_PORT,
+            Protocol::BfRuntime => bfruntime::GRPC_PORT,
+        }
+    }
+}
+
 /// The switches' addresses, and options of the connections.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
-    /// P4Runtime port of the first switch on 127.0.0.1, the others follow in the topology's order; by default 50051,
-    /// with a file of p4-utils as it says there
+    /// P4Runtime or BF Runtime port of the first switch on 127.0.0.1, the others follow in the topology's order; by
+    /// default 50051, with a program for Tofino 50052, with a file of p4-utils as it says there
     #[arg(long, value_name = "PORT")]
     grpc_base_port: Option<u16>,
 
-    /// Device id of the first switch, the others follow; by default 0, with a file of p4-utils as it says there
+    /// Device id of the first switch, the others follow; by default 0, with a program for Tofino 0 for all, with a file of
+    /// p4-utils as it says there
     #[arg(long, value_name = "N")]
     device_id_base: Option<u64>,
 
@@ -31,7 +55,7 @@ pub struct SwitchArgs {
     #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
     places: Vec<Place>,
 
-    /// Of two controllers the one with the larger id may write
+    /// Of two controllers the one with the larger id may write; to drivers of Tofino, the controller's client id
     #[arg(long, value_name = "N", default_value_t = 1)]
     election_id: u64,
 
@@ -93,7 +117,12 @@ struct Place {
 
 impl SwitchArgs {
     /// Returns every switch of the topology; another tool's file may say where they are.
-    pub fn targets(&self, topology: &Topology, imported: Option<&Imported>) -> Result<Vec<Target>, Failure> {
+    pub fn targets(
+        &self,
+        topology: &Topology,
+        imported: Option<&Imported>,
+        protocol: Protocol,
+    ) -> Result<Vec<Target>, Failure> {
         let mut places: BTreeMap<&str, &Place> =
             self.places.iter().map(|it| (it.name.as_str(), it)).collect();
         let mut targets = Vec::with_capacity(topology.switches.len());
@@ -102,13 +131,15 @@ impl SwitchArgs {
             let theirs = imported.and_then(|imported| imported.places.get(&switch.name));
             let port = match (self.grpc_base_port, theirs) {
                 (None, Some(theirs)) => usize::from(theirs.grpc_port),
-                (base, _) => usize::from(base.unwrap_or(GRPC_BASE_PORT)) + index,
+                (base, _) => usize::from(base.unwrap_or(protocol.base_port())) + index,
             };
             if place.is_none() && port > usize::from(u16::MAX) {
                 return Err(Failure::Input(format!("--grpc-base-port: no port is left for {}", switch.name)));
             }
             let counted = match (self.device_id_base, theirs) {
                 (None, Some(theirs)) => theirs.device_id,
+                // Each driver counts its own devices.
+                (None, None) if protocol == Protocol::BfRuntime => 0,
                 (base, _) => base.unwrap_or(0) + index as u64,
             };
             targets.push(Target {
@@ -184,7 +215,7 @@ mod tests {
     fn every_switch_that_failed_has_its_reason() {
         let error = |why: &str| {
             let (address, why) = ("127.0.0.1:1".to_owned(), why.to_owned());
-            Err(ClientError::Unreachable { address, why, is_refused: false })
+            Err(ClientError::Unreachable { protocol: "P4Runtime", address, why, is_refused: false })
         };
         let outcomes: Outcomes<()> =
             [("s1", error("refused")), ("s2", Ok(())), ("s3", error("no route")), ("s4", error("refused"))]

@@ -1,6 +1,6 @@
 //! `weir controller tables`
 
-use super::switches::{SwitchArgs, failed, failure};
+use super::switches::{Protocol, SwitchArgs, failed, failure};
 use super::{block_on, imported_topology, print_entries};
 use crate::console::{Console, Failure};
 use crate::output::Answer;
@@ -41,7 +41,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if let Some(unknown) = args.only.iter().find(|name| topology.switch_named(name).is_none()) {
         return Err(Failure::Input(format!("{unknown}: the topology has no such switch")));
     }
-    let mut targets = args.switches.targets(&topology, imported.as_ref())?;
+    let mut targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.name));
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;

@@ -2,7 +2,7 @@
 
 use super::super::read;
 use super::fabric::{Fabric, ProgramArgs, load_program};
-use super::switches::SwitchArgs;
+use super::switches::{Protocol, SwitchArgs};
 use crate::console::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,27 @@ use weir_controller::runtime_json::RuntimeJson;
 
 /// Of every switch, in the topology's order.
 pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> Result<Vec<Task>, Failure> {
-    let targets = switches.targets(&fabric.topology, fabric.imported())?;
     match &fabric.imported {
         Some((directory, imported)) if !program.is_given() && !imported.runtime.is_empty() => {
+            let targets = switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
             listed(directory, &imported.runtime, targets)
         }
-        _ => planned(fabric, &program.load()?, targets),
+        _ => {
+            let loaded = program.load()?;
+            let targets = switches.targets(&fabric.topology, fabric.imported(), Protocol::of(&loaded))?;
+            planned(fabric, program.options(fabric, &loaded)?, &loaded, targets)
+        }
     }
 }
 
-fn planned(fabric: &Fabric, program: &Arc<Program>, targets: Vec<Target>) -> Result<Vec<Task>, Failure> {
+fn planned(
+    fabric: &Fabric,
+    options: PlanOptions,
+    program: &Arc<Program>,
+    targets: Vec<Target>,
+) -> Result<Vec<Task>, Failure> {
     let own_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
-    let options = PlanOptions { without_routes: own_routes, ..fabric.options.clone() };
+    let options = PlanOptions { without_routes: own_routes, ..options };
     let mut goals =
         goals(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     for ix in fabric.topology.switch_ixs() {

@@ -2,7 +2,7 @@
 
 use super::block_on;
 use super::fabric::{Fabric, FabricArgs, ProgramArgs};
-use super::switches::{SwitchArgs, failure};
+use super::switches::{Protocol, SwitchArgs, failure};
 use crate::console::{Console, Failure};
 use crate::output::Output;
 use serde_json::{Map, Value, json};
@@ -177,10 +177,11 @@ fn flood(fabric: &Fabric, _: Instant) -> Proof {
 /// Returns the routes that the switches hold.
 fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
-    let targets = args.switches.targets(&fabric.topology, fabric.imported())?;
+    let options = args.program.options(fabric, &program)?;
+    let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::of(&program))?;
     let task = |target| Task { target, program: Arc::clone(&program), goal: Goal::default() };
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     failure(&outcomes)?;
     let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();
-    decode(&fabric.topology, &held, &program.index, fabric.options.target.target()).map_err(Failure::work)
+    decode(&fabric.topology, &held, &program.index, options.target.target()).map_err(Failure::work)
 }

@@ -3,7 +3,7 @@
 use super::block_on;
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::metrics::Totals;
-use super::switches::SwitchArgs;
+use super::switches::{Protocol, SwitchArgs};
 use crate::console::{Console, Failure};
 use crate::metrics::{self, MetricsOptions};
 use crate::output::Answer;
@@ -80,7 +80,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
-    let targets = args.switches.targets(&fabric.topology, fabric.imported())?;
+    if program.is_for_tofino() {
+        return Err(Failure::input(
+            "a program for Tofino cannot be watched: probes are packets, which BF Runtime does not carry; run \
+             `weir controller apply` again, which writes what differs",
+        ));
+    }
+    let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
     let config =
         MonitorConfig { interval: args.probe_interval, lost: args.probe_loss, good: args.probe_loss };
     let options = WatchOptions {

@@ -1,7 +1,7 @@
 //! A packet through a running fabric: each switch is copied, with its program and its tables, and the packet is followed
 //! through the copies. The switches themselves only answer reads.
 
-use super::super::controller::{SwitchArgs, block_on, failure, imported_topology};
+use super::super::controller::{Protocol, SwitchArgs, block_on, failure, imported_topology};
 use crate::console::{Console, Failure};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, TableEntry, Update, update};
@@ -75,7 +75,7 @@ pub fn run(
         (None, Some(to)) => data(&topology, sender, host("--to", to)?, args.source_port)?,
         (None, None) => return Err(Failure::input("say where the packet goes: --to HOST, or --hex BYTES")),
     };
-    let targets = args.switches.targets(&topology, imported.as_ref())?;
+    let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
     failure(&outcomes)?;
     let held: BTreeMap<String, Held> =
@@ -182,7 +182,8 @@ fn follow(
 /// Returns a switch with the program and the tables of another one. Registers, counters, meters and queues are as in
 /// a switch that has not seen a packet.
 fn copy(held: &Held) -> Result<Switch, String> {
-    let json = std::str::from_utf8(&held.program.config.p4_device_config)
+    let config = held.program.pipeline_config().map_err(|error| error.to_string())?;
+    let json = std::str::from_utf8(&config.p4_device_config)
         .map_err(|_| "its program is not BMv2 JSON".to_owned())?;
     let program = Program::load(json, Engine::Interpreter).map_err(|error| error.to_string())?;
     let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);

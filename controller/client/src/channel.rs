@@ -1,0 +1,40 @@
+use super::{ClientError, ClientOptions, Target};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+
+/// An idle connection is tried this often, and has failed without an answer for as long.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+
+/// Connects to a switch's server.
+pub(super) async fn open(
+    target: &Target,
+    options: &ClientOptions,
+    protocol: &'static str,
+) -> Result<Channel, ClientError> {
+    let unreachable = |error: tonic::transport::Error| {
+        let (address, (why, is_refused)) = (target.address.clone(), root(&error));
+        ClientError::Unreachable { protocol, address, why, is_refused }
+    };
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let mut endpoint =
+        Endpoint::from_shared(format!("{scheme}://{}", target.address)).map_err(unreachable)?;
+    if let Some(tls) = &options.tls {
+        endpoint = endpoint.tls_config(tls.config()).map_err(unreachable)?;
+    }
+    let endpoint = endpoint
+        .connect_timeout(options.timeout)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE);
+    endpoint.connect().await.map_err(unreachable)
+}
+
+/// Returns the innermost cause, and whether it is a refused connection.
+fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    (last.to_string(), kind == Some(std::io::ErrorKind::ConnectionRefused))
+}

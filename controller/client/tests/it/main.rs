@@ -1,0 +1,3 @@
+//! The client against servers in this process.
+
+mod tofino;
