@@ -127,8 +127,9 @@ fn multicast_groups(held: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BT
     let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
         Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
             Pre::MulticastGroupEntry(it) => {
-                let ports =
-                    it.replicas.iter().filter_map(|it| port_of(u16::try_from(replica_port(it)).ok()?));
+                // A port that the topology cannot have is one that no proof accepts.
+                let port = |it| port_of(u16::try_from(replica_port(it)).ok()?).or(Some(u16::MAX));
+                let ports = it.replicas.iter().filter_map(port);
                 Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))
             }
             Pre::CloneSessionEntry(_) => None,

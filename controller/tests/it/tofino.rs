@@ -149,6 +149,25 @@ fn a_changed_entry_is_found() {
     assert!(violations[0].to_string().contains("lost after"), "{}", violations[0]);
 }
 
+/// A copy that leaves by a port outside the topology is not overlooked.
+#[test]
+#[expect(deprecated)]
+fn a_copy_to_a_strange_port_is_found() {
+    use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
+    use p4runtime::p4::v1::{Replica, entity::Entity as Kind, replica::PortKind};
+    let mut it = World::new(PROGRAMS[0].1, DUMBBELL, options());
+    let mut planned = it.planned(&it.routes(Method::Ecmp));
+    let first = planned.get_mut("s1").unwrap()[0].entity.as_mut().unwrap().entity.as_mut().unwrap();
+    let Kind::PacketReplicationEngineEntry(group) = first else { panic!("{first:?}") };
+    let Some(Pre::MulticastGroupEntry(group)) = &mut group.r#type else { panic!("{group:?}") };
+    group.replicas.push(Replica { port_kind: Some(PortKind::EgressPort(200)), ..Replica::default() });
+    for (switch, updates) in &planned {
+        it.write(switch, updates);
+    }
+    let faults = verify_flood(&it.topology, &it.decoded()).unwrap_err();
+    assert!(faults[0].to_string().contains("65535"), "{}", faults[0]);
+}
+
 /// From ECMP to trees and back, in the order of ranks, and to a plan without marks and deflection.
 #[test]
 fn a_changed_plan_is_reached_by_its_difference() {
