@@ -54,7 +54,7 @@ pub struct Arrival {
 /// The consequences of a packet that was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The egress port had nothing it could send, and has now.
+    /// The egress port had nothing it could send, or waited for the rate of another queue: see [`TrafficManager::next_ready`].
     pub ready: bool,
     /// The neighbour on the ingress port must pause the class in which it sent the packet.
     pub pause: bool,
@@ -228,6 +228,8 @@ impl<T> TrafficManager<T> {
         };
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
         let waiting = Waiting { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
+        // The port may wait for the rate of another queue.
+        let first = port.shaped != 0 && queue.fifo.packets == 0;
         self.slab.push(&mut queue.fifo, waiting);
         queue.peak = queue.peak.max(queue.fifo.bytes);
         let idle = port.sendable() == 0;
@@ -236,7 +238,7 @@ impl<T> TrafficManager<T> {
         port.level.bytes += u64::from(at.len);
         port.level.peak_bytes = port.level.peak_bytes.max(port.level.bytes);
         self.buffered += u64::from(at.len);
-        let ready = idle && port.sendable() != 0;
+        let ready = (idle || first) && port.sendable() != 0;
         let pause = match (&mut self.pfc, charged) {
             (Some(pfc), Some(charge)) => pfc.must_pause(charge),
             _ => false,
@@ -274,7 +276,7 @@ impl<T> TrafficManager<T> {
     /// Takes the oldest packet of the highest priority that may send now.
     pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
-        let (priority, due) = self.next(slot)?;
+        let (priority, due) = self.next(slot, now)?;
         if due > now {
             return None;
         }
@@ -309,8 +311,9 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Returns the priority that sends next and when the rates let it.
-    fn next(&self, slot: usize) -> Option<(u8, Time)> {
+    /// Returns the priority that sends next and when the rates let it: the highest of those that are due `now`, else that
+    /// which is due first.
+    fn next(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
         let port = &self.ports[slot];
         let sendable = port.sendable();
         if sendable == 0 {
@@ -321,7 +324,6 @@ impl<T> TrafficManager<T> {
         if sendable & port.shaped == 0 {
             return Some((highest(sendable), floor));
         }
-        // The highest priority goes first among those that are due at the earliest moment.
         let mut best: Option<(u8, Time)> = None;
         let mut left = sendable;
         while left != 0 {
@@ -329,6 +331,9 @@ impl<T> TrafficManager<T> {
             left &= !(1 << priority);
             let free_at = self.queues[slot * self.priorities + usize::from(priority)].shaper.free_at();
             let due = free_at.max(floor);
+            if due <= now {
+                return Some((priority, due));
+            }
             if best.is_none_or(|(_, earliest)| due < earliest) {
                 best = Some((priority, due));
             }
@@ -339,7 +344,7 @@ impl<T> TrafficManager<T> {
     /// Returns the earliest time at which [`Self::dequeue`] has a packet for this port, which may be in the
     /// past; `None` if nothing waits or everything that waits is paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
-        self.next(self.slot(port)?).map(|(_, due)| due)
+        self.next(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
     }
 
     /// Records that the neighbour of `port` paused or released a priority. Returns `true` if the port had

@@ -12,15 +12,19 @@ pub const CATCH_UP: Time = Time::from_ms(20);
 pub(super) struct Shaper {
     rate: Rate,
     free_at: Time,
+    /// When the last packet was due, and its length.
+    last: Option<(Time, u32)>,
 }
 
 impl Shaper {
     pub fn new(rate: Rate) -> Shaper {
-        Shaper { rate, free_at: Time::ZERO }
+        Shaper { rate, free_at: Time::ZERO, last: None }
     }
 
+    /// Sets the rate, also for the time since the last packet: a change of the rate lets none go early.
     pub fn set_rate(&mut self, rate: Rate) {
-        *self = Shaper::new(rate);
+        self.rate = rate;
+        self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.cost(len)));
     }
 
     pub fn limits(&self) -> bool {
@@ -34,9 +38,11 @@ impl Shaper {
 
     /// Counts a packet of `len` bytes that has waited since `since` and is sent `now`.
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
+        let mut due = now;
         if self.limits() {
-            let due = self.free_at.max(since).max(now.saturating_sub(CATCH_UP));
+            due = self.free_at.max(since).max(now.saturating_sub(CATCH_UP));
             self.free_at = due.saturating_add(self.rate.cost(len));
         }
+        self.last = Some((due, len));
     }
 }

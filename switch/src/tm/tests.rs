@@ -322,12 +322,48 @@ fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
 
     assert!(tm.set_rate(1, Rate::Unlimited) && tm.set_queue_rate(1, 7, Rate::Packets(10)));
-    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 1);
-    tm.enqueue(Time::from_ms(1), to(1, 7), 2).unwrap();
-    tm.enqueue(Time::from_ms(1), to(1, 0), 3).unwrap();
+    assert!(!tm.enqueue(Time::from_ms(1), to(1, 7), 2).unwrap().ready);
+    assert!(
+        tm.enqueue(Time::from_ms(1), to(1, 0), 3).unwrap().ready,
+        "the port waits for the rate of the other queue"
+    );
     assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 3);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(100)));
+    assert_eq!(tm.dequeue(Time::from_ms(100), 1).unwrap().item, 1);
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(200)));
     assert!(!tm.set_rate(9, Rate::Unlimited) && !tm.set_queue_rate(1, 8, Rate::Unlimited));
+}
+
+#[test]
+fn the_highest_priority_that_is_due_goes_first_whatever_was_due_before_it() {
+    let mut tm = two_ports(Rate::Unlimited);
+    for priority in 0..3 {
+        tm.set_queue_rate(1, priority, Rate::Packets(1_000));
+        tm.enqueue(Time::ZERO, to(1, priority), u32::from(priority)).unwrap();
+        assert_eq!(tm.dequeue(Time::from_us(u64::from(priority)), 1).unwrap().priority, priority);
+        tm.enqueue(Time::from_us(9), to(1, priority), 0).unwrap();
+    }
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
+    assert!(tm.dequeue(Time::from_us(999), 1).is_none());
+    let order: Vec<u8> = (0..3).map(|_| tm.dequeue(Time::from_us(1_010), 1).unwrap().priority).collect();
+    assert_eq!(order, [2, 1, 0]);
+}
+
+#[test]
+fn a_change_of_the_rate_lets_no_packet_go_early() {
+    let mut tm = two_ports(Rate::Unlimited);
+    for n in 0..3 {
+        tm.enqueue(Time::ZERO, to(1, 0), n).unwrap();
+    }
+    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 0);
+    tm.set_queue_rate(1, 0, Rate::Packets(10));
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)));
+    tm.set_queue_rate(1, 0, Rate::Packets(10));
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)), "the same rate once more");
+    tm.set_queue_rate(1, 0, Rate::Packets(100));
+    assert_eq!(tm.next_ready(1), Some(Time::from_ms(11)));
+    tm.set_queue_rate(1, 0, Rate::Packets(0));
+    assert_eq!(tm.next_ready(1), Some(Time::ZERO), "no rate: at once");
 }
 
 #[test]
