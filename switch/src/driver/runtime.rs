@@ -29,6 +29,8 @@ pub(super) struct Output {
     active: Vec<u16>,
     /// Ports that are in `active`, or wait for their time.
     is_active: Box<[bool; PORTS]>,
+    /// By port number, the time at which a port that is active but not in the list may send again.
+    due: Box<[Time; PORTS]>,
     pub pool: PacketPool,
     pub subscribers: Subscribers,
     pub digests_lost: u64,
@@ -37,9 +39,12 @@ pub(super) struct Output {
 impl SwitchOutput for Output {
     #[inline]
     fn ready(&mut self, port: u16) {
-        if let Some(listed) = self.is_active.get_mut(usize::from(port))
-            && !std::mem::replace(listed, true)
-        {
+        let slot = usize::from(port);
+        let Some(is_active) = self.is_active.get_mut(slot) else { return };
+        // What a port waits for, other than room at its interface, may be no longer what goes first.
+        let waits = self.due[slot] > Time::ZERO && self.due[slot] < Time::MAX;
+        if !std::mem::replace(is_active, true) || waits {
+            self.due[slot] = Time::ZERO;
             self.active.push(port);
         }
     }
@@ -76,8 +81,8 @@ pub(super) struct Runtime {
     pub plugged: Vec<(u16, bool)>,
     /// Index into `ports`, by port number.
     pub index: Box<[u16; PORTS]>,
-    /// By port number, the time at which a port that is active but not in the list may send again.
-    due: Box<[Time; PORTS]>,
+    /// By port number, the time of the last timer that was set and has not gone off.
+    armed: Box<[Time; PORTS]>,
     /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most
     /// [`CATCH_UP`] behind the clock, as much as a shaper makes good.
     moment: Time,
@@ -112,11 +117,12 @@ impl Runtime {
             ports_changed: true,
             plugged: Vec::new(),
             index: Box::new([NO_PORT; PORTS]),
-            due: Box::new([Time::ZERO; PORTS]),
+            armed: Box::new([Time::ZERO; PORTS]),
             moment: Time::ZERO,
             out: Output {
                 active: Vec::with_capacity(PORTS),
                 is_active: Box::new([false; PORTS]),
+                due: Box::new([Time::ZERO; PORTS]),
                 pool: PacketPool::new(),
                 subscribers: Subscribers::default(),
                 digests_lost: 0,
@@ -234,13 +240,13 @@ impl Runtime {
             };
             match pause {
                 Pause::Until(due) => {
-                    self.due[slot] = due;
-                    if due < Time::MAX {
+                    self.out.due[slot] = due;
+                    if due < Time::MAX && std::mem::replace(&mut self.armed[slot], due) != due {
                         timers.push(Timer { at: due, switch: self.number, port, act: Act::Depart });
                     }
                 }
                 Pause::Idle => {
-                    self.due[slot] = Time::ZERO;
+                    self.out.due[slot] = Time::ZERO;
                     self.out.is_active[slot] = false;
                 }
             }
@@ -250,7 +256,11 @@ impl Runtime {
 
     /// A port's time has come, if it still waits for it.
     pub fn resume(&mut self, timer: Timer, now: Time) {
-        if self.due[usize::from(timer.port)] == timer.at {
+        let slot = usize::from(timer.port);
+        if self.armed[slot] == timer.at {
+            self.armed[slot] = Time::ZERO;
+        }
+        if self.out.due[slot] == timer.at {
             self.advance(timer.at, now);
             self.wake_port(timer.port);
         }
@@ -259,7 +269,7 @@ impl Runtime {
     /// Lets a port send again, whatever it waits for.
     pub fn wake_port(&mut self, port: u16) {
         let slot = usize::from(port);
-        if self.out.is_active[slot] && std::mem::take(&mut self.due[slot]) > Time::ZERO {
+        if self.out.is_active[slot] && std::mem::take(&mut self.out.due[slot]) > Time::ZERO {
             self.out.active.push(port);
         }
     }
