@@ -5,6 +5,9 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ const LINK_GROUP: u32 = 1;
 const EVENTS: usize = 32;
 const COMMANDS: u64 = u64::MAX;
 const LINKS: u64 = u64::MAX - 1;
+const TIMER: u64 = u64::MAX - 2;
 /// Set in the number of a port whose socket became writable.
 const WRITABLE: u64 = 1 << 32;
 const NANOS: u64 = 1_000_000_000;
@@ -37,6 +41,8 @@ pub(super) struct Poll {
     watched: Arc<Watched>,
     wake: Arc<OwnedFd>,
     links: OwnedFd,
+    /// Ends a sleep to the nanosecond; epoll's own timeout is whole milliseconds before Linux 5.11.
+    timer: OwnedFd,
     pub woken: Woken,
 }
 
@@ -81,7 +87,10 @@ impl Poll {
         bind(&links, &SocketAddrNetlink::new(0, LINK_GROUP))?;
         epoll::add(&epoll, &*wake, epoll::EventData::new_u64(COMMANDS), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &links, epoll::EventData::new_u64(LINKS), epoll::EventFlags::IN)?;
-        Ok(Poll { watched: Arc::new(Watched(epoll)), wake, links, woken: Woken::default() })
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Poll { watched: Arc::new(Watched(epoll)), wake, links, timer, woken: Woken::default() })
     }
 
     /// Returns the sockets, to which each switch adds its ports'.
@@ -96,12 +105,23 @@ impl Poll {
 
     /// Sleeps until something happens, `timeout` passes (`None`: for ever), or not at all (zero).
     pub fn wait(&mut self, timeout: Option<Time>) {
-        let timeout = timeout.map(|time| Timespec {
-            tv_sec: (time.as_ns() / NANOS) as i64,
-            tv_nsec: (time.as_ns() % NANOS) as i64,
-        });
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let sleeps = timeout != Some(Time::ZERO);
+        if sleeps {
+            let spec = |time: Time| Timespec {
+                tv_sec: (time.as_ns() / NANOS) as i64,
+                // A time of 0 would stop the timer.
+                tv_nsec: (time.as_ns() % NANOS).max(1) as i64,
+            };
+            let value = timeout.map_or(NOW, spec);
+            let _ = timerfd_settime(
+                &self.timer,
+                TimerfdTimerFlags::empty(),
+                &Itimerspec { it_interval: NOW, it_value: value },
+            );
+        }
         let mut buffer = [MaybeUninit::uninit(); EVENTS];
-        let Ok((events, _)) = epoll::wait(&self.watched.0, &mut buffer, timeout.as_ref()) else {
+        let Ok((events, _)) = epoll::wait(&self.watched.0, &mut buffer, (!sleeps).then_some(&NOW)) else {
             return; // Interrupted: nothing happened.
         };
         for event in events {
@@ -117,6 +137,8 @@ impl Poll {
                     while matches!(recv(&self.links, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
                     self.woken.links = true;
                 }
+                // Setting it again takes back that it went off.
+                TIMER => {}
                 port if port & WRITABLE != 0 => self.woken.writable.push(((port >> 16) as u16, port as u16)),
                 _ => self.woken.links |= flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
             }
