@@ -12,7 +12,7 @@ pub const CATCH_UP: Time = Time::from_ms(20);
 pub(super) struct Shaper {
     rate: Rate,
     free_at: Time,
-    /// When the last packet was due, and its length.
+    /// The time at which the last packet was due, and its length.
     last: Option<(Time, u32)>,
 }
 
