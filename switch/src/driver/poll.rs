@@ -43,6 +43,8 @@ pub(super) struct Poll {
     links: OwnedFd,
     /// Ends a sleep to the nanosecond; epoll's own timeout is whole milliseconds before Linux 5.11.
     timer: OwnedFd,
+    /// The timer was set, and may have gone off.
+    is_armed: bool,
     pub woken: Woken,
 }
 
@@ -90,7 +92,14 @@ impl Poll {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
-        Ok(Poll { watched: Arc::new(Watched(epoll)), wake, links, timer, woken: Woken::default() })
+        Ok(Poll {
+            watched: Arc::new(Watched(epoll)),
+            wake,
+            links,
+            timer,
+            is_armed: false,
+            woken: Woken::default(),
+        })
     }
 
     /// Returns the sockets, to which each switch adds its ports'.
@@ -107,7 +116,8 @@ impl Poll {
     pub fn wait(&mut self, timeout: Option<Time>) {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let sleeps = timeout != Some(Time::ZERO);
-        if sleeps {
+        if sleeps && (timeout.is_some() || self.is_armed) {
+            self.is_armed = timeout.is_some();
             let spec = |time: Time| Timespec {
                 tv_sec: (time.as_ns() / NANOS) as i64,
                 // A time of 0 would stop the timer.

@@ -32,10 +32,10 @@ def require(condition, what):
 
 
 def enter_namespace():
-    """Starts the program again in a network namespace that ends with it."""
+    """Starts the program again in namespaces that end with it, and with them every switch."""
     if "WEIR_LIVE_NAMESPACE" not in os.environ:
         os.environ["WEIR_LIVE_NAMESPACE"] = "1"
-        os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "--net", "--pid", "--fork", "--kill-child", sys.executable, *sys.argv])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
