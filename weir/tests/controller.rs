@@ -123,7 +123,8 @@ fn bad_input_is_refused_with_status_2() {
     refused(&["verify", "-t", &write("no.yaml", "a: 1\n")], "neither `topology:` nor `kind:`");
     refused(&["verify", "-t", &write("p4app.json", r#"{"program": "", "targets": {}}"#)], "p4lang/p4app");
     refused(&["plan", "-t", &good], "name the program");
-    refused(&["plan", "-t", &good, "-p", "/nowhere.json"], "--p4info");
+    refused(&["plan", "-t", &good, "-p", "/nowhere.json"], "/nowhere.json: No such file");
+    refused(&["plan", "-t", &good, "-p", &write("alone.json", "{}")], "--p4info");
     let program = program();
     let program = program.to_str().expect("text");
     refused(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "no such switch");
