@@ -88,7 +88,7 @@ fn a_link_keeps_to_its_rate_and_its_queue() {
     });
     assert!(first.unwrap() >= Duration::from_millis(51), "serialised and carried: {first:?}");
     assert!(last >= Duration::from_millis(130), "not faster than its rate: {last:?}");
-    // Frames of the queue may have been sent while the burst was read. Then more than 80 fit, and some are still on the way.
+    // Frames of the queue may have been sent while the burst was read. Then more than 80 fit, and some have not arrived yet.
     let handle = emulator.handle();
     let stats = || handle.stats().wait().unwrap();
     wait_for(PATIENCE, || {
