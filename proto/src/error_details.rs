@@ -1,11 +1,11 @@
 //! The errors of the updates of one Write, as a gRPC status carries them (P4Runtime §12.3): a `google.rpc.Status` whose
-//! details are a [`p4::v1::Error`](Error) for each update, in order.
+//! details are an error for each update, in order. In P4Runtime that is a [`p4::v1::Error`](crate::p4::v1::Error); other
+//! protocols have a message of their own.
 
 use crate::google::rpc;
-use crate::p4::v1::Error;
 use prost::{Message, Name};
 
-/// Returns the details of a status that has this code and message. An update without an error has `Error::default()`.
+/// Returns the details of a status that has this code and message. An update without an error has `E::default()`.
 ///
 /// ```
 /// use p4runtime::error_details::{decode, encode};
@@ -14,11 +14,15 @@ use prost::{Message, Name};
 ///
 /// let refused = Error { canonical_code: Code::AlreadyExists.into(), message: "entry exists".into(), ..Error::default() };
 /// let details = encode(Code::Unknown, "update 2 of 2", [Error::default(), refused.clone()]);
-/// assert_eq!(decode(&details), [Error::default(), refused]);
+/// assert_eq!(decode::<Error>(&details), [Error::default(), refused]);
 /// ```
-pub fn encode(code: rpc::Code, message: &str, errors: impl IntoIterator<Item = Error>) -> Vec<u8> {
-    let any = |error: Error| prost_types::Any {
-        type_url: format!("type.googleapis.com/{}", Error::full_name()),
+pub fn encode<E: Message + Name>(
+    code: rpc::Code,
+    message: &str,
+    errors: impl IntoIterator<Item = E>,
+) -> Vec<u8> {
+    let any = |error: E| prost_types::Any {
+        type_url: format!("type.googleapis.com/{}", E::full_name()),
         value: error.encode_to_vec(),
     };
     let details = errors.into_iter().map(any).collect();
@@ -26,7 +30,7 @@ pub fn encode(code: rpc::Code, message: &str, errors: impl IntoIterator<Item = E
 }
 
 /// Returns the errors in the details of a status, none if the details are of another kind.
-pub fn decode(details: &[u8]) -> Vec<Error> {
+pub fn decode<E: Message + Default>(details: &[u8]) -> Vec<E> {
     let details = rpc::Status::decode(details).map(|status| status.details).unwrap_or_default();
-    details.iter().map(|any| Error::decode(any.value.as_slice()).unwrap_or_default()).collect()
+    details.iter().map(|any| E::decode(any.value.as_slice()).unwrap_or_default()).collect()
 }

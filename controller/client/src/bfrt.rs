@@ -189,19 +189,12 @@ impl BfrtSession {
     }
 
     /// A call that has to answer in time.
-    async fn limited<T, F>(
+    async fn limited<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
         go: impl FnOnce(BfRuntimeClient<Channel>) -> F,
-    ) -> Result<T, ClientError>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let limit = self.timeout;
-        match timeout(limit, go(self.client.clone())).await {
-            Ok(done) => done.map_err(|status| ClientError::call(call, status)),
-            Err(_) => Err(ClientError::Timeout { call, limit }),
-        }
+    ) -> Result<T, ClientError> {
+        channel::limited(self.timeout, call, go(self.client.clone())).await
     }
 }
 

@@ -1,5 +1,7 @@
 use super::{ClientError, ClientOptions, Target};
 use std::time::Duration;
+use tokio::time::timeout;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 /// An idle connection is tried this often, and has failed without an answer for as long.
@@ -27,6 +29,18 @@ pub(super) async fn open(
         .http2_keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE);
     endpoint.connect().await.map_err(unreachable)
+}
+
+/// Waits `limit` at most for what a switch answers to a call.
+pub(super) async fn limited<T>(
+    limit: Duration,
+    call: &'static str,
+    answer: impl Future<Output = Result<T, Status>>,
+) -> Result<T, ClientError> {
+    match timeout(limit, answer).await {
+        Ok(answered) => answered.map_err(|status| ClientError::call(call, status)),
+        Err(_) => Err(ClientError::Timeout { call, limit }),
+    }
 }
 
 /// Returns the innermost cause, and whether it is a refused connection.

@@ -1,6 +1,6 @@
 use p4runtime::error_details;
 use p4runtime::google::rpc;
-use p4runtime::p4::v1::{Uint128, Update};
+use p4runtime::p4::v1::{self as p4v1, Uint128, Update};
 use p4runtime::p4info::Index;
 use std::fmt;
 use std::time::Duration;
@@ -157,7 +157,7 @@ impl ClientError {
 
 /// Returns the updates of a batch with an error of their own (P4Runtime §12.3).
 fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
-    let errors = error_details::decode(status.details());
+    let errors = error_details::decode::<p4v1::Error>(status.details());
     if errors.len() != updates.len() {
         return Vec::new();
     }

@@ -251,14 +251,12 @@ impl Session {
             }
             Ok(found)
         };
-        let limit = self.timeout;
-        match timeout(limit, collect(self.client.clone())).await {
-            Ok(read) => read.map_err(|status: Status| match status.code() {
-                Code::FailedPrecondition => ClientError::NoProgram,
-                _ => ClientError::call("Read", status),
-            }),
-            Err(_) => Err(ClientError::Timeout { call: "Read", limit }),
-        }
+        self.limited("Read", collect).await.map_err(|error| match error {
+            ClientError::Call { status, .. } if status.code() == Code::FailedPrecondition => {
+                ClientError::NoProgram
+            }
+            other => other,
+        })
     }
 
     /// Writes updates in order, in batches. After a batch with a refused update it stops.
@@ -287,19 +285,12 @@ impl Session {
     }
 
     /// A call that has to answer in time.
-    async fn limited<T, F>(
+    async fn limited<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
         go: impl FnOnce(P4RuntimeClient<Channel>) -> F,
-    ) -> Result<T, ClientError>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let limit = self.timeout;
-        match timeout(limit, go(self.client.clone())).await {
-            Ok(done) => done.map_err(|status| ClientError::call(call, status)),
-            Err(_) => Err(ClientError::Timeout { call, limit }),
-        }
+    ) -> Result<T, ClientError> {
+        channel::limited(self.timeout, call, go(self.client.clone())).await
     }
 }
 

@@ -2,18 +2,7 @@
 //! [`bfrt_proto::Error`](Error) for each update, in order. A driver leaves out what follows the last error.
 
 use crate::bfrt_proto::Error;
-use p4runtime::google::rpc;
-use prost::{Message, Name};
-
-/// Returns the details of a status that has this code and message. An update without an error has `Error::default()`.
-pub fn encode(code: rpc::Code, message: &str, errors: impl IntoIterator<Item = Error>) -> Vec<u8> {
-    let any = |error: Error| prost_types::Any {
-        type_url: format!("type.googleapis.com/{}", Error::full_name()),
-        value: error.encode_to_vec(),
-    };
-    let details = errors.into_iter().map(any).collect();
-    rpc::Status { code: code.into(), message: message.to_owned(), details }.encode_to_vec()
-}
+pub use p4runtime::error_details::encode;
 
 /// Returns the errors in the details of a status with the number of their update, none if the details are of another
 /// kind.
@@ -28,7 +17,6 @@ pub fn encode(code: rpc::Code, message: &str, errors: impl IntoIterator<Item = E
 /// assert_eq!(decode(&details), [(1, refused)]);
 /// ```
 pub fn decode(details: &[u8]) -> Vec<(usize, Error)> {
-    let details = rpc::Status::decode(details).map(|status| status.details).unwrap_or_default();
-    let errors = details.iter().map(|any| Error::decode(any.value.as_slice()).unwrap_or_default());
-    errors.enumerate().filter(|(_, error)| error.canonical_code != 0).collect()
+    let errors = p4runtime::error_details::decode(details).into_iter().enumerate();
+    errors.filter(|(_, error): &(usize, Error)| error.canonical_code != 0).collect()
 }
