@@ -29,6 +29,8 @@ use weir_units::{Bandwidth, Bytes, Time};
 const LOSS_WINDOW: f64 = 1.0;
 /// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
 const MIN_SSTHRESH: f64 = 2.0;
+/// A window of which at least this share is in flight is used, and grows (RFC 7661 §4.3).
+const VALIDATED: f64 = 0.5;
 /// Share of a new round-trip time in the smoothed one (RFC 6298).
 const RTT_GAIN: f64 = 0.125;
 
@@ -181,11 +183,12 @@ impl<L: Law> Windows<L> {
     fn grow(&mut self, r: usize, ack: &AckEvent<'_>) {
         let path = &self.paths[r];
         let outstanding = (ack.snd_nxt.saturating_sub(ack.seq) + ack.acked.get()) as f64;
-        // A window that was not filled says nothing of the path (RFC 7661): the NIC, or the message, or other
-        // subflows were the limit.
-        let filled = outstanding + self.full > path.w.floor() * self.full;
+        // A window that was not used says nothing of the path: the message, or other subflows, were the limit. Of one
+        // that is used, the NIC may not have sent all yet: ACKs come as fast as it sends, so a window doubles in the
+        // time that it takes to send half of it.
+        let used = outstanding + self.full > path.w.floor() * self.full * VALIDATED;
         let after_cut = path.cut_at.is_some() && !self.law.grows_after_cut();
-        if !filled || after_cut || path.repair == Repair::Fast {
+        if !used || after_cut || path.repair == Repair::Fast {
             return;
         }
         // An ACK that fills a gap acknowledges what had long left.
