@@ -29,7 +29,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 const LOSS_WINDOW: f64 = 1.0;
 /// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
 const MIN_SSTHRESH: f64 = 2.0;
-/// A window of which at least this share is in flight is used, and grows (RFC 7661 §4.3).
+/// A window grows if at least this share of it is in flight (RFC 7661 §4.3).
 const VALIDATED: f64 = 0.5;
 /// Share of a new round-trip time in the smoothed one (RFC 6298).
 const RTT_GAIN: f64 = 0.125;
