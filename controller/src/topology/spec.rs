@@ -95,30 +95,42 @@ fn one() -> u64 {
     1
 }
 
-/// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dumbbell {
-    /// Length of the row.
-    pub switches: u64,
-    /// Hosts on the first switch, `h1` on.
-    pub senders: u64,
-    /// Hosts on the last switch, numbered after the senders.
-    pub receivers: u64,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+/// Declares a topology whose links between switches may have a rate of their own: the keys given, then those of links.
+macro_rules! fabric {
+    ($(#[$about:meta])* pub struct $name:ident { $($keys:tt)* }) => {
+        $(#[$about])*
+        #[serde_as]
+        #[skip_serializing_none]
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($keys)*
+            /// Rate of the hosts' links.
+            #[serde_as(as = "AsText")]
+            #[serde(default = "default_rate")]
+            pub rate: Bandwidth,
+            /// Rate of the links between switches, if another.
+            #[serde_as(as = "Option<AsText>")]
+            #[serde(default)]
+            pub fabric_rate: Option<Bandwidth>,
+            /// Delay of every link.
+            #[serde_as(as = "AsText")]
+            #[serde(default = "default_delay")]
+            pub delay: Time,
+        }
+    };
+}
+
+fabric! {
+    /// Switches in a row, senders on the first and receivers on the last (FNCC Fig. 9).
+    pub struct Dumbbell {
+        /// Length of the row.
+        pub switches: u64,
+        /// Hosts on the first switch, `h1` on.
+        pub senders: u64,
+        /// Hosts on the last switch, numbered after the senders.
+        pub receivers: u64,
+    }
 }
 
 /// Hosts on one switch.
@@ -168,150 +180,80 @@ pub struct LeafSpine {
     pub delay: Time,
 }
 
-/// A fat-tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores and
-/// k³/4 hosts. Edge switches come first, then aggregation, then core. With more hosts on an edge switch than its k/2
-/// uplinks it is oversubscribed; with more pods than k the cores have more ports.
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FatTree {
-    /// Ports of a switch; even.
-    pub k: u64,
-    /// Pods, if not k.
-    #[serde(default)]
-    pub pods: Option<u64>,
-    /// Hosts on an edge switch, if not k/2.
-    #[serde(default)]
-    pub hosts_per_edge: Option<u64>,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+fabric! {
+    /// A fat-tree of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores and
+    /// k³/4 hosts. Edge switches come first, then aggregation, then core. With more hosts on an edge switch than its k/2
+    /// uplinks it is oversubscribed; with more pods than k the cores have more ports.
+    pub struct FatTree {
+        /// Ports of a switch; even.
+        pub k: u64,
+        /// Pods, if not k.
+        #[serde(default)]
+        pub pods: Option<u64>,
+        /// Hosts on an edge switch, if not k/2.
+        #[serde(default)]
+        pub hosts_per_edge: Option<u64>,
+    }
 }
 
-/// Switches in a row with hosts on each: flows from all of them to the last meet one after the other.
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ParkingLot {
-    /// Length of the row.
-    pub switches: u64,
-    /// Hosts on each switch, numbered along the row.
-    #[serde(default = "one")]
-    pub hosts_per_switch: u64,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+fabric! {
+    /// Switches in a row with hosts on each: flows from all of them to the last meet one after the other.
+    pub struct ParkingLot {
+        /// Length of the row.
+        pub switches: u64,
+        /// Hosts on each switch, numbered along the row.
+        #[serde(default = "one")]
+        pub hosts_per_switch: u64,
+    }
 }
 
-/// Switches linked at random, each to `degree` others (Singla et al., NSDI 2012).
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Jellyfish {
-    /// Number of switches.
-    pub switches: u64,
-    /// Links of each to others; one switch has one less if their product is odd.
-    pub degree: u64,
-    /// Hosts on each switch.
-    #[serde(default = "one")]
-    pub hosts_per_switch: u64,
-    /// Of the random graph: part of what the fabric is, not of the run.
-    #[serde(default = "one")]
-    pub seed: u64,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+fabric! {
+    /// Switches linked at random, each to `degree` others (Singla et al., NSDI 2012).
+    pub struct Jellyfish {
+        /// Number of switches.
+        pub switches: u64,
+        /// Links of each to others; one switch has one less if their product is odd.
+        pub degree: u64,
+        /// Hosts on each switch.
+        #[serde(default = "one")]
+        pub hosts_per_switch: u64,
+        /// Of the random graph: part of what the fabric is, not of the run.
+        #[serde(default = "one")]
+        pub seed: u64,
+    }
 }
 
-/// Groups of routers (Kim et al., ISCA 2008): all of a group are linked, and every group to every other by one link.
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Dragonfly {
-    /// Routers of a group.
-    pub a: u64,
-    /// Hosts of a router.
-    pub p: u64,
-    /// Links of a router to other groups.
-    pub h: u64,
-    /// Groups, if less than a * h + 1.
-    #[serde(default)]
-    pub groups: Option<u64>,
-    /// Rate of the links between groups, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub global_rate: Option<Bandwidth>,
-    /// Delay of the links between groups, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub global_delay: Option<Time>,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+fabric! {
+    /// Groups of routers (Kim et al., ISCA 2008): all of a group are linked, and every group to every other by one link.
+    pub struct Dragonfly {
+        /// Routers of a group.
+        pub a: u64,
+        /// Hosts of a router.
+        pub p: u64,
+        /// Links of a router to other groups.
+        pub h: u64,
+        /// Groups, if less than a * h + 1.
+        #[serde(default)]
+        pub groups: Option<u64>,
+        /// Rate of the links between groups, if another.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        pub global_rate: Option<Bandwidth>,
+        /// Delay of the links between groups, if another.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        pub global_delay: Option<Time>,
+    }
 }
 
-/// A k-ary n-fly: hosts `h1` to `h(k^n)` on the first column of switches, as many more on the last.
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Butterfly {
-    /// Links of a switch to the next column.
-    pub k: u64,
-    /// Columns.
-    pub stages: u64,
-    /// Rate of the hosts' links.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+fabric! {
+    /// A k-ary n-fly: hosts `h1` to `h(k^n)` on the first column of switches, as many more on the last.
+    pub struct Butterfly {
+        /// Links of a switch to the next column.
+        pub k: u64,
+        /// Columns.
+        pub stages: u64,
+    }
 }
 
 /// A file that describes the fabric.
