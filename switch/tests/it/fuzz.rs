@@ -167,10 +167,13 @@ proptest! {
         choices in prop::collection::vec(any::<u32>(), 400), mutations in 1usize..6,
         frames in prop::collection::vec(frame(), 4), seed: u64,
     ) {
+        static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
+            programs().iter().map(|(_, text)| serde_json::from_str(text).unwrap()).collect()
+        });
         let mut choices = choices.into_iter().cycle();
         let mut steer = |below: usize| choices.next().unwrap_or(0) as usize % below.max(1);
-        for (_, text) in programs() {
-            let mut value: Value = serde_json::from_str(&text).unwrap();
+        for program in &*PARSED {
+            let mut value = program.clone();
             for _ in 0..mutations {
                 mutate(&mut value, &mut steer);
             }
