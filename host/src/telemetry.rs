@@ -91,6 +91,9 @@ impl<'a> Telemetry<'a> {
             return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
         }
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
+        if records.is_empty() {
+            return telemetry;
+        }
         let record_len = format.record_len();
         let count = (records.len() / record_len).min(MAX_HOPS);
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {

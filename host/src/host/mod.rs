@@ -153,7 +153,7 @@ impl Host {
     /// Returns the time at which to call [`wakeup`](Self::wakeup), if ever.
     pub fn next_wakeup(&self) -> Option<Time> {
         let policy = self.policy.as_deref().map(Part::next_wakeup);
-        [self.outbound.next_wakeup(), self.inbound.next_wakeup(), policy].into_iter().flatten().min()
+        earlier(earlier(self.outbound.next_wakeup(), self.inbound.next_wakeup()), policy)
     }
 
     /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
@@ -196,5 +196,14 @@ impl Host {
     /// Counters since the host was made.
     pub fn stats(&self) -> &HostStats {
         &self.stats
+    }
+}
+
+/// Returns the earlier of two times that may not come.
+#[inline]
+pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

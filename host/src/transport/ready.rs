@@ -22,7 +22,9 @@ impl<T> ReadyQueues<T> {
     }
 
     pub fn pause(&mut self, is_paused: impl Fn(Priority) -> bool) {
-        self.paused = Priority::ALL.map(is_paused);
+        for (paused, priority) in self.paused.iter_mut().zip(Priority::ALL) {
+            *paused = is_paused(priority);
+        }
     }
 
     pub fn is_paused(&self, priority: Priority) -> bool {

@@ -222,7 +222,7 @@ impl Subflow {
     /// Writes the head of a packet, and its grant field if there is one.
     pub fn emit(&mut self, now: Time, segment: &Segment, grant: Option<u32>, out: &mut [u8; HEADERS_LEN]) {
         if segment.payload == self.full() {
-            out.copy_from_slice(&self.head);
+            *out = self.head;
         } else {
             FrameRepr { payload_len: segment.payload, ..self.repr }.emit(&[], out);
         }

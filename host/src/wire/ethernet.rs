@@ -1,4 +1,4 @@
-use super::ETHERNET_LEN;
+use super::{ETHERNET_LEN, put};
 
 /// A MAC address.
 pub type MacAddr = [u8; 6];
@@ -57,8 +57,8 @@ impl EthernetRepr {
     }
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; ETHERNET_LEN]) {
-        out[0..6].copy_from_slice(&self.destination);
-        out[6..12].copy_from_slice(&self.source);
-        out[12..14].copy_from_slice(&self.ethertype.to_be_bytes());
+        put(out, 0, self.destination);
+        put(out, 6, self.source);
+        put(out, 12, self.ethertype.to_be_bytes());
     }
 }

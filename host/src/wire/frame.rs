@@ -1,6 +1,6 @@
 use super::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, IPV4_LEN, Ipv4Repr, Ipv4View,
-    Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView,
+    Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView, put,
 };
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
@@ -178,12 +178,12 @@ impl FrameRepr {
 pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq: u32, stamp: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[1] = flags.0;
-    weir[12..16].copy_from_slice(&seq.to_be_bytes());
-    weir[16..20].copy_from_slice(&stamp.to_be_bytes());
+    put(weir, 12, seq.to_be_bytes());
+    put(weir, 16, stamp.to_be_bytes());
 }
 
 /// Rewrites the grant field in a DATA head.
 pub(crate) fn patch_grant(head: &mut [u8; HEADERS_LEN], grant: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
-    weir[20..24].copy_from_slice(&grant.to_be_bytes());
+    put(weir, 20, grant.to_be_bytes());
 }

@@ -53,6 +53,14 @@ pub const MAX_LISTED: usize = (MAX_HOPS * INT_RECORD_LEN - LIST_HEAD) / LISTED_L
 /// Length of a listed sender, the low bits of its address.
 pub const LISTED_LEN: usize = 2;
 
+/// Writes a field at this place of a header, which has room for it. (`copy_from_slice` calls `memcpy` even for two bytes.)
+#[inline(always)]
+fn put<const LEN: usize>(header: &mut [u8], at: usize, field: [u8; LEN]) {
+    if let Some(room) = header.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *room = field;
+    }
+}
+
 /// Returns how many senders a message of `size` bytes can list in packets with `payload` bytes.
 pub fn list_room(size: u64, payload: u64) -> u64 {
     let room = |len: u64| (len.saturating_sub(LIST_HEAD as u64) / LISTED_LEN as u64).min(MAX_LISTED as u64);

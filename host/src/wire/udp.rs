@@ -1,4 +1,4 @@
-use super::UDP_LEN;
+use super::{UDP_LEN, put};
 
 /// A UDP datagram's bytes, at least as long as its header.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +52,9 @@ impl UdpRepr {
     }
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; UDP_LEN]) {
-        out[0..2].copy_from_slice(&self.source.to_be_bytes());
-        out[2..4].copy_from_slice(&self.destination.to_be_bytes());
-        out[4..6].copy_from_slice(&self.length.to_be_bytes());
-        out[6..8].copy_from_slice(&[0, 0]);
+        put(out, 0, self.source.to_be_bytes());
+        put(out, 2, self.destination.to_be_bytes());
+        put(out, 4, self.length.to_be_bytes());
+        put(out, 6, [0, 0]);
     }
 }

@@ -1,4 +1,4 @@
-use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN};
+use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN, put};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -244,11 +244,11 @@ impl WeirRepr {
         out[1] = self.flags.0;
         out[2] = self.tokens << 4 | self.subflow & 0xf;
         out[3] = self.format.bits();
-        out[4..6].copy_from_slice(&self.concurrency.to_be_bytes());
-        out[6..8].copy_from_slice(&(u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
-        out[8..12].copy_from_slice(&self.message.to_be_bytes());
-        out[12..16].copy_from_slice(&self.seq.to_be_bytes());
-        out[16..20].copy_from_slice(&self.stamp.to_be_bytes());
-        out[20..24].copy_from_slice(&self.grant.to_be_bytes());
+        put(out, 4, self.concurrency.to_be_bytes());
+        put(out, 6, (u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
+        put(out, 8, self.message.to_be_bytes());
+        put(out, 12, self.seq.to_be_bytes());
+        put(out, 16, self.stamp.to_be_bytes());
+        put(out, 20, self.grant.to_be_bytes());
     }
 }
