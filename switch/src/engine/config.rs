@@ -16,6 +16,7 @@ pub enum Clock {
 
 impl Clock {
     /// Returns `time` in ticks of this clock.
+    #[inline]
     pub fn ticks(self, time: Time) -> u64 {
         match self {
             Clock::Ns => time.as_ns(),

@@ -103,7 +103,7 @@ impl Switch {
 
     /// Takes a frame that arrived at `port`: runs ingress, and queues or drops the packet and its copies.
     pub fn receive(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut impl SwitchOutput) {
-        self.receive_traced(now, port, packet, out, &mut NoTrace);
+        self.take_in(now, port, packet, out);
     }
 
     /// Does what [`Switch::receive`] does, and tells `tracer` each step.
@@ -115,10 +115,20 @@ impl Switch {
         out: &mut impl SwitchOutput,
         tracer: &mut T,
     ) {
+        self.receive_with(Call { now, out, tracer }, port, packet);
+    }
+
+    /// Does what [`Switch::receive`] does. It is not generic, so it is compiled with this crate, whatever the driver is.
+    fn take_in(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
+        self.receive_with(Call { now, out, tracer: &mut NoTrace }, port, packet);
+    }
+
+    #[inline(always)]
+    fn receive_with<T: SwitchTracer>(&mut self, mut call: Call<'_, T>, port: u16, packet: Box<Packet>) {
         self.received += 1;
-        tracer.step(Step::Arrived { port, packet: &packet });
+        call.tracer.step(Step::Arrived { port, packet: &packet });
         let origin = Origin { port, class: packet.class, passes: 0 };
-        self.ingress(&mut Call { now, out, tracer }, packet, origin);
+        self.ingress(&mut call, packet, origin);
     }
 
     /// Returns the next frame to send on `port`, whose transmitter is free: takes the next packet of the
@@ -128,7 +138,7 @@ impl Switch {
     /// `None`: nothing may be sent now. [`Switch::next_ready`] tells whether a rate is the reason; otherwise
     /// [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
-        self.transmit_traced(now, port, out, &mut NoTrace)
+        self.give_out(now, port, out)
     }
 
     /// Does what [`Switch::transmit`] does, and tells `tracer` each step.
@@ -139,11 +149,21 @@ impl Switch {
         out: &mut impl SwitchOutput,
         tracer: &mut T,
     ) -> Option<Box<Packet>> {
-        let call = &mut Call { now, out, tracer };
+        self.transmit_with(Call { now, out, tracer }, port)
+    }
+
+    /// Does what [`Switch::transmit`] does, as [`Switch::take_in`] does for the other direction.
+    fn give_out(&mut self, now: Time, port: u16, out: &mut dyn SwitchOutput) -> Option<Box<Packet>> {
+        self.transmit_with(Call { now, out, tracer: &mut NoTrace }, port)
+    }
+
+    #[inline(always)]
+    fn transmit_with<T: SwitchTracer>(&mut self, mut call: Call<'_, T>, port: u16) -> Option<Box<Packet>> {
+        let call = &mut call;
         loop {
             let departure = self.queues.dequeue(call, port)?;
             let Queued { mut packet, origin, instance } = departure.item;
-            let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(now));
+            let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(call.now));
             let meta = EgressMeta {
                 port,
                 now: dequeued,
@@ -154,7 +174,7 @@ impl Switch {
                 qid: departure.priority,
                 rid: instance,
             };
-            call.tracer.step(Step::Dequeued { meta, waited: now.saturating_sub(departure.enqueued) });
+            call.tracer.step(Step::Dequeued { meta, waited: call.now.saturating_sub(departure.enqueued) });
             let verdict = self.pipeline.egress_traced(&mut packet, meta, &mut self.effects, call.tracer);
             call.tracer.step(Step::Egress(verdict));
             let again = Origin { passes: origin.passes + 1, ..origin };
@@ -172,27 +192,34 @@ impl Switch {
                 }
                 EgressVerdict::Recirculate => {
                     call.tracer.step(Step::Again { packet: &packet });
-                    self.ingress(call, packet, again);
+                    self.recirculate(call, packet, again);
                 }
             }
         }
     }
 
+    /// Takes a packet to the parser again.
+    #[cold]
+    fn recirculate<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, packet: Box<Packet>, origin: Origin) {
+        self.ingress(call, packet, origin);
+    }
+
     /// Takes a packet from the parser to the queues.
-    fn ingress<O: SwitchOutput, T: SwitchTracer>(
-        &mut self,
-        call: &mut Call<'_, O, T>,
-        mut packet: Box<Packet>,
-        origin: Origin,
-    ) {
+    #[inline(always)]
+    fn ingress<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, mut packet: Box<Packet>, origin: Origin) {
         let meta = IngressMeta { port: origin.port, now: self.clock.ticks(call.now) };
-        for _ in 0..=MAX_RESUBMITS {
+        let mut resubmits = 0;
+        loop {
             let verdict = self.pipeline.ingress_traced(&mut packet, meta, &mut self.effects, call.tracer);
             call.tracer.step(Step::Ingress(verdict));
             self.side_effects(call, origin);
             let pool = &mut self.effects.pool;
             return match verdict {
+                Verdict::Resubmit if resubmits == MAX_RESUBMITS => {
+                    self.queues.drop(call, pool, packet, DropReason::ResubmitLimit);
+                }
                 Verdict::Resubmit => {
+                    resubmits += 1;
                     call.tracer.step(Step::Again { packet: &packet });
                     continue;
                 }
@@ -207,14 +234,18 @@ impl Switch {
                 }
             };
         }
-        self.drop(call, packet, DropReason::ResubmitLimit);
     }
 
     /// Sends on the clones and digests of the last run.
-    fn side_effects<O: SwitchOutput, T: SwitchTracer>(&mut self, call: &mut Call<'_, O, T>, origin: Origin) {
-        if self.effects.clones.is_empty() && self.effects.digests.is_empty() {
-            return;
+    #[inline]
+    fn side_effects<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, origin: Origin) {
+        if !self.effects.clones.is_empty() || !self.effects.digests.is_empty() {
+            self.send_effects(call, origin);
         }
+    }
+
+    #[cold]
+    fn send_effects<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, origin: Origin) {
         let mut clones = std::mem::take(&mut self.effects.clones);
         for clone in clones.drain(..) {
             self.send_clone(call, clone, origin);
@@ -225,12 +256,7 @@ impl Switch {
         }
     }
 
-    fn send_clone<O: SwitchOutput, T: SwitchTracer>(
-        &mut self,
-        call: &mut Call<'_, O, T>,
-        clone: ClonedPacket,
-        origin: Origin,
-    ) {
+    fn send_clone<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, clone: ClonedPacket, origin: Origin) {
         let ClonedPacket { session: id, priority, mut packet } = clone;
         let (queues, pool) = (&mut self.queues, &mut self.effects.pool);
         queues.copied += 1;
@@ -258,12 +284,7 @@ impl Switch {
         queues.replicate(call, pool, group, priority, packet, origin);
     }
 
-    fn drop<O: SwitchOutput, T: SwitchTracer>(
-        &mut self,
-        call: &mut Call<'_, O, T>,
-        packet: Box<Packet>,
-        reason: DropReason,
-    ) {
+    fn drop<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, packet: Box<Packet>, reason: DropReason) {
         self.queues.drop(call, &mut self.effects.pool, packet, reason);
     }
 }
@@ -333,6 +354,11 @@ impl Switch {
     /// the past; `None` if nothing waits or everything that waits is paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.queues.tm.next_ready(port)
+    }
+    /// Returns whether [`Switch::next_ready`] has a time.
+    #[inline]
+    pub fn has_next(&self, port: u16) -> bool {
+        self.queues.tm.has_next(port)
     }
     /// Sets the rate of a port, or of one of its queues. Returns `false` if there is no such port or queue.
     pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {

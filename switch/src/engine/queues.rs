@@ -13,9 +13,9 @@ use weir_units::Time;
 const KEPT_BOXES: usize = 64;
 
 /// One call of the driver: when, whom to tell, and who watches.
-pub(super) struct Call<'a, O, T> {
+pub(super) struct Call<'a, T> {
     pub now: Time,
-    pub out: &'a mut O,
+    pub out: &'a mut dyn SwitchOutput,
     pub tracer: &'a mut T,
 }
 
@@ -59,9 +59,10 @@ impl Queues {
     }
 
     /// Counts a packet as dropped and its box as free.
-    pub fn drop<O: SwitchOutput, T: SwitchTracer>(
+    #[cold]
+    pub fn drop<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, O, T>,
+        call: &mut Call<'_, T>,
         pool: &mut PacketPool,
         packet: Box<Packet>,
         reason: DropReason,
@@ -76,9 +77,10 @@ impl Queues {
     }
 
     /// Queues a packet as one copy, or drops it.
-    pub fn enqueue<O: SwitchOutput, T: SwitchTracer>(
+    #[inline(always)]
+    pub fn enqueue<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, O, T>,
+        call: &mut Call<'_, T>,
         pool: &mut PacketPool,
         to: Replica,
         priority: u8,
@@ -106,9 +108,9 @@ impl Queues {
     }
 
     /// Queues a copy for every replica; the last one is the packet itself.
-    pub fn replicate<O: SwitchOutput, T: SwitchTracer>(
+    pub fn replicate<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, O, T>,
+        call: &mut Call<'_, T>,
         pool: &mut PacketPool,
         replicas: &[Replica],
         priority: u8,
@@ -127,9 +129,10 @@ impl Queues {
     }
 
     /// Takes the next packet of a port, and tells a neighbour that may go on.
-    pub fn dequeue<O: SwitchOutput, T: SwitchTracer>(
+    #[inline(always)]
+    pub fn dequeue<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, O, T>,
+        call: &mut Call<'_, T>,
         port: u16,
     ) -> Option<Departure<Queued>> {
         let departure = self.tm.dequeue(call.now, port)?;

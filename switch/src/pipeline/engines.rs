@@ -259,7 +259,7 @@ fn both_engines_do_the_same_to_random_packets() {
         assert_eq!(compiled.counters, interpreter.counters, "{}", path.display());
         assert_eq!(compiled.failed_assertions, interpreter.failed_assertions);
         assert_eq!(compiled.runaways, interpreter.runaways);
-        for (one, other) in compiled.tables.iter().zip(&interpreter.tables) {
+        for (one, other) in compiled.tables.iter().zip(interpreter.tables.iter()) {
             assert_eq!(one.rest.counters, other.rest.counters, "{}", path.display());
             assert_eq!(one.rest.last_hit, other.rest.last_hit, "{}", path.display());
         }

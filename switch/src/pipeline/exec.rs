@@ -165,7 +165,7 @@ impl<T: Tracer> Run<'_, T> {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
         let State { tables, key, .. } = &mut *self.state;
-        let state = &mut tables[usize::from(index)];
+        let state = &tables[usize::from(index)];
         let entry = state.lookup.find(table, slots, key);
         if table.extras {
             let hot = self.apply_with_extras(slots, index, entry as usize);

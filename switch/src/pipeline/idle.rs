@@ -54,7 +54,7 @@ impl Pipeline {
     /// Lets every entry be as if it were made or matched now: for a pipeline that was filled before it is used.
     pub fn restart_timeouts(&mut self) {
         let now = self.state.now;
-        for state in &mut self.state.tables {
+        for state in self.state.tables.iter_mut() {
             state.rest.last_hit.fill(now);
             state.rest.cold.iter_mut().flatten().for_each(|cold| cold.timer = now);
         }

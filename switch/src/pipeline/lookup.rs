@@ -44,6 +44,14 @@ impl Lookup {
         }
     }
 
+    /// Returns the entries of all keys from 0 on, if the place of a key's entry is the key itself.
+    pub fn small(&self) -> &[u32] {
+        match self {
+            Lookup::Word(word) => &word.small,
+            _ => &[],
+        }
+    }
+
     /// Returns the entry that matches, or 0. `key` is scratch space.
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
         table.plan.read(slots, key);

@@ -106,7 +106,30 @@ impl Pipeline {
     }
 
     /// As [`Pipeline::ingress`], watched.
+    #[inline(always)]
     pub fn ingress_traced<T: Tracer>(
+        &mut self,
+        packet: &mut Packet,
+        meta: IngressMeta,
+        fx: &mut Effects,
+        tracer: &mut T,
+    ) -> Verdict {
+        let Pipeline { program, state } = self;
+        match native_if::<T, _>(state, |state| native::ingress(program, state, packet, meta)) {
+            Outcome::Done(verdict) => verdict,
+            Outcome::Rest => self.complete_ingress(packet, meta, fx, tracer),
+            Outcome::Interpret => {
+                let frame =
+                    &mut Frame { program, state, packet: &mut *packet, now: meta.now, tracer: &mut *tracer };
+                frame.ingress(meta.port);
+                self.complete_ingress(packet, meta, fx, tracer)
+            }
+        }
+    }
+
+    /// Does what follows from a run of ingress: clones, digests, and the verdict.
+    #[inline(never)]
+    fn complete_ingress<T: Tracer>(
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
@@ -117,27 +140,12 @@ impl Pipeline {
         let program: &Program = program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(state.drop_port);
-        match native_if::<T, _>(state, |state| native::ingress(program, state, packet, meta)) {
-            Outcome::Done(verdict) => return verdict,
-            Outcome::Rest => {}
-            Outcome::Interpret => {
-                Frame {
-                    program,
-                    state: &mut *state,
-                    packet: &mut *packet,
-                    now: meta.now,
-                    tracer: &mut *tracer,
-                }
-                .ingress(meta.port);
-            }
-        }
-
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(packet, flags.clone_session);
         if session != 0 {
             let mut clone = fx.pool.get();
             clone.copy_bytes_from(packet);
-            lay_out(program, &mut clone);
+            lay_out(program, state, &mut clone);
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
@@ -185,7 +193,33 @@ impl Pipeline {
     }
 
     /// As [`Pipeline::egress`], watched.
+    #[inline(always)]
     pub fn egress_traced<T: Tracer>(
+        &mut self,
+        packet: &mut Packet,
+        meta: EgressMeta,
+        fx: &mut Effects,
+        tracer: &mut T,
+    ) -> EgressVerdict {
+        let Pipeline { program, state } = self;
+        // Anything but the drop port, so that only egress itself can drop the packet.
+        let egress_spec = (u64::from(state.drop_port) + 1) & low_bits(program.standard.port_bits);
+        match native_if::<T, _>(state, |state| native::egress(program, state, packet, meta, egress_spec)) {
+            Outcome::Done(EgressVerdict::Send) => send(program, state, packet),
+            Outcome::Done(verdict) => verdict,
+            Outcome::Rest => self.complete_egress(packet, meta, fx, tracer),
+            Outcome::Interpret => {
+                let frame =
+                    &mut Frame { program, state, packet: &mut *packet, now: meta.now, tracer: &mut *tracer };
+                frame.egress(meta, egress_spec);
+                self.complete_egress(packet, meta, fx, tracer)
+            }
+        }
+    }
+
+    /// Does what follows from a run of egress: a clone, the deparser, and the verdict.
+    #[inline(never)]
+    fn complete_egress<T: Tracer>(
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
@@ -196,20 +230,7 @@ impl Pipeline {
         let program: &Program = program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(state.drop_port);
-        // Anything but the drop port, so that only egress itself can drop the packet.
-        let egress_spec = (drop_port + 1) & low_bits(standard.port_bits);
-        let outcome =
-            native_if::<T, _>(state, |state| native::egress(program, state, packet, meta, egress_spec));
-        match outcome {
-            Outcome::Done(EgressVerdict::Send) => return send(program, packet),
-            Outcome::Done(verdict) => return verdict,
-            Outcome::Rest | Outcome::Interpret => {}
-        }
         let mut frame = Frame { program, state, packet, now: meta.now, tracer };
-        if matches!(outcome, Outcome::Interpret) {
-            frame.egress(meta, egress_spec);
-        }
-
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(frame.packet, flags.clone_session);
         if session != 0 {
@@ -238,7 +259,7 @@ impl Pipeline {
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        send(program, packet)
+        send(program, state, packet)
     }
 }
 
@@ -249,28 +270,41 @@ fn native_if<T: Tracer, V>(state: &mut State, run: impl FnOnce(&mut State) -> Ou
 }
 
 /// Lets a packet that is put together go.
-fn send(program: &Program, packet: &mut Packet) -> EgressVerdict {
+#[inline]
+fn send(program: &Program, state: &mut State, packet: &mut Packet) -> EgressVerdict {
     let truncate = packet.phv.truncate;
     if truncate < packet.len() {
         packet.truncate(truncate);
     }
     // On the wire a packet is its bytes.
-    spare::give(program, &mut packet.phv);
+    packet.phv.stamp = 0;
+    let slots = std::mem::take(&mut packet.phv.slots);
+    if state.spare.is_empty() {
+        state.spare = slots;
+    } else {
+        spare::give(program, slots);
+    }
     EgressVerdict::Send
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
-fn lay_out(program: &Program, packet: &mut Packet) {
-    lay_out_bare(program, packet);
+fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
+    lay_out_bare(program, state, packet);
     packet.phv.slots[..program.vars].fill(0);
 }
 
 /// As [`lay_out`], but the slots hold anything.
-fn lay_out_bare(program: &Program, packet: &mut Packet) {
+#[inline]
+fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) {
     let len = packet.len();
     let phv = &mut packet.phv;
     if phv.stamp != program.stamp {
-        spare::take(program, phv);
+        phv.stamp = program.stamp;
+        if state.spare.is_empty() {
+            spare::take(program, phv);
+        } else {
+            phv.slots = std::mem::take(&mut state.spare);
+        }
     }
     phv.parsed = 0;
     phv.length = len;
@@ -316,7 +350,7 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
 fn carry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
     keep(program, state, &packet.phv.slots, list);
-    lay_out(program, packet);
+    lay_out(program, state, packet);
     restore(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
     packet.phv.carried = true;

@@ -6,7 +6,8 @@
 //! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
 //! each call (see [`Call::new`]), and the pointers to them come from vectors which nothing but the helpers below changes
 //! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
-//! or rows. The address that code passes to a helper is the one that it was called with, that of the [`Call`], and no
+//! or rows. Where the entries and rows of tables are is read again after each change of a table
+//! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one that it was called with, that of the [`Call`], and no
 //! reference to the call is used while a helper has one.
 
 #![allow(unsafe_code)]
@@ -37,6 +38,7 @@ pub(super) fn prepare(program: &Program) {
 }
 
 /// Parses a packet, verifies its checksums and runs ingress on it.
+#[inline(always)]
 pub(super) fn ingress(
     program: &Program,
     state: &mut State,
@@ -44,7 +46,7 @@ pub(super) fn ingress(
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
     let Some(native) = program.native().filter(|_| !packet.phv.carried) else { return Outcome::Interpret };
-    lay_out_bare(program, packet);
+    lay_out_bare(program, state, packet);
     let len = packet.len();
     let drop_port = u64::from(state.drop_port);
     let Some(mut call) = Call::new(program, state, packet, meta.now) else { return Outcome::Interpret };
@@ -74,6 +76,7 @@ pub(super) fn ingress(
 }
 
 /// Runs egress on a packet and puts it together.
+#[inline(always)]
 pub(super) fn egress(
     program: &Program,
     state: &mut State,
@@ -156,6 +159,7 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// None if something is smaller than the code takes for granted.
+    #[inline(always)]
     fn new(program: &'a Program, state: &'a mut State, packet: &'a mut Packet, now: u64) -> Option<Call<'a>> {
         let len = packet.bytes().len() as u64;
         let frame = packet.room(ROOM)?;
@@ -171,6 +175,7 @@ impl<'a> Call<'a> {
             parsed: 0,
             length: 0,
             sink: 0,
+            tables: state.tables.direct().as_ptr(),
             key: state.code_key.as_mut_ptr(),
             bytes: state.code_bytes.as_mut_ptr(),
             inputs: [0; INPUTS],
@@ -183,6 +188,7 @@ impl<'a> Call<'a> {
         self.head.inputs[input as usize] = value;
     }
 
+    #[inline(always)]
     fn run(&mut self, code: *const u8) -> u64 {
         // SAFETY: `code` is where a function of this type begins in memory that may be executed, as Native says, and the
         // program keeps it for as long as it lives. What the function may touch is there, as Call::new made sure.

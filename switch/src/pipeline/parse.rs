@@ -32,7 +32,7 @@ impl<T: Tracer> Frame<'_, T> {
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
         if !std::mem::take(&mut self.packet.phv.carried) {
-            lay_out(program, self.packet);
+            lay_out(program, self.state, self.packet);
             let (len, now) = (self.packet.len(), self.now);
             let slots = self.slots();
             slots[usize::from(standard.ingress_port)] = u64::from(port);
@@ -55,7 +55,7 @@ impl<T: Tracer> Frame<'_, T> {
         let drop_port = u64::from(self.state.drop_port);
         if self.packet.phv.stamp != program.stamp {
             // It never went through ingress: a packet without headers.
-            lay_out(program, self.packet);
+            lay_out(program, self.state, self.packet);
         }
         if self.packet.phv.partial {
             native::complete(program, self.packet, native::AFTER_INGRESS);

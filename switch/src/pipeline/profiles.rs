@@ -183,7 +183,7 @@ impl Pipeline {
     }
 
     fn is_linked(&self, profile: usize, link: Link) -> bool {
-        let tables = self.program.tables.iter().zip(&self.state.tables);
+        let tables = self.program.tables.iter().zip(self.state.tables.iter());
         let mut of_profile = tables.filter(|(table, _)| table.profile.map(usize::from) == Some(profile));
         of_profile.any(|(_, state)| state.rest.links.contains(&link))
     }

@@ -139,23 +139,23 @@ impl<T: Tracer> Run<'_, T> {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
         let State { tables, profiles, buffer, ticks_per_second, .. } = &mut *self.state;
-        let state = &mut tables[usize::from(index)];
+        let rest = tables.rest_mut(usize::from(index));
         if entry != 0 {
-            if let Some(counter) = state.rest.counters.get_mut(entry) {
+            if let Some(counter) = rest.counters.get_mut(entry) {
                 counter.count(self.ingress_length);
             }
-            if let (Some(meter), Some((array, target))) = (state.rest.meters.get_mut(entry), table.meter) {
+            if let (Some(meter), Some((array, target))) = (rest.meters.get_mut(entry), table.meter) {
                 let packets = program.meters[usize::from(array)].packets;
                 let units = if packets { 1 } else { u64::from(self.ingress_length) };
                 let colour = meter.execute(self.now, units, *ticks_per_second);
                 slots[usize::from(target.slot)] = colour & low_bits(target.bits);
             }
-            if let Some(last) = state.rest.last_hit.get_mut(entry) {
+            if let Some(last) = rest.last_hit.get_mut(entry) {
                 *last = self.now;
             }
         }
         let params = usize::from(program.params);
-        let hot = match (table.profile, state.rest.links[entry]) {
+        let hot = match (table.profile, rest.links[entry]) {
             (Some(profile), link) if link != Link::None => {
                 let profile = usize::from(profile);
                 let definition = &program.profiles[profile];
@@ -174,7 +174,7 @@ impl<T: Tracer> Run<'_, T> {
                 }
             }
             _ => {
-                let (hot, args) = state.row(table, entry as u32);
+                let (hot, args) = tables[usize::from(index)].row(table, entry as u32);
                 slots[params..params + args.len()].copy_from_slice(args);
                 hot
             }

@@ -2,7 +2,8 @@
 //!
 //! With a vector for each of thousands of packets in flight, none would be in the cache when it is needed. A packet
 //! therefore returns its vector when it leaves, and the next packet that arrives, at any switch, takes the one that was
-//! used last. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
+//! used last. One vector stays with the switch, which mostly has no more than one packet: it costs less to take than one
+//! that the thread keeps. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
 
 use crate::packet::Phv;
 use crate::program::Program;
@@ -23,7 +24,6 @@ thread_local! {
 
 /// Gives a packet a vector laid out for a program: constants in place, the rest undefined.
 pub(super) fn take(program: &Program, phv: &mut Phv) {
-    phv.stamp = program.stamp;
     let reused =
         SPARE.with_borrow_mut(|spare| (spare.stamp == program.stamp).then(|| spare.vectors.pop())?);
     if let Some(slots) = reused {
@@ -36,10 +36,8 @@ pub(super) fn take(program: &Program, phv: &mut Phv) {
     phv.slots.resize(program.capacity, 0);
 }
 
-/// Takes a packet's vector, which is laid out for `program`, away.
-pub(super) fn give(program: &Program, phv: &mut Phv) {
-    phv.stamp = 0;
-    let slots = std::mem::take(&mut phv.slots);
+/// Takes a packet's vector, which is laid out for `program`.
+pub(super) fn give(program: &Program, slots: Vec<u64>) {
     SPARE.with_borrow_mut(|spare| {
         if spare.stamp != program.stamp {
             *spare = Spare { stamp: program.stamp, vectors: Vec::new() };

@@ -2,7 +2,7 @@
 
 use super::entry::CounterValue;
 use super::meter::Meter;
-use super::tables::{ProfileState, TableState};
+use super::tables::{ProfileState, Tables};
 use crate::program::{Engine, HASH_BYTES, KEY_WORDS, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -14,7 +14,7 @@ const TICKS_PER_SECOND: u64 = 1_000_000;
 
 /// The state of one switch, by the numbers the program gives things.
 pub(super) struct State {
-    pub tables: Vec<TableState>,
+    pub tables: Tables,
     pub profiles: Vec<ProfileState>,
     /// The cells of all register arrays, where [`Array`](crate::program::Array) says.
     pub registers: Vec<u64>,
@@ -32,6 +32,8 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Number of actions that were aborted because they exceeded the budget of jumps.
     pub runaways: u64,
+    /// A header vector that no packet has now; empty if there is none.
+    pub spare: Vec<u64>,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
@@ -48,7 +50,7 @@ impl State {
     pub fn new(program: &Program, seed: u64) -> State {
         let cells = |size: usize, direct: bool| if direct { 0 } else { size };
         State {
-            tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
+            tables: Tables::new(program),
             profiles: vec![ProfileState::default(); program.profiles.len()],
             registers: vec![0; program.register_words],
             counters: program
@@ -70,6 +72,7 @@ impl State {
             now: 0,
             failed_assertions: 0,
             runaways: 0,
+            spare: Vec::new(),
             key: Vec::new(),
             row: Vec::new(),
             code_key: vec![0; KEY_WORDS],

@@ -4,7 +4,8 @@ use super::entry::CounterValue;
 use super::hash::{self, Payload};
 use super::lookup::{Lookup, Match};
 use super::meter::Meter;
-use crate::program::{ActionId, CHOICE, NEXT, Pc, Profile, Program, Table, choices};
+use crate::program::{ActionId, CHOICE, Direct, NEXT, Pc, Profile, Program, Table, choices};
+use std::ops::{Deref, DerefMut};
 
 /// The code that runs on a match.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +53,65 @@ pub(super) struct Cold {
     pub idle_timeout: u64,
     /// Time at which the idle timeout was last restarted other than by a hit, in ticks.
     pub timer: u64,
+}
+
+/// The tables of one switch, and what machine code reads of them. Who changes a table gets it from here, so that the
+/// latter is current.
+pub(super) struct Tables {
+    tables: Vec<TableState>,
+    direct: Vec<Direct>,
+    is_current: bool,
+}
+
+impl Tables {
+    pub fn new(program: &Program) -> Tables {
+        let tables = program.tables.iter().map(|table| TableState::new(program, table)).collect();
+        Tables { tables, direct: Vec::new(), is_current: false }
+    }
+
+    /// Returns what machine code reads. The addresses hold until a table is changed.
+    #[inline]
+    pub fn direct(&mut self) -> &[Direct] {
+        if !self.is_current {
+            self.read();
+        }
+        &self.direct
+    }
+
+    #[cold]
+    fn read(&mut self) {
+        let direct = |table: &TableState| {
+            let entries = table.lookup.small();
+            Direct {
+                entries: entries.as_ptr() as usize,
+                len: entries.len() as u64,
+                rows: table.rows.as_ptr() as usize,
+            }
+        };
+        self.direct.clear();
+        self.direct.extend(self.tables.iter().map(direct));
+        self.is_current = true;
+    }
+
+    /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.
+    #[inline]
+    pub fn rest_mut(&mut self, index: usize) -> &mut Rest {
+        &mut self.tables[index].rest
+    }
+}
+
+impl Deref for Tables {
+    type Target = [TableState];
+    fn deref(&self) -> &[TableState] {
+        &self.tables
+    }
+}
+
+impl DerefMut for Tables {
+    fn deref_mut(&mut self) -> &mut [TableState] {
+        self.is_current = false;
+        &mut self.tables
+    }
 }
 
 /// A table. Entry 0 stands for a miss.

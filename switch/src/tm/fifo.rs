@@ -52,6 +52,7 @@ impl<T> Slab<T> {
     }
 
     /// Appends to `fifo`.
+    #[inline(always)]
     pub fn push(&mut self, fifo: &mut Fifo, waiting: Waiting<T>) {
         fifo.packets += 1;
         fifo.bytes += u64::from(waiting.len);
@@ -75,6 +76,7 @@ impl<T> Slab<T> {
     }
 
     /// Takes the oldest of `fifo`.
+    #[inline(always)]
     pub fn pop(&mut self, fifo: &mut Fifo) -> Option<Waiting<T>> {
         let index = fifo.head;
         let node = self.nodes.get_mut(index as usize)?;

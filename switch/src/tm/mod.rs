@@ -129,6 +129,7 @@ struct Port {
 
 impl Port {
     /// Returns the priorities that may send.
+    #[inline]
     fn sendable(&self) -> u8 {
         self.waiting & !self.paused
     }
@@ -191,6 +192,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
+    #[inline]
     fn slot(&self, port: u16) -> Option<usize> {
         match self.slots.get(usize::from(port)) {
             None | Some(&NO_SLOT) => None,
@@ -198,6 +200,7 @@ impl<T> TrafficManager<T> {
         }
     }
 
+    #[inline]
     fn queue_index(&self, slot: usize, priority: u8) -> Option<usize> {
         let priority = usize::from(priority);
         (priority < self.priorities).then_some(slot * self.priorities + priority)
@@ -209,6 +212,7 @@ impl<T> TrafficManager<T> {
     ///
     /// Gives the packet back with the reason: its port or priority does not exist, or its queue, the buffer
     /// or its ingress port's share is full. The packet is counted as dropped.
+    #[inline(always)]
     pub fn enqueue(&mut self, now: Time, at: Arrival, item: T) -> Result<Admitted, Refused<T>> {
         let Some(slot) = self.slot(at.egress) else {
             self.nowhere.count(DropReason::NoSuchPort, at.len);
@@ -247,6 +251,7 @@ impl<T> TrafficManager<T> {
     }
 
     /// Checks every limit, and counts the packet as lossless if all hold.
+    #[inline(always)]
     fn admit(&mut self, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
         let Queue { limits, fifo, .. } = &self.queues[index];
         let len = u64::from(at.len);
@@ -274,6 +279,7 @@ impl<T> TrafficManager<T> {
     }
 
     /// Takes the oldest packet of the highest priority that may send now.
+    #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
         let (priority, due) = self.next(slot, now)?;
@@ -313,6 +319,7 @@ impl<T> TrafficManager<T> {
 
     /// Returns the priority that sends next and when the rates let it: the highest of those that are due `now`, else that
     /// which is due first.
+    #[inline(always)]
     fn next(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
         let port = &self.ports[slot];
         let sendable = port.sendable();
@@ -345,6 +352,12 @@ impl<T> TrafficManager<T> {
     /// past; `None` if nothing waits or everything that waits is paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.next(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
+    }
+
+    /// Returns whether [`Self::next_ready`] has a time.
+    #[inline]
+    pub fn has_next(&self, port: u16) -> bool {
+        self.slot(port).is_some_and(|slot| self.ports[slot].sendable() != 0)
     }
 
     /// Records that the neighbour of `port` paused or released a priority. Returns `true` if the port had

@@ -62,6 +62,7 @@ impl Pfc {
     }
 
     /// Returns the use that a packet of this ingress port and priority is charged to, if it is lossless.
+    #[inline(always)]
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
         let charge = slot * self.priorities + usize::from(priority);
         let entry = self.uses.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
@@ -69,6 +70,7 @@ impl Pfc {
     }
 
     /// Returns whether a dynamic pool decides on admission, instead of the whole buffer.
+    #[inline(always)]
     pub fn admits(&self) -> bool {
         matches!(self.config.mode, PfcMode::Dynamic { .. })
     }
@@ -85,6 +87,7 @@ impl Pfc {
     }
 
     /// Takes `len` bytes in; `false` if neither the share nor the headroom has room for them.
+    #[inline(always)]
     #[must_use]
     pub fn admit(&mut self, charge: u32, len: u32) -> bool {
         let len = u64::from(len);
@@ -111,6 +114,7 @@ impl Pfc {
     }
 
     /// Gives `len` bytes back: headroom first, then the shared pool, then the reserve.
+    #[inline(always)]
     pub fn release(&mut self, charge: u32, len: u32) {
         let len = u64::from(len);
         let entry = &mut self.uses[charge as usize];
@@ -126,6 +130,7 @@ impl Pfc {
     }
 
     /// After an admission: whether the neighbour must be paused now.
+    #[inline(always)]
     pub fn must_pause(&mut self, charge: u32) -> bool {
         let entry = self.uses[charge as usize];
         let over = match self.config.mode {
@@ -140,6 +145,7 @@ impl Pfc {
     }
 
     /// After a release: whether the neighbour may go on now.
+    #[inline(always)]
     pub fn may_resume(&mut self, charge: u32) -> bool {
         let entry = self.uses[charge as usize];
         if !entry.paused {
@@ -180,6 +186,7 @@ impl Pfc {
     }
 
     /// Returns the slot and priority of a charge.
+    #[inline(always)]
     pub fn place(&self, charge: u32) -> (usize, u8) {
         (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
     }

@@ -27,16 +27,19 @@ impl Shaper {
         self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.cost(len)));
     }
 
+    #[inline]
     pub fn limits(&self) -> bool {
         self.rate.limits()
     }
 
     /// Returns the time from which the rate allows the next packet.
+    #[inline]
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
     /// Counts a packet of `len` bytes that has waited since `since` and is sent `now`.
+    #[inline]
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
         let mut due = now;
         if self.limits() {

@@ -29,6 +29,18 @@ pub(crate) enum Input {
 /// The number of [`Input`]s.
 pub(crate) const INPUTS: usize = 11;
 
+/// A table with keys of one word, in which code looks small ones up itself. Entries are below the number of rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Direct {
+    /// Address of the entries of all keys below `len`, 32 bits each.
+    pub entries: usize,
+    /// 0 if code has to ask.
+    pub len: u64,
+    /// Address of the rows of all entries.
+    pub rows: usize,
+}
+
 /// The state that code works on. The pointers are valid while the code runs.
 #[repr(C)]
 pub(crate) struct CallHead {
@@ -46,6 +58,8 @@ pub(crate) struct CallHead {
     pub length: u32,
     /// Target of writes to registers that do not exist.
     pub sink: u64,
+    /// As many as the program has tables.
+    pub tables: *const Direct,
     /// [`KEY_WORDS`] words for a key.
     pub key: *mut u64,
     /// [`HASH_BYTES`] bytes for the input of a hash.

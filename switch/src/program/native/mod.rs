@@ -16,10 +16,11 @@
 //!   The pipeline runs code only on buffers of at least as many bytes.
 //! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of
 //!   all.
-//! - Rows of a table: as many words as the table's definition says, which is what the helpers return.
+//! - Rows of a table: as many words as the table's definition says, which is what the helpers return. Tables with small
+//!   keys are looked up without a helper: a key is compared with the number of entries, and an entry has a row.
 //! - The call, the words of a key and the input of a hash, at constant offsets.
 //!
-//! The only numbers from the network that become part of an address are indices of registers.
+//! The only numbers from the network that become part of an address are indices of registers, and keys of tables.
 
 mod abi;
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -36,7 +37,8 @@ mod plan;
 mod scope;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, ROOM, Row, SEND, UNICAST,
+    BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, ROOM, Row, SEND,
+    UNICAST,
 };
 
 use super::ActionId;

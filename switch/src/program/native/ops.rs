@@ -1,14 +1,15 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, HASH_BYTES};
-use super::emit::{BYTES, CELLS, Gen, unchanging};
+use super::abi::{CallHead, Direct, HASH_BYTES};
+use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
+use crate::program::MatchKind;
 use crate::program::layout::VALID;
 use crate::program::op::{Code, Op, Pc, Slot};
 use crate::program::table::limbs;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -404,6 +405,43 @@ impl Gen<'_, '_> {
         Ok(self.result(call, 0))
     }
 
+    /// Loads what a [`Direct`] has at this offset.
+    fn direct(&mut self, table: usize, ty: Type, at: usize) -> Value {
+        let tables = self.pointer(offset_of!(CallHead, tables));
+        let at = table * size_of::<Direct>() + at;
+        self.b.ins().load(ty, unchanging(CALL), tables, at as i32)
+    }
+
+    /// Looks a key of one word up. Returns the row and the entry.
+    fn look_up(&mut self, index: usize, word: Value) -> (Value, Value) {
+        let table = &self.program.tables[index];
+        let found = self.b.create_block();
+        let results = [(); 2].map(|()| self.b.append_block_param(found, types::I64));
+        if table.key.iter().all(|key| key.kind == MatchKind::Exact) {
+            let len = self.direct(index, types::I64, offset_of!(Direct, len));
+            let is_small = self.compare(IntCC::UnsignedLessThan, word, len);
+            let (small, other) = (self.b.create_block(), self.b.create_block());
+            self.branch(is_small, small, other);
+            self.at(small);
+            let entries = self.direct(index, types::I64, offset_of!(Direct, entries));
+            let offset = self.shift_left(word, size_of::<u32>().ilog2());
+            let place = self.b.ins().iadd(entries, offset);
+            let entry = self.b.ins().load(types::I32, CELLS, place, 0);
+            let entry = self.b.ins().uextend(types::I64, entry);
+            let rows = self.direct(index, types::I64, offset_of!(Direct, rows));
+            let offset = self.b.ins().imul_imm(entry, 8 * (1 + table.params as i64));
+            let row = self.b.ins().iadd(rows, offset);
+            self.b.ins().jump(found, &[row.into(), entry.into()]);
+            self.at(other);
+        }
+        let number = self.imm(index as u64);
+        let call = self.helper(self.helpers.table_word, &[number, word], 2);
+        let (row, entry) = (self.result(call, 0), self.result(call, 1));
+        self.b.ins().jump(found, &[row.into(), entry.into()]);
+        self.at(found);
+        results.into()
+    }
+
     /// Looks a table up and runs what it leads to.
     fn table(&mut self, index: usize, run: usize) -> Result<(), Unsupported> {
         let table = &self.program.tables[index];
@@ -421,18 +459,19 @@ impl Gen<'_, '_> {
         }
         let zero = self.imm(0);
         let words: Vec<Value> = words.into_iter().map(|word| word.unwrap_or(zero)).collect();
-        let number = self.imm(index as u64);
-        let call = match words.as_slice() {
-            [] if !table.extras => self.helper(self.helpers.table_word, &[number, zero], 2),
-            [word] if !table.extras => self.helper(self.helpers.table_word, &[number, *word], 2),
+        let (row, entry) = match words.as_slice() {
+            // It always misses.
+            [] if !table.extras => (self.direct(index, types::I64, offset_of!(Direct, rows)), zero),
+            [word] if !table.extras => self.look_up(index, *word),
             words => {
                 for (at, word) in words.iter().enumerate() {
                     self.store_key(at, *word)?;
                 }
-                self.helper(self.helpers.table_any, &[number], 2)
+                let number = self.imm(index as u64);
+                let call = self.helper(self.helpers.table_any, &[number], 2);
+                (self.result(call, 0), self.result(call, 1))
             }
         };
-        let (row, entry) = (self.result(call, 0), self.result(call, 1));
         // The rows of a table stay where they are; what stands for a member of a profile is written over.
         let flags = if table.extras { CELLS } else { unchanging(CELLS) };
         let hot = self.b.ins().load(types::I64, flags, row, 0);
