@@ -9,8 +9,10 @@
 //!
 //! # The queue
 //!
-//! A four-ary heap for each process. It stays small because nothing queues here per packet: packets on a wire wait in their
-//! link's own FIFO, and only the first of them has an entry (see [`crate::link`]).
+//! Each process has one. It stays small because nothing queues here per packet: packets on a wire wait in their link's own
+//! FIFO, and only the first of them has an entry (see [`crate::link`]). The earliest events, which mostly are all, are kept
+//! in order: an event is put in its place from the nearer end, which takes fewer instructions than a heap. Further ones are in a
+//! four-ary heap.
 
 use weir_units::Time;
 
@@ -100,15 +102,39 @@ impl Key {
     pub fn event(&self) -> Event {
         Event::unpack(self.tie)
     }
+
+    /// Compares as `<` does: times are hardly ever equal.
+    #[inline]
+    fn is_before(&self, other: &Key) -> bool {
+        if self.time != other.time {
+            return self.time < other.time;
+        }
+        (self.born, self.tie) < (other.born, other.tie)
+    }
 }
 
 const ARITY: usize = 4;
+/// Events that are kept in order.
+const NEAR: usize = 32;
+/// Room for them: they move to its beginning when they reach its end.
+const ROOM: usize = 2 * NEAR;
 
 /// Pending events of a process, earliest first.
-#[derive(Default)]
 pub struct EventQueue {
-    heap: Vec<Key>,
+    /// The earliest events in order, from `head` to `tail`. There are none only if there is no event at all.
+    near: [Key; ROOM],
+    head: usize,
+    tail: usize,
+    /// The other events, none of which is before one of those: a heap.
+    far: Vec<Key>,
     count: u64,
+}
+
+impl Default for EventQueue {
+    fn default() -> EventQueue {
+        let key = Key::start_of(Time::ZERO);
+        EventQueue { near: [key; ROOM], head: 0, tail: 0, far: Vec::new(), count: 0 }
+    }
 }
 
 impl EventQueue {
@@ -138,60 +164,120 @@ impl EventQueue {
         self.insert(Key { time, born, tie: REMOTE | event.pack() });
     }
 
-    #[inline]
     fn insert(&mut self, key: Key) {
-        let mut hole = self.heap.len();
-        self.heap.push(key);
+        if !self.far.is_empty() && !key.is_before(&self.near[self.tail - 1]) {
+            return self.push_far(key);
+        }
+        // What is due soon goes to its place from the front, where events have left room; the events of timers are behind it.
+        let middle = usize::midpoint(self.head, self.tail);
+        if self.head > 0 && key.is_before(&self.near[middle]) {
+            self.head -= 1;
+            let mut hole = self.head;
+            while self.near[hole + 1].is_before(&key) {
+                self.near[hole] = self.near[hole + 1];
+                hole += 1;
+            }
+            self.near[hole] = key;
+            return;
+        }
+        if self.tail == ROOM && !self.make_room(&key) {
+            return;
+        }
+        let mut hole = self.tail;
+        self.tail += 1;
+        while hole > self.head && key.is_before(&self.near[hole - 1]) {
+            self.near[hole] = self.near[hole - 1];
+            hole -= 1;
+        }
+        self.near[hole] = key;
+    }
+
+    /// Makes room for an event among the earliest. Returns false if there are enough of those that are before it: then it
+    /// is among the others.
+    #[cold]
+    fn make_room(&mut self, key: &Key) -> bool {
+        self.near.copy_within(self.head..self.tail, 0);
+        (self.head, self.tail) = (0, self.tail - self.head);
+        while self.tail > NEAR {
+            self.tail -= 1;
+            self.push_far(self.near[self.tail]);
+        }
+        let is_near = self.far.is_empty() || key.is_before(&self.near[self.tail - 1]);
+        if !is_near {
+            self.push_far(*key);
+        }
+        is_near
+    }
+
+    #[cold]
+    fn push_far(&mut self, key: Key) {
+        let heap = &mut self.far;
+        let mut hole = heap.len();
+        heap.push(key);
         while hole > 0 {
             let parent = (hole - 1) / ARITY;
-            if self.heap[parent] <= key {
+            if !key.is_before(&heap[parent]) {
                 break;
             }
-            self.heap[hole] = self.heap[parent];
+            heap[hole] = heap[parent];
             hole = parent;
         }
-        self.heap[hole] = key;
+        heap[hole] = key;
+    }
+
+    fn pop_far(&mut self) -> Option<Key> {
+        let last = self.far.pop()?;
+        let heap = self.far.as_mut_slice();
+        let Some(first) = heap.first().copied() else { return Some(last) };
+        let mut hole = 0;
+        loop {
+            let child = hole * ARITY + 1;
+            let children = child..(child + ARITY).min(heap.len());
+            let Some(least) = children.min_by(|&a, &b| heap[a].cmp(&heap[b])) else { break };
+            if !heap[least].is_before(&last) {
+                break;
+            }
+            heap[hole] = heap[least];
+            hole = least;
+        }
+        heap[hole] = last;
+        Some(first)
+    }
+
+    /// Puts the earliest of the other events in order, when none that is has been left.
+    #[cold]
+    fn refill(&mut self) {
+        (self.head, self.tail) = (0, 0);
+        while self.tail < NEAR
+            && let Some(key) = self.pop_far()
+        {
+            self.near[self.tail] = key;
+            self.tail += 1;
+        }
     }
 
     /// The earliest event.
     #[inline]
     pub fn first(&self) -> Option<&Key> {
-        self.heap.first()
+        self.near[..self.tail].get(self.head)
     }
 
     /// The earliest event of those that `wanted` accepts. It looks at all of them.
     pub fn first_of(&self, wanted: impl Fn(Event) -> bool) -> Option<Key> {
-        self.heap.iter().filter(|key| wanted(key.event())).min().copied()
-    }
-
-    /// Returns the earliest event, and some of those that follow, the second among them.
-    #[inline]
-    pub fn upcoming(&self) -> impl Iterator<Item = Event> {
-        self.heap.iter().take(1 + ARITY).map(Key::event)
+        let there = self.near[self.head..self.tail].iter().chain(&self.far);
+        there.filter(|key| wanted(key.event())).min().copied()
     }
 
     /// Takes the earliest event if it is before `end`.
     #[inline]
     pub fn pop_before(&mut self, end: &Key) -> Option<Key> {
-        let first = *self.heap.first()?;
-        if first >= *end {
+        let first = *self.first()?;
+        if !first.is_before(end) {
             return None;
         }
-        let last = self.heap.pop()?;
-        let len = self.heap.len();
-        if len > 0 {
-            let mut hole = 0;
-            loop {
-                let child = hole * ARITY + 1;
-                let children = child..(child + ARITY).min(len);
-                let Some(least) = children.min_by(|&a, &b| self.heap[a].cmp(&self.heap[b])) else { break };
-                if self.heap[least] >= last {
-                    break;
-                }
-                self.heap[hole] = self.heap[least];
-                hole = least;
-            }
-            self.heap[hole] = last;
+        self.head += 1;
+        if self.head == self.tail {
+            self.refill();
         }
         Some(first)
     }
@@ -217,13 +303,11 @@ mod tests {
         }
         expected.sort_by_key(|(time, _)| *time); // stable: ties keep their order
         let mut popped = Vec::new();
-        let mut second = None;
         while let Some(next) = queue.pop_before(&NEVER) {
-            let next = (next.time, next.event());
-            assert!(second.is_none_or(|among: Vec<Event>| among.contains(&next.1)));
-            assert_eq!(queue.upcoming().next(), expected.get(popped.len() + 1).map(|(_, event)| *event));
-            popped.push(next);
-            second = Some(queue.upcoming().collect());
+            popped.push((next.time, next.event()));
+            let following = expected.get(popped.len()).copied();
+            assert_eq!(queue.first().map(|key| (key.time, key.event())), following);
+            assert_eq!(queue.first_of(|_| true).map(|key| (key.time, key.event())), following);
         }
         assert!(popped == expected);
     }
@@ -251,7 +335,32 @@ mod tests {
             );
         }
         assert_eq!(queue.pop_before(&NEVER), None);
-        assert_eq!(queue.upcoming().next(), None);
+        assert_eq!(queue.first(), None);
+    }
+
+    /// Events of few and of many that are pending are in order, whatever was added and taken before.
+    #[test]
+    fn events_are_in_order_as_the_queue_grows_and_shrinks() {
+        let ps = Time::from_ps;
+        let mut queue = EventQueue::default();
+        let mut model = std::collections::BTreeSet::new();
+        let mut x = 1u64;
+        for i in 0..20_000u32 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let taken = (x >> 40 & 1 == 0).then(|| queue.pop_before(&NEVER));
+            if let Some(taken) = taken {
+                assert_eq!(
+                    taken.map(|key| (key.time, key.event())),
+                    model.pop_first().map(|(time, i)| (time, Event::Wake(i)))
+                );
+            }
+            for more in 0..x >> 50 & 3 {
+                let (time, number) = (ps(x >> (54 + more)), i * 4 + more as u32);
+                queue.push(time, Event::Wake(number), Time::ZERO);
+                model.insert((time, number));
+            }
+            assert_eq!(queue.first().map(|key| key.time), model.first().map(|(time, _)| *time));
+        }
     }
 
     /// An event of another process takes its place by the time at which it was scheduled, however late it becomes known.

@@ -21,7 +21,6 @@ use weir_host::{Announcement, FlowId, FlowSpec, Host, HostEvent, Transmit};
 use weir_switch::engine::{Switch, SwitchOutput};
 use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::Digest;
-use weir_switch::prefetch::prefetch;
 use weir_units::Time;
 
 /// No direction: the port has no link.
@@ -196,9 +195,14 @@ pub struct Process {
     pub reports: Vec<Report>,
     /// The first flow, if it is here and somebody watches it.
     pub watch: Option<Watch>,
+    /// The wire on which another frame has become the first with the last event, or [`NO_WIRE`].
+    next_wire: u32,
     /// Counts.
     pub tally: Tally,
 }
+
+/// No wire.
+const NO_WIRE: u32 = u32::MAX;
 
 impl Process {
     /// A process at rest.
@@ -223,6 +227,7 @@ impl Process {
             touched: Vec::new(),
             reports: Vec::new(),
             watch: None,
+            next_wire: NO_WIRE,
             tally: Tally {
                 packet_hops: 0,
                 pfc_log: Vec::new(),
@@ -266,7 +271,9 @@ impl Process {
             Event::Arrive(wire) => self.arrive(wire, worker),
             Event::Free(out) => {
                 self.outs[out as usize].free_scheduled = false;
-                self.transmit(out, worker);
+                if let Some(idle) = self.transmit(out, worker) {
+                    self.schedule_wake(idle);
+                }
             }
             Event::Pfc(wire) => self.arrive_pfc(wire, worker),
             Event::Late(wire) => self.arrive_late(wire, worker),
@@ -289,23 +296,14 @@ impl Process {
         self.now = now;
     }
 
-    /// Fetches what the next events will look at: of many hosts a packet has long left the caches when it arrives.
-    /// A step ahead the frame, two steps ahead the packet that knows where its frame is.
+    /// Fetches the frame that became the first on its wire with the last event. Of many hosts a packet has long left the
+    /// caches when it arrives: [`Lane`](crate::link::Lane) fetches the packet, which knows where its frame is.
     #[inline]
-    fn look_ahead(&self) {
-        let mut upcoming = self.queue.upcoming();
-        let first = |event| match event {
-            Event::Arrive(wire) => self.ins[wire as usize].frames.first().map(|packet| &**packet),
-            _ => None,
-        };
-        if let Some(Event::Arrive(wire)) = upcoming.next() {
-            let wire = &self.ins[wire as usize];
-            prefetch(wire);
-            if let Some(packet) = wire.frames.first() {
-                packet.prefetch_frame();
-            }
+    fn look_ahead(&mut self) {
+        let wire = std::mem::replace(&mut self.next_wire, NO_WIRE);
+        if let Some(packet) = self.ins.get(wire as usize).and_then(|wire| wire.frames.first()) {
+            packet.prefetch_frame();
         }
-        upcoming.filter_map(first).for_each(Packet::prefetch);
     }
 
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
@@ -313,6 +311,10 @@ impl Process {
         let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
             return;
         };
+        if let Some(next) = wire.frames.first() {
+            next.prefetch();
+            self.next_wire = index;
+        }
         match wire.fault {
             None => self.take(index, packet, worker),
             Some(_) => self.arrive_with_faults(index, packet, worker),
@@ -422,8 +424,8 @@ impl Process {
         outs.get(usize::from(port)).copied().filter(|&out| out != NO_DIRECTION)
     }
 
-    /// Starts the next frame if a transmitter is idle and its source has one.
-    pub(crate) fn transmit(&mut self, index: u32, worker: &mut Worker) {
+    /// Starts the next frame if a transmitter is idle and its source has one. Returns a host that has none.
+    pub(crate) fn transmit(&mut self, index: u32, worker: &mut Worker) -> Option<u32> {
         let now = self.now;
         let out = &mut self.outs[index as usize];
         if let Some(free) = out.busy(now) {
@@ -431,51 +433,52 @@ impl Process {
                 out.free_scheduled = true;
                 self.queue.push(free, Event::Free(index), self.now);
             }
-            return;
+            return None;
         }
         match out.from {
             Place::Switch(switch) => {
                 let port = out.from_port;
                 let chassis = &mut self.switches[switch as usize];
                 let packet = chassis.switch.transmit(now, port, &mut worker.outbox);
-                let more = chassis.switch.next_ready(port).is_some();
+                let more = chassis.switch.has_next(port);
                 if let Some(packet) = packet {
                     self.send(index, packet, more);
                 }
                 self.flush_outbox(switch, worker);
+                None
             }
             Place::Host(host) => {
                 let nic = &mut self.nics[host as usize];
                 let mut packet = worker.pool.get();
                 if let Some(frame) = nic.injected.pop_front() {
                     packet.set_bytes(&frame);
-                    return self.send(index, packet, true);
-                }
-                let mut sent = Transmit::Nothing;
-                packet.write_head(0, |head| {
-                    sent = nic.host.transmit(now, nic.paused, head);
+                } else {
+                    let mut sent = Transmit::Nothing;
+                    packet.write_head(0, |head| {
+                        sent = nic.host.transmit(now, nic.paused, head);
+                        match sent {
+                            Transmit::Frame { head_len, .. } => head_len,
+                            Transmit::Policy { .. } | Transmit::Nothing => 0,
+                        }
+                    });
                     match sent {
-                        Transmit::Frame { head_len, .. } => head_len,
-                        Transmit::Policy { .. } | Transmit::Nothing => 0,
-                    }
-                });
-                match sent {
-                    Transmit::Frame { payload, class, .. } => {
-                        packet.set_virtual_len(payload);
-                        packet.class = Some(class);
-                        self.send(index, packet, true);
-                    }
-                    Transmit::Policy { class } => {
-                        self.tally.policy_sent.count(now);
-                        packet.set_bytes(nic.host.policy_frame());
-                        packet.class = Some(class);
-                        self.send(index, packet, true);
-                    }
-                    Transmit::Nothing => {
-                        worker.pool.put(packet);
-                        self.schedule_wake(host);
+                        Transmit::Frame { payload, class, .. } => {
+                            packet.set_virtual_len(payload);
+                            packet.class = Some(class);
+                        }
+                        Transmit::Policy { class } => {
+                            self.tally.policy_sent.count(now);
+                            packet.set_bytes(nic.host.policy_frame());
+                            packet.class = Some(class);
+                        }
+                        Transmit::Nothing => {
+                            worker.pool.put(packet);
+                            return Some(host);
+                        }
                     }
                 }
+                self.send(index, packet, true);
+                None
             }
         }
     }

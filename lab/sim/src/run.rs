@@ -253,7 +253,7 @@ impl<'e> SchemeRun<'e> {
         // The threads borrow the fabric, and this one the rest.
         let network = std::mem::replace(&mut self.network, Network::empty());
         let crew = Crew::new(&network, cores, *share_from);
-        let began = processor_time();
+        let began = forecast.as_ref().map(|_| processor_time());
         let flow = thread::scope(|scope| {
             let mut leader = Leader::new(&crew, forecast.as_deref());
             let (mut events, mut next_look) = (0, 0);
@@ -280,7 +280,7 @@ impl<'e> SchemeRun<'e> {
             }
         });
         drop(crew);
-        if let Some(forecast) = forecast {
+        if let (Some(forecast), Some(began)) = (forecast, began) {
             lock(forecast).run(processor_time() - began);
         }
         self.network = network;
