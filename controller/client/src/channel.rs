@@ -4,7 +4,8 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// An idle connection is tried this often, and has failed without an answer for as long.
+/// A connection is tried this often. It has failed without an answer for as long as a call may take: a machine that runs
+/// the controller and all switches of a fabric may well leave one of them without processor time for two seconds.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
 /// Connects to a switch's server.
@@ -27,7 +28,7 @@ pub(super) async fn open(
         .connect_timeout(options.timeout)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE);
+        .keep_alive_timeout(options.timeout);
     endpoint.connect().await.map_err(unreachable)
 }
 

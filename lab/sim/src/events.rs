@@ -125,7 +125,7 @@ pub struct EventQueue {
     near: [Key; ROOM],
     head: usize,
     tail: usize,
-    /// The other events, none of which is before one of those: a heap.
+    /// A heap of the other events. Those of `near` are all before them.
     far: Vec<Key>,
     count: u64,
 }

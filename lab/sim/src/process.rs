@@ -297,7 +297,7 @@ impl Process {
     }
 
     /// Fetches the frame that became the first on its wire with the last event. Of many hosts a packet has long left the
-    /// caches when it arrives: [`Lane`](crate::link::Lane) fetches the packet, which knows where its frame is.
+    /// caches when it arrives: `link::Lane` fetches the packet, which knows where its frame is.
     #[inline]
     fn look_ahead(&mut self) {
         let wire = std::mem::replace(&mut self.next_wire, NO_WIRE);

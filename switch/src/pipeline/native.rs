@@ -6,9 +6,9 @@
 //! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
 //! each call (see [`Call::new`]), and the pointers to them come from vectors which nothing but the helpers below changes
 //! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
-//! or rows. Where the entries and rows of tables are is read again after each change of a table
-//! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one that it was called with, that of the [`Call`], and no
-//! reference to the call is used while a helper has one.
+//! or rows. The addresses of entries and rows are read again after each change of a table
+//! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one
+//! that it was called with, that of the [`Call`], and no reference to the call is used while a helper has one.
 
 #![allow(unsafe_code)]
 

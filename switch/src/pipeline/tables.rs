@@ -55,8 +55,8 @@ pub(super) struct Cold {
     pub timer: u64,
 }
 
-/// The tables of one switch, and what machine code reads of them. Who changes a table gets it from here, so that the
-/// latter is current.
+/// The tables of one switch, and what machine code reads of them: that is current, because tables are changed only through
+/// this.
 pub(super) struct Tables {
     tables: Vec<TableState>,
     direct: Vec<Direct>,
