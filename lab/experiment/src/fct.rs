@@ -1,7 +1,7 @@
 //! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (docs/algorithms/methods.md).
 
 use crate::classes::{class_of, ranges};
-use crate::results::{Fct, FctBucket, FctClass, FlowRecord, JobTimes, Percentiles};
+use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
 use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` cuts the flows, sorted by size, into steps of 5 %.
@@ -76,6 +76,21 @@ pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
     let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
     let mean_us = sample.iter().sum::<f64>() / n as f64;
     Some(JobTimes { count: n as u64, mean_us, p50_us: at(50), p90_us: at(90), p99_us: at(99) })
+}
+
+/// Sums up the goodput of the flows without a size until `end`; `None` if there are none.
+pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
+    let running = flows.iter().filter(|flow| flow.size.is_none() && flow.start < end);
+    let gbps = |flow: &FlowRecord| flow.acked.as_f64() * 8.0 / (end - flow.start).as_us_f64() / 1e3;
+    let mut sample: Vec<f64> = running.map(gbps).collect();
+    let n = sample.len();
+    if n == 0 {
+        return None;
+    }
+    sample.sort_by(f64::total_cmp);
+    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
+    let mean_gbps = sample.iter().sum::<f64>() / n as f64;
+    Some(GoodputSummary { flows: n as u64, mean_gbps, p5_gbps: at(5), p50_gbps: at(50), p95_gbps: at(95) })
 }
 
 /// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
@@ -170,6 +185,21 @@ mod tests {
         assert_eq!(fct.classes[1].fct_us.unwrap().mean, 4.0);
         assert_eq!(fct.classes[1].goodput_gbps, Some(1_001.0 * 8.0 / 4_000.0), "bits in nanoseconds");
         assert_eq!(fct.classes[2].slowdown, None);
+    }
+
+    #[test]
+    fn goodput_is_of_flows_without_a_size() {
+        let long = |start_us: u64, kb: u64| FlowRecord {
+            size: None,
+            start: Time::from_us(start_us),
+            acked: Bytes::from_kb(kb),
+            ..flow(1, None)
+        };
+        // 1,000 KB in 1 ms and 500 KB in the second half of it: 8 Gbit/s each.
+        let flows = [long(0, 1_000), long(500, 500), long(2_000, 0), flow(1_000, Some(1_000))];
+        let goodput = goodputs(&flows, Time::from_ms(1)).unwrap();
+        assert_eq!((goodput.flows, goodput.mean_gbps, goodput.p5_gbps, goodput.p95_gbps), (2, 8.0, 8.0, 8.0));
+        assert_eq!(goodputs(&flows[3..], Time::from_ms(1)), None);
     }
 
     #[test]

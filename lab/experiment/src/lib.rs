@@ -7,7 +7,7 @@
 //!   [`port_parameters`]: those of ports, from a scheme's parameters.
 //! - [`backend`]: a world in which experiments run.
 //! - [`results`]: what it measures. Each metric has one definition for all backends: [`fct`], [`histogram`],
-//!   [`slowdown`], [`counts`], [`paths`].
+//!   [`layers`], [`slowdown`], [`counts`], [`paths`].
 //! - [`rng`]: the random stream of each part of a run.
 //!
 //! This crate runs nothing, and neither prints nor writes files.
@@ -20,6 +20,7 @@ pub mod counts;
 pub mod fct;
 pub mod file;
 pub mod histogram;
+pub mod layers;
 pub mod paths;
 pub mod plan;
 pub mod port_parameters;

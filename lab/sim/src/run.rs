@@ -26,6 +26,7 @@ use weir_controller::{Routes, routes};
 use weir_experiment::backend::{Backend, Cores, Error, Observer, Outcome, Progress};
 use weir_experiment::fct;
 use weir_experiment::file::Names;
+use weir_experiment::layers;
 use weir_experiment::paths;
 use weir_experiment::results::{
     DeadlockSummary, Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace,
@@ -623,6 +624,8 @@ impl<'e> SchemeRun<'e> {
         let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
         let mut counts = tally::count(network);
         counts.add(&self.happenings.before);
+        let observe = &self.experiment.spec.observe;
+        let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
         let summary = SchemeSummary {
             queues,
             utilisation,
@@ -635,13 +638,15 @@ impl<'e> SchemeRun<'e> {
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
             suppressions: counts.suppressions,
-            fct: fct::summarise(&flows, &self.experiment.spec.observe.size_classes),
+            fct: fct::summarise(&flows, &observe.size_classes),
             jobs: fct::job_times(self.feed.job_times()),
             deadlock: self.deadlock.clone(),
             policy: self.happenings.summarise(self.now, network),
             packets: self.packets(network),
+            goodput: observe.goodput.then(|| fct::goodputs(&flows, self.now)).flatten(),
+            layers,
         };
-        let interval = self.experiment.spec.observe.interval;
+        let interval = observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
         let packets = packets::paths(network.packets(), topology);

@@ -12,7 +12,7 @@ use weir_experiment::results::{
 };
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::{Experiment, Flow};
-use weir_experiment::{fct, paths};
+use weir_experiment::{fct, layers, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// All that was seen of one scheme.
@@ -50,6 +50,10 @@ impl<'a> Observations<'a> {
         let (queues, utilisation) = self.links();
         let watched = self.experiment.flows.iter().take(self.experiment.watched_flows());
         let rates: Vec<RateSeries> = watched.map(|flow| self.rates(flow)).collect();
+        let observe = &self.experiment.spec.observe;
+        let topology = &self.experiment.topology;
+        let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
+        let goodput = observe.goodput.then(|| fct::goodputs(&records, self.end())).flatten();
         let summary = SchemeSummary {
             queues,
             utilisation,
@@ -62,9 +66,11 @@ impl<'a> Observations<'a> {
             retransmits: self.counts.retransmits,
             timeouts: self.counts.timeouts,
             suppressions: self.counts.suppressions,
-            fct: fct::summarise(&records, &self.experiment.spec.observe.size_classes),
+            fct: fct::summarise(&records, &observe.size_classes),
             jobs: None,
             packets: None,
+            goodput,
+            layers,
             policy: None,
             deadlock: None,
         };

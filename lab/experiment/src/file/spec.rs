@@ -323,6 +323,12 @@ pub struct ObserveSpec {
     /// Count marked data packets and the links they crossed, by these classes, and the bytes on all links.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub packets: bool,
+    /// Sum up the goodput of flows without a size.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub goodput: bool,
+    /// Average the utilisation of links by layer of the fabric.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub layers: bool,
 }
 
 impl Default for ObserveSpec {
@@ -336,6 +342,8 @@ impl Default for ObserveSpec {
             format: TableFormat::Csv,
             size_classes: Vec::new(),
             packets: false,
+            goodput: false,
+            layers: false,
         }
     }
 }

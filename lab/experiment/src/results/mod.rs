@@ -11,8 +11,8 @@ pub use deadlock::{DeadlockSummary, StuckQueue};
 pub use policy::{PolicyInterval, PolicySetSummary, PolicySummary};
 pub use series::{FlowRecord, PacketHop, PacketPath, PauseRecord, PortSeries, RateSeries, SchemeTrace};
 pub use summary::{
-    Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles, QueueSummary, SchemeSummary,
-    Summary,
+    Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass, PacketSummary,
+    Percentiles, QueueSummary, SchemeSummary, Summary,
 };
 
 use sha2::{Digest, Sha256};

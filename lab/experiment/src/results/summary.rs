@@ -70,6 +70,36 @@ pub struct SchemeSummary {
     /// Statistics of packets, in total and by class of size, with `observe.packets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketSummary>,
+    /// Goodput of flows without a size, with `observe.goodput`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<GoodputSummary>,
+    /// Utilisation of the layers of the fabric, that of hosts' links first, with `observe.layers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerSummary>,
+}
+
+/// The goodput of flows without a size: payload acknowledged over the time since the flow was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GoodputSummary {
+    /// Number of flows.
+    pub flows: u64,
+    /// Arithmetic mean, in Gbit/s.
+    pub mean_gbps: f64,
+    /// 5th percentile.
+    pub p5_gbps: f64,
+    /// Median.
+    pub p50_gbps: f64,
+    /// 95th percentile.
+    pub p95_gbps: f64,
+}
+
+/// The switch ports to links of one layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// Number of ports, of both ends of a link between switches.
+    pub ports: u64,
+    /// Mean of their utilisations over the whole run, 0..1.
+    pub utilisation: f64,
 }
 
 /// Packets on links, and data packets where they arrived.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 use weir_experiment::results::{
-    DeadlockSummary, Fct, FctBucket, FctClass, JobTimes, PacketClass, PacketSummary, Percentiles,
-    PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary, Summary,
+    DeadlockSummary, Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass,
+    PacketSummary, Percentiles, PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary,
+    Summary,
 };
 
 /// Entries of each list: more than a run has buckets, classes or policies that a metric names by their place.
@@ -85,6 +86,14 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
         policy: Some(policy()),
         jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
         packets: Some(packets()),
+        goodput: Some(GoodputSummary {
+            flows: 1,
+            mean_gbps: 1.0,
+            p5_gbps: 1.0,
+            p50_gbps: 1.0,
+            p95_gbps: 1.0,
+        }),
+        layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; ENTRIES],
     }
 }
 

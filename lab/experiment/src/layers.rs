@@ -1,0 +1,52 @@
+//! Utilisation of a fabric's links by layer (docs/summary.md).
+
+use crate::results::LayerSummary;
+use std::collections::BTreeMap;
+use weir_controller::topology::{Endpoint, Node, Topology};
+
+/// Averages `utilisation`, by `<switch>:<port>`, over the switch ports of each layer; a port that is not in it sent
+/// nothing. Layer 0 has the links of hosts, layer 1 those between edge switches and others, and layer `n + 1` those whose
+/// nearer switch is `n` hops from an edge switch.
+pub fn summarise(topology: &Topology, utilisation: &BTreeMap<String, f64>) -> Vec<LayerSummary> {
+    let tier = |end: Endpoint| match end.node {
+        Node::Host(_) => 0,
+        Node::Switch(ix) => usize::from(topology.switch(ix).tier) + 1,
+    };
+    let mut layers: Vec<LayerSummary> = Vec::new();
+    for link in &topology.links {
+        let layer = tier(link.a).min(tier(link.b));
+        if layers.len() <= layer {
+            layers.resize(layer + 1, LayerSummary::default());
+        }
+        for end in [link.a, link.b] {
+            if let Node::Switch(_) = end.node {
+                layers[layer].ports += 1;
+                layers[layer].utilisation += utilisation.get(&topology.end_name(end)).copied().unwrap_or(0.0);
+            }
+        }
+    }
+    for layer in &mut layers {
+        layer.utilisation /= (layer.ports as f64).max(1.0);
+    }
+    layers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_controller::topology::{TopologySpec, build};
+
+    #[test]
+    fn layers_of_a_fat_tree_are_hosts_edge_and_core() {
+        let spec: TopologySpec =
+            serde_yaml::from_str("{kind: fat-tree, k: 4, rate: 10Gbps, delay: 1us}").unwrap();
+        let topology = build(&spec).unwrap();
+        let to_hosts = topology.hosts.iter().map(|host| {
+            let end = Endpoint { node: Node::Switch(host.switch), port: host.switch_port };
+            (topology.end_name(end), 0.5)
+        });
+        let layers = summarise(&topology, &to_hosts.collect());
+        let seen: Vec<_> = layers.iter().map(|layer| (layer.ports, layer.utilisation)).collect();
+        assert_eq!(seen, [(16, 0.5), (32, 0.0), (32, 0.0)]);
+    }
+}
