@@ -1,5 +1,6 @@
 //! `weir bench`
 
+mod counted;
 mod programs;
 mod scaling;
 
@@ -34,6 +35,10 @@ pub struct Args {
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=64))]
     scaling: Vec<u32>,
 
+    /// Instead: do a little of each kind of work, for callgrind to count its instructions (`weir/tests/instructions.rs`)
+    #[arg(long, hide = true)]
+    counted: bool,
+
     /// Write the tables between their marks in this page too
     #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
     docs: Option<PathBuf>,
@@ -67,6 +72,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if !args.scaling.is_empty() {
         return scaling::run(&args.scaling, console);
+    }
+    if args.counted {
+        return counted::run(console);
     }
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;

@@ -35,17 +35,30 @@ const RECORDS: usize = 2;
 
 /// Data and ACK through the first switch of `experiment`, for every scheme's program.
 pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
+    let mut costs = Vec::new();
+    with_packets(experiment, |program, packet, mut path| {
+        costs.push(Cost { program: program.clone(), packet, ns: path.cost()? });
+        Ok(())
+    })?;
+    Ok(costs)
+}
+
+/// Passes a new switch and a packet for it to `measure`, for the program of each scheme, first DATA and then an ACK.
+pub fn with_packets(
+    experiment: &Experiment,
+    mut measure: impl FnMut(&Cow<'static, str>, &'static str, Path<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let topology = &experiment.topology;
     let routes = routes::routes(topology, experiment.spec.routing).map_err(Failure::work)?;
     let (Some(from), Some(to)) = (topology.hosts.first(), topology.hosts.last()) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let first = SwitchIx(0);
-    let mut costs = Vec::new();
+    let mut programs = Vec::new();
     for scheme in &experiment.schemes {
         let needs = scheme.config.needs();
         let program = experiment.artifact_of(scheme).name;
-        if costs.iter().any(|cost: &Cost| cost.program == program) {
+        if programs.contains(&program) {
             continue;
         }
         let asks = |asks| if asks { Flags::TELEMETRY } else { Flags::default() };
@@ -58,18 +71,20 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
         let flags = asks(needs.telemetry == TelemetryOn::Acks);
         let ack = frame(Kind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
+        let blueprint =
+            Blueprint::new(experiment, scheme, &routes, Engine::default()).map_err(Failure::work)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
-            let network = Blueprint::new(experiment, scheme, &routes, Engine::default())
-                .and_then(|it| it.build())
-                .map_err(Failure::work)?;
+            let network = blueprint.build().map_err(Failure::work)?;
             let mut fabric = network.view();
             let switch = &mut fabric.chassis_mut(SwitchIx(0)).switch;
-            let ns = cost(switch, &frame?, port_in, port_out)?;
-            costs.push(Cost { program: program.clone(), packet, ns });
+            let sink = Sink { pool: PacketPool::new() };
+            let path = Path { switch, frame: frame?, port_in, port_out, sink, now: Time::ZERO };
+            measure(&program, packet, path)?;
         }
+        programs.push(program);
     }
-    Ok(costs)
+    Ok(())
 }
 
 /// A head as a host writes it, and the length of its payload.
@@ -122,26 +137,43 @@ impl SwitchOutput for Sink {
     fn digest(&mut self, _: Digest) {}
 }
 
-fn cost(switch: &mut Switch, (head, payload): &Frame, port_in: u16, port_out: u16) -> Result<f64, Failure> {
-    let mut sink = Sink { pool: PacketPool::new() };
-    let mut now = Time::ZERO;
-    let mut best = f64::INFINITY;
-    for _ in 0..ROUNDS {
-        let began = Instant::now();
-        for _ in 0..PACKETS {
-            now += GAP;
+/// A packet's path through one switch.
+pub struct Path<'s> {
+    switch: &'s mut Switch,
+    frame: Frame,
+    port_in: u16,
+    port_out: u16,
+    sink: Sink,
+    now: Time,
+}
+
+impl Path<'_> {
+    fn cost(&mut self) -> Result<f64, Failure> {
+        let mut best = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            self.send(PACKETS)?;
+            best = best.min(began.elapsed().as_nanos() as f64 / f64::from(PACKETS));
+        }
+        Ok(best)
+    }
+
+    /// Sends this number of packets through the switch, one after the other.
+    pub fn send(&mut self, packets: u32) -> Result<(), Failure> {
+        let Path { switch, frame: (head, payload), sink, .. } = self;
+        for _ in 0..packets {
+            self.now += GAP;
             let mut packet = sink.pool.get();
             packet.write_head(*payload, |room| {
                 room[..head.len()].copy_from_slice(head);
                 head.len()
             });
-            switch.receive(now, port_in, packet, &mut sink);
-            match switch.transmit(now, port_out, &mut sink) {
+            switch.receive(self.now, self.port_in, packet, sink);
+            match switch.transmit(self.now, self.port_out, sink) {
                 Some(sent) => sink.pool.put(black_box(sent)),
                 None => return Err(Failure::work("bench: the switch does not forward the packet")),
             }
         }
-        best = best.min(began.elapsed().as_nanos() as f64 / f64::from(PACKETS));
+        Ok(())
     }
-    Ok(best)
 }
