@@ -1,5 +1,6 @@
 // HPCC++: as hpcc.p4, and a record names its switch and port and has, if the sender asks for it, the time that
-// the packet was queued instead of how much is queued behind it.
+// the packet was queued instead of how much is queued behind it, or what its own queue has sent and may send. A sender
+// may ask for records of congested ports only.
 //
 //   sender --- data or probe, TELEMETRY, int_format ---> [switch: + ids and record] ---> receiver
 //          <-- the records, copied by the receiver -------------------------------------
@@ -7,9 +8,20 @@
 // All of a record is taken at one moment, when the packet is dequeued (Miao et al., HPCC++,
 // draft-miao-iccrg-hpcc, section 6.1: "one consistent snapshot").
 #define WITH_LINK_IDS
+#define WITH_QUEUE_INFO
+// In front of a record, behind the ids, where int_format asks for it: of the queue in which the packet was.
+header queue_t {
+    bit<12> share;                   // of the port's rate, in 4096ths; 0: all of it
+    bit<20> tx_bytes;                // as in the record
+}
+#define TARGET_HEADERS queue_t queue;
+#define PROGRAM_CONTROLS "../controls/queue_class.p4"
+#define PROGRAM_INGRESS QueueClass
 #include "include/weir.p4"
 #include "controls/int_push.p4"
 #include "controls/link_push.p4"
+#include "controls/queue_push.p4"
+#include "controls/record_condition.p4"
 
 control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_t target) {
     PortProfile() port_profile;
@@ -17,22 +29,34 @@ control HpccPlusEgress(inout headers_t hdr, inout metadata_t meta, inout target_
     SwitchIdentity() switch_identity;
     IntPush() int_push;
     LinkPush() link_push;
+    QueuePush() queue_push;
+    RecordCondition() record_condition;
     Depart() depart;
     Ecn() ecn;
     bit<12> path_before;
+    bit<32> port_sent;
+    bit<32> queue_sent;
+    bit<1> is_told;
 
     apply {
         port_profile.apply(meta, target.egress_port);
         dequeue.apply(meta, target);
+        port_sent = meta.tx_bytes;
+        queue_tx_bytes.read(queue_sent, QUEUE_INDEX(target));
         if (hdr.weir.isValid()) {
             path_before = hdr.weir.path_id;
             switch_identity.apply(hdr);
             if (ASKS_ON_DATA(hdr.weir)) {
-                int_push.apply(hdr, meta, TIMESTAMP(target), TX_UNITS(meta.tx_bytes), meta.queue_bytes);
-                link_push.apply(hdr, meta, target, path_before);
+                record_condition.apply(hdr, meta, target, is_told);
+                if (is_told == 1) {
+                    int_push.apply(hdr, meta, TIMESTAMP(target), TX_UNITS(meta.tx_bytes), meta.queue_bytes);
+                    link_push.apply(hdr, meta, target, path_before);
+                    queue_push.apply(hdr, meta, target, queue_sent);
+                }
             }
         }
         depart.apply(meta, target);
+        queue_tx_bytes.write(QUEUE_INDEX(target), queue_sent + (meta.tx_bytes - port_sent));
         if (hdr.ipv4.isValid()) {
             ecn.apply(hdr, meta);
         }

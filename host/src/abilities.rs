@@ -21,6 +21,10 @@ pub enum Ability {
     AckRecords,
     /// Appends records with ids of switch and port, and with the time in the queue on demand (HPCC++).
     LinkRecords,
+    /// Appends records with the share and the bytes sent of the packet's own queue (HPCC++ draft §9.4).
+    QueueRecords,
+    /// Appends records only where the port is congested, on demand (HPCC++ draft §6).
+    CongestionRecords,
     /// Deflects packets of short messages from congested ports (Dart's IOFD).
     Deflection,
     /// Computes RoCC's fair rate for each port.
@@ -45,11 +49,13 @@ pub const TELEMETRY_ANNOTATION: &str = "weir_telemetry";
 
 impl Ability {
     /// Every ability.
-    pub const ALL: [Ability; 8] = [
+    pub const ALL: [Ability; 10] = [
         Ability::Marks,
         Ability::DataRecords,
         Ability::AckRecords,
         Ability::LinkRecords,
+        Ability::QueueRecords,
+        Ability::CongestionRecords,
         Ability::Deflection,
         Ability::RoccRates,
         Ability::RcpRates,
@@ -63,6 +69,8 @@ impl Ability {
             Ability::DataRecords => Declaration::Telemetry("data"),
             Ability::AckRecords => Declaration::Telemetry("acks"),
             Ability::LinkRecords => Declaration::Telemetry("links"),
+            Ability::QueueRecords => Declaration::Table("queue_share"),
+            Ability::CongestionRecords => Declaration::Table("int_threshold"),
             Ability::Deflection => Declaration::Table("deflection"),
             Ability::RoccRates => Declaration::Table("rocc_port"),
             Ability::RcpRates => Declaration::Table("rcp_port"),
@@ -76,6 +84,8 @@ impl Ability {
             Ability::DataRecords => "INT records on DATA packets",
             Ability::AckRecords => "INT records on ACKs",
             Ability::LinkRecords => "INT records with switch and port ids",
+            Ability::QueueRecords => "INT records of queues served by weight",
+            Ability::CongestionRecords => "INT records upon congestion",
             Ability::Deflection => "deflection",
             Ability::RoccRates => "RoCC's fair rates",
             Ability::RcpRates => "RCP's fair rates",

@@ -106,7 +106,9 @@ impl HostConfig {
     pub fn payload(&self) -> Option<Bytes> {
         let needs = self.needs();
         let reserve = match needs.telemetry {
-            TelemetryOn::Data | TelemetryOn::DataOncePerRtt => MAX_HOPS * needs.records.record_len(),
+            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::DataUponCongestion => {
+                MAX_HOPS * needs.records.record_len()
+            }
             TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks | TelemetryOn::Notices => 0,
         };
         let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;

@@ -1,7 +1,7 @@
 //! The computations that every port of a switch performs for a scheme, beside telemetry and marks. A scheme states them
 //! as part of its needs, and the controller translates them into table entries, in the integers of the P4 program.
 
-use weir_units::Time;
+use weir_units::{Bandwidth, Bytes, Time};
 
 /// The unit of a rate in the grant field of ACKs and of RATE packets, in bit/s.
 pub const GRANT_UNIT_BPS: u64 = 1_000;
@@ -20,6 +20,17 @@ pub enum PortLaw {
     /// ExpressPass' limit of credits (`p4src/controls/credit_shaper.p4`). Senders of such a scheme send one packet per
     /// credit, and ask for credits first.
     Credits(CreditLaw),
+    /// The queue from which a port is congested, for records upon congestion (`p4src/controls/record_condition.p4`).
+    Congestion(CongestionLaw),
+}
+
+/// The queue from which a port is congested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CongestionLaw {
+    /// Bytes that wait at a port of rate `per`, in proportion at other rates.
+    pub queue: Bytes,
+    /// The rate that `queue` is for.
+    pub per: Bandwidth,
 }
 
 /// Bytes of a credit: a frame's headers.

@@ -1,6 +1,6 @@
 //! The telemetry of one path, in data-path order and plain units.
 
-use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, RecordFormat};
+use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, QUEUE_LEN, RecordFormat};
 use weir_units::{Bandwidth, Bytes};
 
 /// One hop of a path at the moment its record was written.
@@ -16,6 +16,33 @@ pub struct Hop {
     pub queue: u32,
     /// Ids of switch and port, if the record has them; else 0.
     pub link: u32,
+    /// The packet's own queue, if the record tells of it and the port serves several by weight.
+    pub share: Option<QueueShare>,
+}
+
+/// A queue that a port serves by weight, beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueShare {
+    /// The part of the port's rate that the queue has at least, in parts of [`QueueShare::WHOLE`].
+    pub share: u16,
+    /// Bytes that the queue had sent, modulo [`Hop::TX_BYTES`].
+    pub tx_bytes: u32,
+}
+
+impl QueueShare {
+    /// The whole rate of a port.
+    pub const WHOLE: u16 = 1 << 12;
+
+    /// Reads a queue from the wire: 12 bits of share, 20 bits of units sent. `None`: the whole port is the queue's.
+    fn read(word: u32) -> Option<QueueShare> {
+        let (share, units) = ((word >> 20) as u16, word & 0xf_ffff);
+        (share != 0).then(|| QueueShare { share, tx_bytes: units * IntRecord::TX_UNIT.get() as u32 })
+    }
+
+    /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
+    pub const fn bytes_since(&self, earlier: &QueueShare) -> u32 {
+        self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Hop::TX_BYTES - 1)
+    }
 }
 
 impl Hop {
@@ -46,6 +73,7 @@ impl Hop {
             tx_bytes: record.tx_bytes().get() as u32,
             queue,
             link,
+            share: None,
         }
     }
 }
@@ -64,7 +92,7 @@ pub struct Telemetry<'a> {
 impl<'a> Telemetry<'a> {
     /// No records.
     pub const EMPTY: Telemetry<'static> = Telemetry {
-        hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0, link: 0 }; MAX_HOPS],
+        hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0, link: 0, share: None }; MAX_HOPS],
         len: 0,
         format: RecordFormat::ENTRY,
         own: &[],
@@ -98,10 +126,17 @@ impl<'a> Telemetry<'a> {
         let count = (records.len() / record_len).min(MAX_HOPS);
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
             let place = if gathered_by_data { count - 1 - i } else { i };
-            // The ids, if there are any, lie in front of the entry.
-            let Some((ids, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
-            let link = ids.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
-            telemetry.hops[place] = Hop::read(IntRecord::unpack(u64::from_be_bytes(*entry)), link, format);
+            // Ids and queue, if there are any, lie in front of the entry.
+            let Some((mut front, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
+            let mut share = None;
+            if format.has(RecordFormat::QUEUE)
+                && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_LEN>()
+            {
+                (front, share) = (ids, QueueShare::read(u32::from_be_bytes(*queue)));
+            }
+            let link = front.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
+            let hop = Hop::read(IntRecord::unpack(u64::from_be_bytes(*entry)), link, format);
+            telemetry.hops[place] = Hop { share, ..hop };
         }
         telemetry.len = count as u8;
         telemetry
@@ -140,12 +175,14 @@ pub struct TelemetryChecks {
     pub backwards: u64,
     /// ACKs whose records are of another path than the one that DATA takes.
     pub other_path: u64,
+    /// Records of a congested port that is not on the flow's path.
+    pub other_port: u64,
 }
 
 impl TelemetryChecks {
     /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
-        self.unknown_rate + self.too_fast + self.backwards + self.other_path
+        self.unknown_rate + self.too_fast + self.backwards + self.other_path + self.other_port
     }
 }
 

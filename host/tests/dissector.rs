@@ -37,6 +37,7 @@ fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
         destination_mac: [2, 0, 0, 0, 0, 2],
         source,
         destination,
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: 50_001,
         weir: WeirRepr { message, seq, ..WeirRepr::of(kind) },
@@ -296,6 +297,16 @@ fn records_are_read_by_their_format() {
     assert_eq!(seen[0], ["258,258", "772,772", "99,99", "320,320", "", "0"]);
     assert_eq!((seen[1][0].as_str(), seen[1][5].as_str()), ("", "8"));
     assert_eq!(seen[2], ["258,258", "772,772", "99,99", "", "16,16", "0"]);
+    // 12 bytes too: a quarter of the port's rate, 772 units sent; and all of it, in two records' place.
+    let mut shares = head.clone();
+    for at in [HEADERS_LEN, HEADERS_LEN + 12] {
+        shares[at..at + 4].copy_from_slice(&0x4000_0304_u32.to_be_bytes());
+    }
+    shares[WEIR_AT + 3] = 0x0c;
+    let fields_of_queue =
+        ["weir.int.share", "weir.int.queue_sent_units", "weir.int.timestamp", "weir.int_format.congested"];
+    let seen = tshark(&[shares], &[], &fields_of_queue);
+    assert_eq!(seen[0], ["1024,1024", "772,772", "99,99", "1"]);
     // Records of 12 bytes that a program defines by itself.
     let seen = tshark(&[with(0x82)], &[], &["weir.int.own", "weir.int.queue_bytes", "weir.payload_len"]);
     let own = format!("01020304{:016x}", entry.pack());

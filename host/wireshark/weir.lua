@@ -11,6 +11,8 @@ local MAX_HOPS = 8
 local RECORD_LEN = 8
 -- HPCC++ puts the switch's id and the port in front of each record.
 local LINK_ID_LEN = 4
+-- And, behind them, the share and the bytes sent of the packet's own queue.
+local QUEUE_INFO_LEN = 4
 local TX_UNIT = 128
 -- Where the queue is time: ticks of the switch's clock.
 local SOJOURN_UNIT = 4
@@ -53,8 +55,10 @@ local f = {
     subflow = ProtoField.uint8("weir.subflow", "Subflow", base.DEC, nil, 0x0f),
     int_format = ProtoField.uint8("weir.int_format", "Record format", base.HEX),
     format_link = ProtoField.bool("weir.int_format.link", "LINK ids in front of records", 8, nil, 0x01),
+    format_congested = ProtoField.bool("weir.int_format.congested", "CONGESTED ports only", 8, nil, 0x04),
+    format_queue = ProtoField.bool("weir.int_format.queue", "QUEUE share and bytes in front of records", 8, nil, 0x08),
     format_sojourn = ProtoField.bool("weir.int_format.sojourn", "SOJOURN time instead of queue", 8, nil, 0x02),
-    format_unused = ProtoField.uint8("weir.int_format.unused", "Unused", base.HEX, nil, 0x7c),
+    format_unused = ProtoField.uint8("weir.int_format.unused", "Unused", base.HEX, nil, 0x70),
     format_own = ProtoField.bool("weir.int_format.own", "OWN records of the program", 8, nil, 0x80),
     own_record = ProtoField.bytes("weir.int.own", "Record of the program"),
     concurrency = ProtoField.uint16("weir.concurrency", "Concurrency (N)", base.DEC),
@@ -75,6 +79,8 @@ local f = {
     tx_bytes = ProtoField.uint32("weir.int.tx_bytes", "Sent, bytes", base.DEC),
     queue_units = ProtoField.uint16("weir.int.queue_units", "Queue, in 80 bytes", base.DEC),
     queue_bytes = ProtoField.uint32("weir.int.queue_bytes", "Queue, bytes", base.DEC),
+    share = ProtoField.uint32("weir.int.share", "Share of the queue, in 4096ths", base.DEC, nil, 0xfff00000),
+    queue_sent_units = ProtoField.uint32("weir.int.queue_sent_units", "Sent by the queue, in 128 B", base.DEC, nil, 0xfffff),
     sojourn_units = ProtoField.uint16("weir.int.sojourn_units", "Time queued, in 4 ticks", base.DEC),
     sojourn_ticks = ProtoField.uint32("weir.int.sojourn_ticks", "Time queued, ticks", base.DEC),
 
@@ -151,16 +157,16 @@ local function dissect_format(range, tree)
         format:append_text(string.format(": %d B a record", own_record_len(range)))
         return format
     end
-    for _, field in ipairs({ f.format_link, f.format_sojourn, f.format_unused }) do
+    for _, field in ipairs({ f.format_link, f.format_sojourn, f.format_congested, f.format_queue, f.format_unused }) do
         format:add(field, range)
     end
     return format
 end
 
 -- A record. `hop` is its place on the data path, the first hop after the sender being 1.
-local function dissect_record(range, tree, hop, sojourn)
-    local link_len = range:len() - RECORD_LEN
-    local entry = range(link_len, RECORD_LEN)
+local function dissect_record(range, tree, hop, sojourn, queue_len)
+    local link_len = range:len() - RECORD_LEN - queue_len
+    local entry = range(link_len + queue_len, RECORD_LEN)
     local tx, queue = entry:bitfield(28, 20), entry:bitfield(48, 16)
     local rate = RATES[entry:bitfield(0, 4)]
     local sub = tree:add(f.record, range)
@@ -171,6 +177,10 @@ local function dissect_record(range, tree, hop, sojourn)
     if link_len > 0 then
         sub:add(f.switch, range(0, 2))
         sub:add(f.port, range(2, 2))
+    end
+    if queue_len > 0 then
+        sub:add(f.share, range(link_len, 4))
+        sub:add(f.queue_sent_units, range(link_len, 4))
     end
     sub:add(f.rate, entry(0, 4))
     sub:add(f.timestamp, entry(0, 4))
@@ -194,7 +204,8 @@ local function dissect_records(tvb, tree, hops, gathered_by_ack)
     local format = tvb(3, 1)
     local sojourn = format:bitfield(6, 1) == 1
     local own = format:bitfield(0, 1) == 1
-    local each = own and own_record_len(format) or RECORD_LEN + format:bitfield(7, 1) * LINK_ID_LEN
+    local queue_len = format:bitfield(4, 1) * QUEUE_INFO_LEN
+    local each = own and own_record_len(format) or RECORD_LEN + format:bitfield(7, 1) * LINK_ID_LEN + queue_len
     if HEADER_LEN + hops * each > tvb:len() then
         return nil
     end
@@ -204,7 +215,7 @@ local function dissect_records(tvb, tree, hops, gathered_by_ack)
         if own then
             tree:add(f.own_record, range):prepend_text(string.format("Hop %d: ", hop))
         else
-            dissect_record(range, tree, hop, sojourn)
+            dissect_record(range, tree, hop, sojourn, queue_len)
         end
     end
     return hops * each

@@ -85,7 +85,7 @@ header packet_out_t {
 
 struct headers_t {
 #ifdef TARGET_HEADERS
-    TARGET_HEADERS                   // what only one target has
+    TARGET_HEADERS                   // what only one target or program has
 #endif
     packet_out_t packet_out;
     packet_in_t  packet_in;

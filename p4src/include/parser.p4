@@ -51,6 +51,9 @@ control WeirDeparser(packet_out packet, in headers_t hdr) {
 #ifdef WITH_LINK_IDS
         packet.emit(hdr.link);
 #endif
+#ifdef WITH_QUEUE_INFO
+        packet.emit(hdr.queue);
+#endif
         packet.emit(hdr.record);
     }
 }

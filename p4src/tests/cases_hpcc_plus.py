@@ -3,9 +3,9 @@
 import cases_hpcc
 from cases_hpcc import ASKING, RATE, start
 from stf import Stf
-from wire import DATA, NACK, PROBE, length, record, tx_units, weir_frame
+from wire import DATA, NACK, PROBE, length, queue_units, record, tx_units, weir_frame
 
-LINK, SOJOURN = 0x01, 0x02
+LINK, SOJOURN, CONGESTED, QUEUE = 0x01, 0x02, 0x04, 0x08
 IDS = "00010002"                     # switch 1, port 2
 LINK_RECORD = 12
 
@@ -33,7 +33,7 @@ counts the packet as it is sent. A packet that was on its way before keeps what 
     stf.expect(2, weir_frame(kind=DATA, int_format=LINK, int_hops=2, records=IDS + record(RATE, 0, 0) + older,
                              path_id=0xABD, ttl=63, **ASKING))
     stf.note("bits that mean nothing change nothing; without LINK there are no ids")
-    for bits in (0x7C, 0xFD):
+    for bits in (0x70, 0xF1):
         stf.register("tx_bytes", 2, 0)
         stf.packet(1, weir_frame(kind=DATA, int_format=bits, **ASKING))
         stf.expect(2, pushed(ids=IDS if bits & LINK else "", int_format=bits))
@@ -88,10 +88,79 @@ the clock is set)."""
     return stf
 
 
+def queue(share, sent):
+    """What stands between ids and record: 12 bits of share, 20 bits of units sent."""
+    return f"{share << 20 | tx_units(sent):08x}"
+
+
+def queues_exact():
+    stf = start(
+        """QUEUE: share of the port and bytes sent of the packet's own queue, 4 bytes between ids and record. The bytes are
+those of the queue (8 * port + priority) before the packet, as they left; 0 is the share of a queue without an entry."""
+    )
+    stf.line("add queue_share port:2 priority:3 guarantees(share:0x400)")
+    stf.line("add data_class dscp:5 place_in(priority:3)")
+    size = length(weir_frame(kind=DATA, **ASKING))
+    both = LINK | QUEUE
+    stf.note("DATA of DSCP 5 waits in queue 3; others in queue 0")
+    total, own = 0, {0: 0, 3: 0}
+    for dscp in (5, 0, 5, 0):
+        of, share = (3, 0x400) if dscp else (0, 0)
+        stf.packet(1, weir_frame(kind=DATA, dscp=dscp, int_format=both, **ASKING))
+        stf.expect(2, weir_frame(kind=DATA, dscp=dscp, int_format=both, int_hops=1, path_id=0x001, ttl=63,
+                                 records=IDS + queue(share, own[of]) + record(RATE, tx_units(total), 0), **ASKING))
+        total += size + 16
+        own[of] += size + 16
+        for which in (0, 3):
+            stf.register_is("queue_tx_bytes", 8 * 2 + which, own[which])
+    stf.register_is("tx_bytes", 2, total)
+    stf.note("without ids")
+    stf.packet(1, weir_frame(kind=PROBE, dscp=5, int_format=QUEUE, **ASKING))
+    stf.expect(2, weir_frame(kind=PROBE, dscp=5, int_format=QUEUE, int_hops=1, path_id=0x001, ttl=63,
+                             records=queue(0x400, own[3]) + record(RATE, tx_units(total), 0), **ASKING))
+    stf.note("feedback does not choose its queue by DSCP, and is counted in its own")
+    stf.packet(1, weir_frame(kind=NACK, dscp=5))
+    stf.expect(2, weir_frame(kind=NACK, dscp=5, path_id=1, ttl=63))
+    stf.register_is("queue_tx_bytes", 8 * 2, own[0] + length(weir_frame(kind=NACK)))
+    return stf
+
+
+def condition():
+    stf = start(
+        """CONGESTED: a record only if at least as many bytes are queued behind the packet as int_threshold has for its port
+(here: left in the register by a packet of priority 1). Packets without the bit get one anyway; without an entry all do."""
+    )
+    stf.classify(DATA, 1)
+    stf.line("add int_threshold port:2 above(bytes:8000)")
+    sent = 0
+    for left, bits, told in ((7999, CONGESTED, False), (8000, CONGESTED, True), (7999, 0, True),
+                             (7999, CONGESTED | LINK, False), (8080, CONGESTED | LINK, True)):
+        stf.register("queue_bytes", 2, left)
+        stf.packet(1, weir_frame(kind=DATA, int_format=bits, **ASKING))
+        size = length(weir_frame(kind=DATA, **ASKING))
+        if told:
+            ids = IDS if bits & LINK else ""
+            stf.expect(2, pushed(tx=sent, queue=queue_units(left), ids=ids, int_format=bits))
+            size += 8 + len(ids) // 2
+        else:
+            stf.expect(2, weir_frame(kind=DATA, int_format=bits, path_id=1, ttl=63, **ASKING))
+        sent += size
+        stf.register_is("tx_bytes", 2, sent)
+    stf.note("another port, without an entry")
+    stf.via("h3", 3)
+    stf.profile(3, RATE)
+    stf.packet(1, weir_frame(kind=DATA, dst="h3", int_format=CONGESTED, **ASKING))
+    stf.expect(3, weir_frame(kind=DATA, dst="h3", int_format=CONGESTED, int_hops=1, path_id=1, ttl=63,
+                             records=record(RATE, 0, 0), **ASKING))
+    return stf
+
+
 def cases():
     return cases_hpcc.cases() + [
         ("link_push-exact", links_exact()),
         ("link_push-nameless", links_nameless()),
         ("link_push-full", links_full()),
         ("link_push-sojourn", sojourn()),
+        ("queue_push-exact", queues_exact()),
+        ("record_condition-exact", condition()),
     ]

@@ -54,14 +54,14 @@ def ethernet(dst="s", src="h1", ether_type=0x0800):
     return [("ethernet", bytes.fromhex(MAC[dst] + MAC[src]) + struct.pack("!H", ether_type))]
 
 
-def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, ident=0, flags=0, offset=0, **wrong):
+def ipv4(src, dst, protocol, payload, ttl=64, ecn=NOT_ECT, dscp=0, ident=0, flags=0, offset=0, **wrong):
     """An IPv4 header for `payload` bytes. `wrong` replaces what would be right:
     version, ihl, total_len, checksum."""
     ihl = wrong.get("ihl", 5)
     head = struct.pack(
         "!BBHHHBBHII",
         wrong.get("version", 4) << 4 | ihl,
-        ecn,
+        dscp << 2 | ecn,
         wrong.get("total_len", 20 + payload),
         ident,
         flags << 13 | offset,
@@ -112,11 +112,11 @@ def queue_units(queue_bytes):
 
 
 def weir_frame(src="h1", dst="h2", sport=4791, dport=WEIR_PORT, payload=b"\xab\xcd\xef\x01", records="", padding=b"",
-               eth_dst="s", eth_src="h1", ttl=64, ecn=NOT_ECT, ip=None, **header):
+               eth_dst="s", eth_src="h1", ttl=64, ecn=NOT_ECT, dscp=0, ip=None, **header):
     """A whole Weir packet. `records` is hexadecimal: what is between the Weir header and the payload."""
     size = 24 + len(records) // 2 + len(payload)
     parts = ethernet(eth_dst, eth_src)
-    parts += ipv4(src, dst, UDP, 8 + size, ttl=ttl, ecn=ecn, **(ip or {}))
+    parts += ipv4(src, dst, UDP, 8 + size, ttl=ttl, ecn=ecn, dscp=dscp, **(ip or {}))
     parts += udp(sport, dport, size)
     parts += weir(**header)
     if records:

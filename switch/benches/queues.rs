@@ -12,7 +12,7 @@ const DEPTH: u16 = 16;
 fn manager(pfc: Option<PfcConfig>) -> TrafficManager<Box<u64>> {
     let share = pfc.map(|_| PfcPort { headroom: Bytes::from_kb(40), alpha_shift: 3 });
     let ports = (0..PORTS).map(|port| PortConfig { pfc: share, ..PortConfig::new(port) }).collect();
-    let config = TmConfig { ports, priorities: 8, buffer: Bytes::new(32 << 20), pfc };
+    let config = TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::new(32 << 20), pfc };
     let mut manager = TrafficManager::new(&config).unwrap();
     for n in 0..PORTS * DEPTH {
         manager.enqueue(Time::ZERO, arrival(n), Box::new(u64::from(n))).unwrap();

@@ -107,7 +107,10 @@ fn any_hop() -> impl Strategy<Value = Hop> {
     let rate = prop::sample::select(vec![0, 1_000_000, 10_000_000_000, 100_000_000_000, 800_000_000_000]);
     let edge = |max: u32| prop_oneof![Just(0), Just(max - 1), 0..max];
     (rate, edge(Hop::TICKS), edge(Hop::TX_BYTES), prop_oneof![Just(0), any::<u32>()]).prop_map(
-        |(rate, at, tx_bytes, queue)| Hop { rate: Bandwidth::from_bps(rate), at, tx_bytes, queue, link: 0 },
+        |(rate, at, tx_bytes, queue)| {
+            let rate = Bandwidth::from_bps(rate);
+            Hop { rate, at, tx_bytes, queue, link: 0, share: None }
+        },
     )
 }
 

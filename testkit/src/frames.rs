@@ -43,6 +43,7 @@ pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
         destination_mac: [2; 6],
         source: addr(1),
         destination: addr(0),
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: PORT,
         weir: WeirRepr { message, seq, ..WeirRepr::of(kind) },

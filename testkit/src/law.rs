@@ -24,6 +24,8 @@ impl State {
             PortLaw::IntRefresh(_) => return,
             // Around one switch, credits are scarce at receivers only; hosts limit those themselves.
             PortLaw::Credits(_) => return,
+            // It computes nothing.
+            PortLaw::Congestion(_) => return,
         };
         let elapsed = now.saturating_sub(self.at);
         if elapsed < period {
@@ -32,7 +34,7 @@ impl State {
         let (queue, sent) = (queue as f64, sent as f64);
         let mut rate = self.rate.unwrap_or(line);
         match law {
-            PortLaw::IntRefresh(_) => {}
+            PortLaw::IntRefresh(_) | PortLaw::Congestion(_) => {}
             PortLaw::Rocc(law) => {
                 // Idle in between: the law, period by period.
                 let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };

@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_host::law::PortLaw;
+use weir_host::law::{CongestionLaw, PortLaw};
 use weir_host::scheme::{Marking, Recovery, SchemeConfig, TelemetryOn};
 use weir_host::wire::{
     Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
@@ -464,6 +464,12 @@ impl Net {
             return frame;
         }
         let Port { queued, sent, .. } = self.ports[port];
+        if let Some(PortLaw::Congestion(CongestionLaw { queue, per })) = self.law
+            && view.weir.format().has(RecordFormat::CONGESTED)
+            && (queued as f64) < queue.as_f64() * self.rate.as_bps_f64() / per.as_bps_f64()
+        {
+            return frame;
+        }
         let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
         let path = self.faults.path;
         let sent = sent + OTHER_COUNTER * u64::from(path);
@@ -481,6 +487,10 @@ impl Net {
         let mut records = Vec::new();
         if view.weir.format().has(RecordFormat::LINK) {
             records.extend([0, path as u8 + 1, 0, port as u8]);
+        }
+        if view.weir.format().has(RecordFormat::QUEUE) {
+            // The only queue of the port has all of it.
+            records.extend([0; 4]);
         }
         records.extend(record.pack().to_be_bytes());
         records.extend_from_slice(view.records());

@@ -28,7 +28,7 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
 
 /// Returns a record of a port at `gbps`.
 pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
-    Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue, link: 0 }
+    Hop { rate: Bandwidth::from_gbps(gbps), at, tx_bytes, queue, link: 0, share: None }
 }
 
 impl Probe {

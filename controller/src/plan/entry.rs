@@ -14,7 +14,7 @@ pub const DEFLECTION: &str = "deflection";
 pub const POLICY_FLOOD: &str = "policy_flood";
 
 /// The tables of v1model programs that [`Entry`] has entries of.
-pub const TABLES: [&str; 14] = [
+pub const TABLES: [&str; 17] = [
     FORWARD,
     "member",
     "tree_route",
@@ -24,6 +24,9 @@ pub const TABLES: [&str; 14] = [
     "rocc_port",
     "rcp_port",
     "credit_port",
+    "int_threshold",
+    "data_class",
+    "queue_share",
     "switch_identity",
     DEFLECTION,
     "deflect_port",
@@ -83,6 +86,20 @@ pub enum Entry {
         packets: (u8, bool),
         /// The queue.
         priority: u8,
+    },
+    /// The queue of DATA whose IPv4 header has a DSCP.
+    DataClass {
+        /// The DSCP, which is the number of the queue.
+        class: u8,
+    },
+    /// The part of a port's rate that a queue has at least.
+    QueueShare {
+        /// The port.
+        port: u16,
+        /// The queue.
+        priority: u8,
+        /// In 4096ths.
+        share: u16,
     },
     /// The properties of a port.
     PortProfile {
@@ -208,6 +225,8 @@ impl Entry {
             Entry::Member { .. } => "member",
             Entry::TreeRoute { .. } => "tree_route",
             Entry::TrafficClass { .. } => "traffic_class",
+            Entry::DataClass { .. } => "data_class",
+            Entry::QueueShare { .. } => "queue_share",
             Entry::PortProfile { .. } => "port_profile",
             Entry::IntRefresh { .. } => "int_refresh",
             Entry::PortRow { row, .. } => row.table,
@@ -252,6 +271,7 @@ impl Entry {
             | Entry::TreeRoute { port, .. }
             | Entry::PortProfile { port, .. }
             | Entry::PortRow { port, .. }
+            | Entry::QueueShare { port, .. }
             | Entry::Deflection { port, .. }
             | Entry::PolicyFlood { port, .. }
             | Entry::PortRamp { port, .. }
@@ -263,6 +283,7 @@ impl Entry {
             }
             Entry::Forward { .. }
             | Entry::TrafficClass { .. }
+            | Entry::DataClass { .. }
             | Entry::IntRefresh { .. }
             | Entry::EscapeClass(_)
             | Entry::SwitchIdentity { .. }
@@ -286,6 +307,10 @@ impl Entry {
             }
             Entry::TrafficClass { packets: (kind, express), .. } => {
                 vec![("kind", exact(kind.into())), ("express", exact(express.into()))]
+            }
+            Entry::DataClass { class } => vec![("dscp", exact(class.into()))],
+            Entry::QueueShare { port, priority, .. } => {
+                vec![("port", exact(port)), ("priority", exact(priority.into()))]
             }
             Entry::PortProfile { port, .. } | Entry::PortRamp { port, .. } => {
                 vec![("profile_port", exact(port))]
@@ -326,6 +351,12 @@ impl Entry {
             Entry::TreeRoute { port, .. } => port_only("tree_via", port),
             Entry::TrafficClass { priority, .. } => {
                 Call { action: "classify", params: vec![("priority", priority.into())] }
+            }
+            Entry::DataClass { class } => {
+                Call { action: "place_in", params: vec![("priority", class.into())] }
+            }
+            Entry::QueueShare { share, .. } => {
+                Call { action: "guarantees", params: vec![("share", share.into())] }
             }
             Entry::IntRefresh { ticks } => {
                 Call { action: "refresh_every", params: vec![("ticks", ticks.into())] }

@@ -71,6 +71,14 @@ pub const fn feedback_priority(short_first: bool) -> u8 {
     if short_first { EXPRESS_PRIORITY + 1 } else { DATA_PRIORITY + 1 }
 }
 
+/// Returns the queue of feedback where DATA has the queues 1 to `weighted`, which share ports by weight.
+pub const fn feedback_above(weighted: u8) -> u8 {
+    weighted + 1
+}
+
+/// The most queues that share ports by weight: the lowest of the eight is not one of them, nor that of feedback.
+pub const MOST_WEIGHTED: usize = 6;
+
 /// Kind of Weir packet.
 const DATA: u8 = 0;
 
@@ -86,6 +94,9 @@ pub struct PlanOptions {
     pub int_refresh: Option<u32>,
     /// Computations of ports by rate, in programs whose ports compute something.
     pub rows: BTreeMap<Bandwidth, PortRow>,
+    /// Weights of the queues 1, 2, ... of every port, in programs whose DATA chooses a queue by DSCP; none: ports serve
+    /// queues by priority.
+    pub weights: Vec<u16>,
     /// Gives each port a clone session of its number, for programs that send packets of their own.
     pub mirrors: bool,
     /// Queue above which a port counts as congested, in programs that deflect; `None`: never. Needs switches with two
@@ -103,13 +114,14 @@ impl PlanOptions {
     /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK,
     /// CNP, PROBE_REPLY, RATE and POLICY above all DATA (docs/wire.md#priorities). Each needs one more priority queue
     /// in the switches.
-    pub fn first(mut self, First { short, feedback }: First) -> PlanOptions {
+    pub fn first(mut self, First { short, feedback, weighted }: First) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
         if short {
             self.classes.insert((DATA, true), EXPRESS_PRIORITY);
         }
         if feedback {
-            self.classes.extend(FEEDBACK.map(|kind| ((kind, false), feedback_priority(short))));
+            let queue = if weighted > 0 { feedback_above(weighted) } else { feedback_priority(short) };
+            self.classes.extend(FEEDBACK.map(|kind| ((kind, false), queue)));
         }
         self
     }
@@ -122,6 +134,8 @@ pub struct First {
     pub short: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
+    /// Number of queues of DATA that share ports by weight.
+    pub weighted: u8,
 }
 
 /// A reason why there is no plan.
@@ -386,6 +400,7 @@ fn entries(
     entries.extend(options.int_refresh.map(|ticks| Entry::IntRefresh { ticks }));
     let classes = options.classes.iter();
     entries.extend(classes.map(|(&packets, &priority)| Entry::TrafficClass { packets, priority }));
+    entries.extend((1..).zip(&options.weights).map(|(class, _)| Entry::DataClass { class }));
     if has("port_profile") || options.ecn.is_some() {
         for (port, link) in topology.switch(ix).ports() {
             let rate = topology.link(link).rate;
@@ -407,6 +422,8 @@ fn entries(
     for (port, link) in topology.switch(ix).ports() {
         let row = options.rows.get(&topology.link(link).rate).cloned();
         entries.extend(row.map(|row| Entry::PortRow { port, row }));
+        let shares = (1..).zip(shares(&options.weights));
+        entries.extend(shares.map(|(priority, share)| Entry::QueueShare { port, priority, share }));
     }
     if !options.without_routes {
         entries.extend(route_entries(routes.of(ix)));
@@ -418,6 +435,13 @@ fn entries(
         .collect::<Result<_, _>>()?;
     check_sizes(switch, &entries, p4info)?;
     Ok(entries)
+}
+
+/// Returns the queues' parts of a port's rate in 4096ths, 1 at least; none of one queue, which has the whole port.
+fn shares(weights: &[u16]) -> impl Iterator<Item = u16> + '_ {
+    let all: u32 = weights.iter().map(|&weight| u32::from(weight)).sum();
+    let share = move |&weight| (u32::from(weight) * 4096 / all.max(1)).clamp(1, 4095) as u16;
+    weights.iter().filter(|_| weights.len() > 1).map(share)
 }
 
 /// Candidates come before the ports that use them.

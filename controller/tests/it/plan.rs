@@ -12,7 +12,7 @@ use weir_controller::topology::Topology;
 use weir_controller::words::update as update_in_words;
 use weir_controller::{PlanError, PlanOptions, plan};
 
-const FEEDBACK: First = First { short: false, feedback: true };
+const FEEDBACK: First = First { short: false, feedback: true, weighted: 0 };
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
 const DART: &str = include_str!("../../../p4src/build/dart.p4info.txtpb");
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");

@@ -43,7 +43,7 @@ fn options() -> PlanOptions {
         DeflectionConfig { threshold: bytes(15), per: None, at_hosts: false, lifetime: 10_000, tokens: 1 };
     let target = TargetConfig::Tofino(Tofino::default());
     let options = PlanOptions { ecn: Some(ecn), deflection: Some(deflection), target, ..Default::default() };
-    options.first(First { short: false, feedback: true })
+    options.first(First { short: false, feedback: true, weighted: 0 })
 }
 
 /// The switches of a fabric, each with tables in memory.

@@ -19,6 +19,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
         ("telemetry_too_fast", telemetry.too_fast),
         ("telemetry_backwards", telemetry.backwards),
         ("telemetry_other_path", telemetry.other_path),
+        ("telemetry_other_port", telemetry.other_port),
         ("data_sent", stats.data_sent),
         ("payload_sent", stats.payload_sent),
         ("retransmits", stats.retransmits),

@@ -76,6 +76,7 @@ impl Part {
             destination_mac: POLICY_GROUP_MAC,
             source: self.told.addr,
             destination: POLICY_GROUP,
+            dscp: 0,
             ecn: Ecn::NotEct,
             entropy_port: WEIR_PORT,
             weir: WeirRepr::of(Kind::Policy),

@@ -57,6 +57,9 @@ pub enum TelemetryOn {
     Data,
     /// DATA, one packet per round trip: the next one asks when the last one is acknowledged.
     DataOncePerRtt,
+    /// DATA, one packet per round trip as with [`DataOncePerRtt`](Self::DataOncePerRtt), and all others from congested
+    /// ports only ([`PortLaw::Congestion`](crate::law::PortLaw::Congestion)).
+    DataUponCongestion,
     /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
     Probes,
     /// ACKs, on the return path (FNCC).
@@ -120,12 +123,15 @@ impl SwitchProgram {
     /// Returns what the program declares in its P4Info.
     pub const fn abilities(self) -> Abilities {
         use Ability::{
-            AckRecords, Credits, DataRecords, Deflection, LinkRecords, Marks, RcpRates, RoccRates,
+            AckRecords, CongestionRecords, Credits, DataRecords, Deflection, LinkRecords, Marks,
+            QueueRecords, RcpRates, RoccRates,
         };
         match self {
             SwitchProgram::Ecn => Abilities::of(&[Marks]),
             SwitchProgram::Hpcc => Abilities::of(&[Marks, DataRecords]),
-            SwitchProgram::HpccPlus => Abilities::of(&[Marks, DataRecords, LinkRecords]),
+            SwitchProgram::HpccPlus => {
+                Abilities::of(&[Marks, DataRecords, LinkRecords, QueueRecords, CongestionRecords])
+            }
             SwitchProgram::Fncc => Abilities::of(&[Marks, AckRecords]),
             SwitchProgram::Rocc => Abilities::of(&[Marks, RoccRates]),
             SwitchProgram::Rcp => Abilities::of(&[Marks, RcpRates]),
@@ -203,9 +209,10 @@ impl Needs {
     pub fn abilities(&self) -> Abilities {
         let gathered = match self.telemetry {
             TelemetryOn::Nothing => None,
-            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::Probes => {
-                Some(Ability::DataRecords)
-            }
+            TelemetryOn::Data
+            | TelemetryOn::DataOncePerRtt
+            | TelemetryOn::DataUponCongestion
+            | TelemetryOn::Probes => Some(Ability::DataRecords),
             TelemetryOn::Acks => Some(Ability::AckRecords),
             TelemetryOn::Notices => Some(Ability::RoccRates),
         };
@@ -216,9 +223,12 @@ impl Needs {
             _ => None,
         };
         let links = self.records.has(RecordFormat::LINK).then_some(Ability::LinkRecords);
+        let queues = self.records.has(RecordFormat::QUEUE).then_some(Ability::QueueRecords);
+        let congestion =
+            (self.telemetry == TelemetryOn::DataUponCongestion).then_some(Ability::CongestionRecords);
         let marks = self.ecn.map(|_| Ability::Marks);
         let deflection = self.deflection.map(|_| Ability::Deflection);
-        [gathered, computed, links, marks, deflection].into_iter().flatten().collect()
+        [gathered, computed, links, queues, congestion, marks, deflection].into_iter().flatten().collect()
     }
 }
 

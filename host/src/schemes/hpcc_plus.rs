@@ -1,18 +1,19 @@
 //! HPCC++ (draft-miao-iccrg-hpcc): HPCC's algorithm with less telemetry, and where to compute it.
 //!
-//! Telemetry comes on every packet, on one per round trip, or on probes; the window is computed by the
+//! Telemetry comes on every packet, on one per round trip (and, if ports are congested, on all), or on probes; the window is computed by the
 //! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
 
 use super::inflight::{Adjust, Inflight, InflightConfig};
+use crate::law::{CongestionLaw, PortLaw};
 use crate::parameter::OneOf;
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
+    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, QueueLimit, Receiver, Scheme, Sender,
     SwitchProgram, TelemetryOn,
 };
 use crate::telemetry::TelemetryChecks;
 use crate::wire::RecordFormat;
-use weir_units::{Bytes, Time};
+use weir_units::{Bandwidth, Bytes, Time};
 
 parameters! {
     /// HPCC++'s parameters.
@@ -22,7 +23,7 @@ parameters! {
         };
         /// Packets that gather telemetry.
         telemetry: Telemeter = Telemeter::Packet => {
-            range: "packet, rtt (one packet per round trip) or probe (probes, one per round trip)",
+            range: "packet, rtt (one packet per round trip), congestion (rtt, and all packets from congested ports) or probe (probes, one per round trip)",
             source: "HPCC++ draft §6, §6.1",
         };
         /// End of the flow that computes the window.
@@ -33,23 +34,35 @@ parameters! {
         };
         /// Measure of a queue that switches report.
         queue: Queued = Queued::Length => {
-            symbol: "qlen", range: "length (qLen/(B*T)) or sojourn (time in the queue / T)",
+            symbol: "qlen", range: "length (qLen/(B*T)), sojourn (time in the queue / T) or weighted (sojourn, and bytes sent against the queue's share of the port)",
             source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
+        };
+        /// Queue from which a port is congested, with telemetry: congestion.
+        congested_above: QueueLimit = CONGESTED_ABOVE => {
+            unit: "B", range: "size/rate", source: "ours: the draft gives none; a tenth of the bandwidth-delay product of 12 us",
         };
     }
 }
+
+/// The default of `congested_above`.
+const CONGESTED_ABOVE: QueueLimit = QueueLimit { queue: Bytes::from_kb(15), per: Bandwidth::from_gbps(100) };
 
 /// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Telemeter {
     Packet,
     Rtt,
+    Congestion,
     Probe,
 }
 
 impl OneOf for Telemeter {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("packet", Telemeter::Packet), ("rtt", Telemeter::Rtt), ("probe", Telemeter::Probe)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("packet", Telemeter::Packet),
+        ("rtt", Telemeter::Rtt),
+        ("congestion", Telemeter::Congestion),
+        ("probe", Telemeter::Probe),
+    ];
 }
 
 /// The end that computes the window.
@@ -69,11 +82,12 @@ impl OneOf for Computes {
 enum Queued {
     Length,
     Sojourn,
+    Weighted,
 }
 
 impl OneOf for Queued {
     const WORDS: &'static [(&'static str, Self)] =
-        &[("length", Queued::Length), ("sojourn", Queued::Sojourn)];
+        &[("length", Queued::Length), ("sojourn", Queued::Sojourn), ("weighted", Queued::Weighted)];
 }
 
 impl Scheme for HpccPlus {
@@ -83,12 +97,14 @@ impl Scheme for HpccPlus {
     fn needs(&self) -> Needs {
         let telemetry = match (self.at, self.telemetry) {
             (Computes::Sender, Telemeter::Rtt) => TelemetryOn::DataOncePerRtt,
+            (Computes::Sender, Telemeter::Congestion) => TelemetryOn::DataUponCongestion,
             (Computes::Sender, Telemeter::Probe) => TelemetryOn::Probes,
             (Computes::Receiver, _) | (_, Telemeter::Packet) => TelemetryOn::Data,
         };
         let records = match self.queue {
             Queued::Length => RecordFormat::LINK,
             Queued::Sojourn => RecordFormat::LINK.and(RecordFormat::SOJOURN),
+            Queued::Weighted => RecordFormat::LINK.and(RecordFormat::SOJOURN).and(RecordFormat::QUEUE),
         };
         Needs {
             telemetry,
@@ -96,6 +112,11 @@ impl Scheme for HpccPlus {
             grant: self.at == Computes::Receiver,
             ..Needs::of(SwitchProgram::HpccPlus)
         }
+    }
+    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+        let congestion = self.needs().telemetry == TelemetryOn::DataUponCongestion;
+        let QueueLimit { queue, per } = self.congested_above;
+        congestion.then_some(PortLaw::Congestion(CongestionLaw { queue, per }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let core = Inflight::new(&self.shared, flow, false);

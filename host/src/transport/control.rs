@@ -75,6 +75,7 @@ impl Control {
             destination_mac: config.gateway_mac,
             source: config.addr,
             destination: self.peer,
+            dscp: 0,
             ecn: Ecn::NotEct,
             entropy_port: self.entropy_port,
             weir,

@@ -160,7 +160,7 @@ fn acknowledgement(
     }
     let (telemetry, path_id) = match needs.telemetry {
         TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Notices => (Telemetry::EMPTY, 0),
-        TelemetryOn::Data | TelemetryOn::DataOncePerRtt => {
+        TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::DataUponCongestion => {
             (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
         }
         TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id()),

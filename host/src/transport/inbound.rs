@@ -222,7 +222,8 @@ impl Inbound {
         let arrival = message.subflow(index);
         arrival.unacked += 1;
         // Where few packets carry records, each of them is answered.
-        let told = self.telemetry == TelemetryOn::DataOncePerRtt && !frame.records().is_empty();
+        let few = [TelemetryOn::DataOncePerRtt, TelemetryOn::DataUponCongestion].contains(&self.telemetry);
+        let told = few && !frame.records().is_empty();
         // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not
         // know.
         let at_once = !taken.in_order || taken.order == Order::Repeated || taken.is_whole;

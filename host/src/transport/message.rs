@@ -196,7 +196,9 @@ impl Message {
             subflow.extend(self.next, self.size)
         };
         self.next = self.next.max(segment.end());
-        segment.flags |= self.requests.flags(subflow.una(), segment.seq, segment.payload);
+        let (flags, upon_congestion) = self.requests.flags(subflow.una(), segment.seq, segment.payload);
+        segment.flags |= flags;
+        segment.upon_congestion = upon_congestion;
         if segment.end() == self.size {
             segment.flags |= Flags::END;
         }

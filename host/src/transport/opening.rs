@@ -46,6 +46,7 @@ pub(super) fn data_repr(
         destination_mac: spec.peer_mac,
         source: config.addr,
         destination: spec.peer,
+        dscp: config.data_class,
         ecn: ecn(needs),
         entropy_port: spec.entropy_port,
         weir: WeirRepr {

@@ -161,8 +161,9 @@ impl Requests {
         len
     }
 
-    /// Returns the flags of the DATA packet at `seq` with `payload` bytes, everything before `una` being acknowledged.
-    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> Flags {
+    /// Returns the flags of the DATA packet at `seq` with `payload` bytes, everything before `una` being acknowledged,
+    /// and whether it asks for records of congested ports only.
+    pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> (Flags, bool) {
         let mut flags = Flags::NONE;
         if !self.part(seq, payload).is_empty() {
             flags |= Flags::LOOKAHEAD;
@@ -170,8 +171,10 @@ impl Requests {
         if self.wants_records(una, seq) {
             flags |= Flags::TELEMETRY;
             self.asked = Some(seq);
+        } else if self.telemetry == TelemetryOn::DataUponCongestion {
+            return (flags | Flags::TELEMETRY, true);
         }
-        flags
+        (flags, false)
     }
 
     /// Returns whether the DATA packet at `seq` asks for telemetry. If one per round trip does: the first, the first
@@ -179,7 +182,9 @@ impl Requests {
     fn wants_records(&self, una: u64, seq: u64) -> bool {
         match self.telemetry {
             TelemetryOn::Data | TelemetryOn::Notices => true,
-            TelemetryOn::DataOncePerRtt => self.asked.is_none_or(|at| una > at || seq <= at),
+            TelemetryOn::DataOncePerRtt | TelemetryOn::DataUponCongestion => {
+                self.asked.is_none_or(|at| una > at || seq <= at)
+            }
             TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks => false,
         }
     }

@@ -5,7 +5,7 @@ use super::{MAX_WINDOW, opening, unwrap_seq};
 use crate::config::Resolved;
 use crate::event::SubflowView;
 use crate::scheme::{Decision, Needs, Recovery, Repair};
-use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, patch_data, patch_grant};
+use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, RecordFormat, patch_data, patch_format, patch_grant};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent
@@ -69,6 +69,8 @@ pub(super) struct Segment {
     pub flags: Flags,
     /// True if the message's bytes were sent before.
     pub again: bool,
+    /// True if it asks for records of congested ports only.
+    pub upon_congestion: bool,
 }
 
 impl Segment {
@@ -203,7 +205,7 @@ impl Subflow {
         self.nxt = self.nxt.max(seq + u64::from(payload));
         self.max = self.max.max(self.nxt);
         self.retransmits += 1;
-        Some(Segment { seq, data, payload, flags: Flags::RETRANSMIT, again: true })
+        Some(Segment { seq, data, payload, flags: Flags::RETRANSMIT, again: true, upon_congestion: false })
     }
 
     /// Takes a packet that is new to this subflow, with the message's bytes from `data` on and before `until`. The
@@ -216,7 +218,7 @@ impl Subflow {
         }
         self.max += u64::from(payload);
         self.nxt = self.max;
-        Segment { seq, data, payload, flags: Flags::NONE, again: false }
+        Segment { seq, data, payload, flags: Flags::NONE, again: false, upon_congestion: false }
     }
 
     /// Writes the head of a packet, and its grant field if there is one.
@@ -228,6 +230,9 @@ impl Subflow {
         }
         let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
         patch_data(out, self.repr.weir.flags | segment.flags | start, segment.seq as u32, stamp(now));
+        if segment.upon_congestion {
+            patch_format(out, self.repr.weir.format.and(RecordFormat::CONGESTED));
+        }
         if let Some(grant) = grant {
             patch_grant(out, grant);
         }

@@ -112,6 +112,8 @@ pub struct FrameRepr {
     pub source: Ipv4Addr,
     /// Destination address.
     pub destination: Ipv4Addr,
+    /// Differentiated services code point, 6 bits: by it some programs choose a queue for DATA.
+    pub dscp: u8,
     /// ECN bits.
     pub ecn: Ecn,
     /// The port that spreads flows over paths.
@@ -130,6 +132,7 @@ impl FrameRepr {
             destination_mac: view.ethernet.destination(),
             source: view.ip.source(),
             destination: view.ip.destination(),
+            dscp: view.ip.dscp(),
             ecn: view.ip.ecn(),
             entropy_port: view.entropy_port(),
             weir: WeirRepr::parse(&view.weir),
@@ -160,8 +163,14 @@ impl FrameRepr {
             ethertype: ETHERTYPE_IPV4,
         }
         .emit(ethernet);
-        Ipv4Repr { source: self.source, destination: self.destination, ecn: self.ecn, payload_len: udp_len }
-            .emit(ip);
+        Ipv4Repr {
+            source: self.source,
+            destination: self.destination,
+            dscp: self.dscp,
+            ecn: self.ecn,
+            payload_len: udp_len,
+        }
+        .emit(ip);
         let (source, destination) = match self.weir.kind.direction() {
             Direction::Forward => (self.entropy_port, WEIR_PORT),
             Direction::Reverse => (WEIR_PORT, self.entropy_port),
@@ -180,6 +189,12 @@ pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq:
     weir[1] = flags.0;
     put(weir, 12, seq.to_be_bytes());
     put(weir, 16, stamp.to_be_bytes());
+}
+
+/// Rewrites the format of records in a DATA head.
+pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: super::RecordFormat) {
+    let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
+    weir[3] = format.bits();
 }
 
 /// Rewrites the grant field in a DATA head.

@@ -5,8 +5,10 @@ use weir_units::Bytes;
 pub const INT_RECORD_LEN: usize = 8;
 /// Length of the switch and port ids in front of a record, 16 bits each.
 const LINK_LEN: usize = 4;
+/// Length of a queue's share and byte count in front of a record, behind the ids.
+pub const QUEUE_LEN: usize = 4;
 /// Length of the longest of Weir's records.
-pub const MAX_RECORD_LEN: usize = LINK_LEN + INT_RECORD_LEN;
+pub const MAX_RECORD_LEN: usize = LINK_LEN + QUEUE_LEN + INT_RECORD_LEN;
 /// Own records are counted in words of this length in bytes.
 pub(super) const WORD: usize = 4;
 /// Words of the longest own record.
@@ -26,13 +28,17 @@ impl RecordFormat {
     pub const LINK: RecordFormat = RecordFormat(0x01);
     /// Instead of the queue's length the time that the packet was queued (HPCC++ draft §9.4).
     pub const SOJOURN: RecordFormat = RecordFormat(0x02);
+    /// Only switches whose port is congested add a record (HPCC++ draft §6).
+    pub const CONGESTED: RecordFormat = RecordFormat(0x04);
+    /// Share and byte count of the packet's own queue in front of the record (HPCC++ draft §9.4).
+    pub const QUEUE: RecordFormat = RecordFormat(0x08);
     /// The program's own records ([`own_record`](crate::own_record)); the low four bits are their words less one.
     const OWN: u8 = 0x80;
 
     /// From the wire.
     pub const fn from_bits(bits: u8) -> RecordFormat {
         match bits & Self::OWN {
-            0 => RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0)),
+            0 => RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0 | Self::CONGESTED.0 | Self::QUEUE.0)),
             own => RecordFormat(own | bits & (MAX_WORDS as u8 - 1)),
         }
     }
@@ -63,10 +69,10 @@ impl RecordFormat {
     pub const fn record_len(self) -> usize {
         if self.is_own() {
             WORD * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
-        } else if self.has(Self::LINK) {
-            MAX_RECORD_LEN
         } else {
-            INT_RECORD_LEN
+            let ids = if self.has(Self::LINK) { LINK_LEN } else { 0 };
+            let queue = if self.has(Self::QUEUE) { QUEUE_LEN } else { 0 };
+            ids + queue + INT_RECORD_LEN
         }
     }
 }

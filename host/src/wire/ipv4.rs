@@ -84,6 +84,10 @@ impl<'a> Ipv4View<'a> {
     pub fn total_length(&self) -> u16 {
         self.word(2)
     }
+    /// Differentiated services code point, 6 bits.
+    pub fn dscp(&self) -> u8 {
+        self.header[1] >> 2
+    }
     /// ECN bits.
     pub fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.header[1])
@@ -117,6 +121,8 @@ pub struct Ipv4Repr {
     pub source: Ipv4Addr,
     /// Destination address.
     pub destination: Ipv4Addr,
+    /// Differentiated services code point, 6 bits.
+    pub dscp: u8,
     /// ECN bits.
     pub ecn: Ecn,
     /// Length of what follows the header.
@@ -129,6 +135,7 @@ impl Ipv4Repr {
         Ipv4Repr {
             source: view.source(),
             destination: view.destination(),
+            dscp: view.dscp(),
             ecn: view.ecn(),
             payload_len: view.total_length() - IPV4_LEN as u16,
         }
@@ -136,7 +143,7 @@ impl Ipv4Repr {
     /// Writes the header with its checksum.
     pub fn emit(&self, out: &mut [u8; IPV4_LEN]) {
         out[0] = 0x45;
-        out[1] = self.ecn as u8;
+        out[1] = self.dscp << 2 | self.ecn as u8;
         out[2..4].copy_from_slice(&(self.payload_len.saturating_add(IPV4_LEN as u16)).to_be_bytes());
         // Identification 0: it is for fragments only (RFC 6864 §4.1).
         out[4..6].copy_from_slice(&[0, 0]);

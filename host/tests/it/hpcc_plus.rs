@@ -1,7 +1,7 @@
 //! HPCC++: where telemetry comes from, how often, and who computes (docs/algorithms/hpcc-plus-plus.md).
 
 use crate::variants::scheme;
-use weir_host::telemetry::{Hop, Telemetry};
+use weir_host::telemetry::{Hop, QueueShare, Telemetry};
 use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, RecordFormat};
 use weir_host::{DropReason, HostStats};
 use weir_testkit::frames::{drain, from_peer, give, host, open, record, take, take_frame};
@@ -242,15 +242,21 @@ fn sojourn_time_counts_like_the_queue_it_is() {
 /// Records on the wire, with ids and time; what the parameters ask for stands in every DATA packet, and in the ACK.
 #[test]
 fn the_format_travels_with_the_records() {
-    for (queue, bits) in [("length", 1), ("sojourn", 3)] {
+    for (queue, bits) in [("length", 1), ("sojourn", 3), ("weighted", 11)] {
         let mut host = host(&scheme("hpcc++", &[("queue", queue)]), |_| {});
         open(&mut host, Time::ZERO, 7, 100_000);
         let sent = take(&mut host, Time::ZERO).unwrap();
         assert_eq!(sent.weir.format.bits(), bits);
-        assert_eq!(u64::from(sent.payload_len), 1518 - 66 - 8 * 12);
+        let len = sent.weir.format.record_len() as u64;
+        assert_eq!(len, if bits == 11 { 16 } else { 12 });
+        assert_eq!(u64::from(sent.payload_len), 1518 - 66 - 8 * len);
         let mut data = from_peer(Kind::Data, 9, 0);
         data.weir.format = sent.weir.format;
         let mut records = vec![0, 9, 0, 3];
+        if bits == 11 {
+            // A quarter of the port, 100 units sent.
+            records.extend(0x4000_0064_u32.to_be_bytes());
+        }
         records.extend(record(1_000, 12_800, 160));
         give(&mut host, us(1), &data, &records);
         let ack = take_frame(&mut host, us(1)).unwrap();
@@ -259,5 +265,95 @@ fn the_format_travels_with_the_records() {
         // Two units: of 80 bytes, or of 4 ticks.
         let queued = if bits == 1 { 160 } else { 8 };
         assert_eq!((read.hops()[0].link, read.hops()[0].queue), (0x0009_0003, queued));
+        let share = (bits == 11).then_some(QueueShare { share: 0x400, tx_bytes: 12_800 });
+        assert_eq!(read.hops()[0].share, share);
     }
+}
+
+/// A port of 100 Gbit/s at `at` ns; of `tx` bytes `own` are of the flow's queue, which has a quarter of the port.
+fn quarter(at: u32, tx: u32, own: u32) -> Hop {
+    let share = Some(QueueShare { share: QueueShare::WHOLE / 4, tx_bytes: own });
+    Hop { share, ..hop(100, at, tx, 0) }
+}
+
+/// Draft §9.4, in Weir's form: a queue may have its share of the port, or what others leave of eta. `T` 12 us: 150,000 B.
+#[test]
+fn a_weighted_queue_is_measured_against_its_share_or_what_others_leave() {
+    let u = |tx: u32, own: u32| {
+        let parameters = [("queue", "weighted"), ("max_stage", "0"), ("w_ai", "1B"), ("average_over", "off")];
+        let mut probe = Probe::new(&*scheme("hpcc++", &parameters), &params(RATE, us(12)));
+        probe.format = RecordFormat::LINK.and(RecordFormat::SOJOURN).and(RecordFormat::QUEUE);
+        probe.commit(&[Hop { queue: 36_000, ..quarter(0, 0, 0) }]);
+        // Down to 1/4 of the window by a wait of three T, then one step that shows U.
+        probe.commit(&[Hop { queue: 36_000, ..quarter(12_000, 150_000, 37_500) }]);
+        let before = probe.sender.decision().window.get() as f64;
+        probe.commit(&[quarter(24_000, 150_000 + tx, 37_500 + own)]);
+        0.95 * before / (probe.sender.decision().window.get() as f64 - 1.0)
+    };
+    // Others have the rest of eta: the share counts, u' = 0.2375 / 0.25.
+    assert!((u(142_500, 35_625) - 0.95).abs() < 0.01);
+    // Others have more than that: still the share, whatever the port's load.
+    assert!((u(150_000, 30_000) - 0.8).abs() < 0.01);
+    // Others have half of eta: the other half is free, u' = 0.2375 / 0.5.
+    assert!((u(71_250 + 35_625, 35_625) - 0.475).abs() < 0.01);
+    // Alone: HPCC.
+    assert!((u(120_000, 120_000) - 0.8).abs() < 0.01);
+}
+
+/// Draft §6: the packets between two that ask for all records ask for those of congested ports.
+#[test]
+fn other_packets_ask_for_records_of_congested_ports() {
+    let mut host = host(&scheme("hpcc++", &[("telemetry", "congestion")]), |_| {});
+    open(&mut host, Time::ZERO, 7, 100_000_000);
+    let (sent, now) = drain(&mut host, Time::ZERO);
+    let upon = RecordFormat::LINK.and(RecordFormat::CONGESTED);
+    assert!(sent.iter().all(|frame| frame.weir.flags.has(Flags::TELEMETRY)));
+    let formats: Vec<_> = sent.iter().map(|frame| frame.weir.format).collect();
+    assert_eq!(formats[0], RecordFormat::LINK);
+    assert!(formats.len() > 2 && formats[1..].iter().all(|&format| format == upon));
+    let payload = sent[0].payload_len;
+    give(&mut host, now, &from_peer(Kind::Ack, 7, payload), &[]);
+    let (sent, now) = drain(&mut host, now);
+    assert!(
+        sent[0].weir.format == RecordFormat::LINK && sent[1..].iter().all(|frame| frame.weir.format == upon)
+    );
+    give(&mut host, now, &from_peer(Kind::Ack, 7, 2 * payload), &[]);
+    let (sent, _) = drain(&mut host, now);
+    assert!(!sent.is_empty() && sent.iter().all(|frame| frame.weir.format == upon), "the same round trip");
+    // The receiver answers what carries records at once, and says what they are.
+    let mut receiver =
+        self::host(&scheme("hpcc++", &[("telemetry", "congestion")]), |config| config.ack_every = 8);
+    let mut data = from_peer(Kind::Data, 9, 0);
+    data.weir.format = upon;
+    let records = [&[0, 9, 0, 3][..], &record(1_000, 12_800, 160)].concat();
+    give(&mut receiver, us(1), &data, &[]);
+    assert!(take_frame(&mut receiver, us(1)).is_none());
+    data.weir.seq = data.payload_len;
+    give(&mut receiver, us(1), &data, &records);
+    let ack = take_frame(&mut receiver, us(1)).unwrap();
+    assert_eq!((ack.view().weir.format(), ack.view().records()), (upon, &records[..]));
+}
+
+/// Records of congested ports are found by their ids, lower the window at once, and commit nothing.
+#[test]
+fn a_congested_port_lowers_the_window_between_two_whole_readings() {
+    let at = |link: u32, at: u32, tx: u32, queue: u32| Hop { link, ..hop(100, at, tx, queue) };
+    let parameters = [("telemetry", "congestion"), ("w_ai", "1B"), ("max_stage", "0")];
+    let mut probe = Probe::new(&*scheme("hpcc++", &parameters), &params(RATE, us(12)));
+    probe.format = RecordFormat::LINK;
+    probe.commit(&[at(1, 0, 0, 0), at(2, 5_000, 0, 0)]);
+    let calm = probe.commit(&[at(1, 12_000, 142_500, 0), at(2, 17_000, 142_500, 0)]);
+    // The second port alone, 6 us later: 75 KB queued, line rate.
+    probe.format = RecordFormat::LINK.and(RecordFormat::CONGESTED);
+    probe.commit(&[at(2, 20_000, 180_000, 75_000)]);
+    let warned = probe.ack(&[at(2, 26_000, 255_000, 75_000)]);
+    assert!(warned.window.get() * 5 < calm.window.get() * 4, "{warned:?} {calm:?}");
+    // A port that is not on the path, and none.
+    let strange = probe.ack(&[at(3, 26_000, 255_000, 900_000)]);
+    assert_eq!((strange, probe.checks.other_port), (warned, 1));
+    assert_eq!(probe.ack(&[]), warned);
+    // The next whole reading starts from the window that was committed last.
+    probe.format = RecordFormat::LINK;
+    let whole = probe.commit(&[at(1, 38_000, 450_000, 0), at(2, 43_000, 465_000, 0)]);
+    assert!(whole.window > warned.window, "{whole:?}");
 }

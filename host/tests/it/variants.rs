@@ -15,9 +15,11 @@ pub fn all_schemes() -> Vec<Arc<dyn SchemeConfig>> {
 pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
     let tuned = [
         ("hpcc++", ("telemetry", "rtt")),
+        ("hpcc++", ("telemetry", "congestion")),
         ("hpcc++", ("telemetry", "probe")),
         ("hpcc++", ("compute", "receiver")),
         ("hpcc++", ("queue", "sojourn")),
+        ("hpcc++", ("queue", "weighted")),
         ("dcqcn", ("variant", "simulator")),
         ("rocc", ("feedback", "ack")),
         ("rcp", ("start", "request")),

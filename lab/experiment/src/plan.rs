@@ -8,6 +8,7 @@ use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
 use weir_controller::plan::{First, PlanOptions, plan};
 use weir_controller::{BaseRtt, Routes};
+use weir_host::law::{CongestionLaw, PortLaw};
 use weir_host::scheme::TelemetryOn;
 use weir_units::Time;
 
@@ -56,11 +57,20 @@ fn options(
         ecn: experiment.ecn_for(scheme),
         deflection: experiment.deflection_for(scheme, tick),
         mirrors,
+        weights: experiment.spec.weights(),
         ..PlanOptions::default()
     };
     if let Some(law) = scheme.config.port_law(base_rtt) {
+        // A queue for a rate, which a scheme states for the file's; the rest of a law fits any rate.
+        let law = match law {
+            PortLaw::Congestion(CongestionLaw { queue, per }) => {
+                PortLaw::Congestion(CongestionLaw { queue, per: experiment.scale.rate(per) })
+            }
+            law => law,
+        };
         port_parameters::put(&law, &experiment.topology, tick, &mut options)?;
     }
     let short = scheme.config.needs().short_first.is_some();
-    Ok(options.first(First { short, feedback: experiment.spec.ack_priority }))
+    let weighted = experiment.spec.queues.len() as u8;
+    Ok(options.first(First { short, feedback: experiment.spec.ack_priority, weighted }))
 }

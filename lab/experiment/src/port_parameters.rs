@@ -4,7 +4,7 @@ use weir_controller::PlanOptions;
 use weir_controller::plan::Call;
 use weir_controller::port_row::PortRow;
 use weir_controller::topology::Topology;
-use weir_host::law::{CreditLaw, GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_host::law::{CongestionLaw, CreditLaw, GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
 use weir_units::{Bandwidth, Time};
 
 /// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
@@ -60,6 +60,7 @@ pub fn put(
         PortLaw::Rocc(law) => options.rows = rows(&|port| rocc(law, port))?,
         PortLaw::Rcp(law) => options.rows = rows(&|port| rcp(law, port))?,
         PortLaw::Credits(law) => options.rows = rows(&|port| credits(law, port))?,
+        PortLaw::Congestion(law) => options.rows = rows(&|port| congestion(law, port))?,
     }
     Ok(())
 }
@@ -159,6 +160,15 @@ fn credits(law: &CreditLaw, port: Port) -> Result<PortRow, PortParameterError> {
     Ok(PortRow { table: "credit_port", call: Call { action: "shape", params } })
 }
 
+fn congestion(law: &CongestionLaw, port: Port) -> Result<PortRow, PortParameterError> {
+    let queue = law.queue.as_f64() * port.rate.as_bps_f64() / law.per.as_bps_f64();
+    let bytes = port.number("the queue of a congested port in bytes", queue, u32::MAX)?;
+    Ok(PortRow {
+        table: "int_threshold",
+        call: Call { action: "above", params: vec![("bytes", bytes.into())] },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +182,7 @@ mod tests {
             PortLaw::Rocc(law) => rocc(law, port),
             PortLaw::Rcp(law) => rcp(law, port),
             PortLaw::Credits(law) => credits(law, port),
+            PortLaw::Congestion(law) => congestion(law, port),
             PortLaw::IntRefresh(_) => panic!("it has no row"),
         }
     }

@@ -111,6 +111,7 @@ mod tests {
             destination_mac: [4; 6],
             source,
             destination,
+            dscp: 0,
             ecn,
             entropy_port: 50_000,
             weir,

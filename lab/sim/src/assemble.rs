@@ -8,7 +8,7 @@ use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::Routes;
-use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY};
+use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::plan::{base_rtt, updates};
@@ -145,6 +145,7 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
     SwitchConfig {
         ports: ports.collect(),
         priorities: experiment.priorities(scheme),
+        weights: spec.weights(),
         buffer: spec.buffer,
         pfc,
         ..SwitchConfig::new([])
@@ -167,7 +168,7 @@ fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Ti
     config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
     config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
     config.transport.active_window = spec.transport.active_window;
-    config.data_class = DATA_PRIORITY;
+    config.data_class = experiment.data_class(ix);
     config.express_class = EXPRESS_PRIORITY;
     config.control_class = experiment.feedback_class(scheme);
     Host::new(config).map_err(|e| Error::Input(format!("host {}: {e}", host.name)))

@@ -202,6 +202,7 @@ mod tests {
             destination_mac: [4; 6],
             source: from,
             destination: to,
+            dscp: 0,
             ecn: Ecn::NotEct,
             entropy_port: 50_000,
             weir,

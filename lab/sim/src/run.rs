@@ -624,13 +624,14 @@ impl<'e> SchemeRun<'e> {
         let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
         let mut counts = tally::count(network);
         counts.add(&self.happenings.before);
+        let goodputs = self.goodputs_in_window(network);
         let observe = &self.experiment.spec.observe;
         let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
         let summary = SchemeSummary {
             queues,
             utilisation,
             first_slowdown_us: slowdown.map(Time::as_us_f64),
-            jain: fct::jain(&self.goodputs_in_window(network)),
+            jain: fct::jain(&goodputs.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>()),
             drops: counts.drops,
             marks: counts.marks,
             pauses: pauses.iter().filter(|p| p.on).count() as u64,
@@ -645,6 +646,7 @@ impl<'e> SchemeRun<'e> {
             packets: self.packets(network),
             goodput: observe.goodput.then(|| fct::goodputs(&flows, self.now)).flatten(),
             layers,
+            queue_gbps: self.queue_gbps(&goodputs),
         };
         let interval = observe.interval;
         let end = self.now;
@@ -666,13 +668,25 @@ impl<'e> SchemeRun<'e> {
         })
     }
 
-    /// Payload acknowledged within the fairness window by each flow that ran all through it.
-    fn goodputs_in_window(&self, network: &View<'_>) -> Vec<f64> {
+    /// Payload acknowledged within the fairness window by each flow that ran all through it, and its sender.
+    fn goodputs_in_window(&self, network: &View<'_>) -> Vec<(HostIx, f64)> {
         let goodput = |flow: &Active| {
             let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
-            Some(acked.saturating_sub(flow.acked_before_window?).as_f64())
+            Some((flow.from, acked.saturating_sub(flow.acked_before_window?).as_f64()))
         };
         self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
+    }
+
+    /// Returns the sum of `goodputs` by queue in Gbit/s, if queues share ports by weight.
+    fn queue_gbps(&self, goodputs: &[(HostIx, f64)]) -> Vec<f64> {
+        let window = self.now.saturating_sub(self.experiment.fairness_window_start());
+        let gbps =
+            |bytes: f64| if window > Time::ZERO { bytes * 8.0 / window.as_us_f64() / 1e3 } else { 0.0 };
+        let queues = 1..=self.experiment.spec.queues.len();
+        let own = |queue: usize| {
+            goodputs.iter().filter(move |(from, _)| usize::from(self.experiment.data_class(*from)) == queue)
+        };
+        queues.map(|queue| gbps(own(queue).fold(0.0, |sum, (_, bytes)| sum + bytes))).collect()
     }
 }
 

@@ -71,6 +71,7 @@ impl<'a> Observations<'a> {
             packets: None,
             goodput,
             layers,
+            queue_gbps: Vec::new(),
             policy: None,
             deadlock: None,
         };

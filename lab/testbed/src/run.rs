@@ -55,6 +55,11 @@ impl Backend for Mininet {
     /// Runs an experiment that is at the rate that it is to run at.
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
         let began = Instant::now();
+        if !experiment.spec.queues.is_empty() {
+            return Err(Error::input(
+                "queues: BMv2 serves queues by priority, not by weight; run it in virtual time",
+            ));
+        }
         let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Error::input)?;
         let switch = self.switch.unwrap_or_else(SwitchKind::installed);
         let exe = switch.program().map_err(Error::input)?;

@@ -82,6 +82,7 @@ impl DataplaneConfig {
         SwitchConfig {
             ports: ports.map(|port| PortConfig { limits: self.limits, ..PortConfig::new(port) }).collect(),
             priorities: self.priorities,
+            weights: Vec::new(),
             buffer: Bytes::MAX,
             pfc: None,
             clock: self.clock,

@@ -43,6 +43,9 @@ pub struct SwitchConfig {
     pub ports: Vec<PortConfig>,
     /// Number of strict priorities of each port; the highest number is served first.
     pub priorities: u8,
+    /// Weights of the queues 1, 2, ... of each port, which share it by deficit round robin; empty: none
+    /// ([`TmConfig::weights`]).
+    pub weights: Vec<u16>,
     /// The packet buffer all ports share.
     pub buffer: Bytes,
     /// Lossless classes, if any.
@@ -67,6 +70,7 @@ impl SwitchConfig {
         SwitchConfig {
             ports: ports.into_iter().map(PortConfig::new).collect(),
             priorities: crate::tm::MAX_PRIORITIES,
+            weights: Vec::new(),
             buffer: Self::BUFFER,
             pfc: None,
             clock: Clock::Ns,
@@ -83,7 +87,13 @@ impl SwitchConfig {
         if ports.iter().any(|port| port.port == self.drop_port) {
             return Err(SwitchConfigError::PortIsDropPort(self.drop_port));
         }
-        Ok(TmConfig { ports, priorities: self.priorities, buffer: self.buffer, pfc: self.pfc })
+        Ok(TmConfig {
+            ports,
+            priorities: self.priorities,
+            weights: self.weights.clone(),
+            buffer: self.buffer,
+            pfc: self.pfc,
+        })
     }
 }
 

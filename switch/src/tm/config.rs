@@ -150,6 +150,9 @@ pub struct TmConfig {
     pub ports: Vec<PortConfig>,
     /// Number of strict priorities of each port, 1 to [`MAX_PRIORITIES`]; the highest number is served first.
     pub priorities: u8,
+    /// Weights of the queues 1, 2, ... of each port, which it serves by deficit round robin instead of by priority: below
+    /// the queues that follow them, above queue 0. Empty: none.
+    pub weights: Vec<u16>,
     /// The packet buffer all queues share.
     pub buffer: Bytes,
     /// Lossless classes, if any.
@@ -168,6 +171,17 @@ pub enum TmConfigError {
     /// A number of queues that strict priority does not know.
     #[error("a port cannot have {0} priorities; choose 1 to {MAX_PRIORITIES}")]
     Priorities(u8),
+    /// More weights than queues.
+    #[error("{weights} queues cannot have weights: of {priorities} queues of a port, those from 1 on can")]
+    Weights {
+        /// Number of weights.
+        weights: usize,
+        /// Queues of a port.
+        priorities: u8,
+    },
+    /// A queue that would never be served.
+    #[error("a queue has weight 0 and would never be served; give it 1 or more")]
+    ZeroWeight,
     /// A port that would never send.
     #[error("port {0} has rate 0 and would never send; give it a rate or leave it unlimited")]
     ZeroRate(u16),
@@ -198,6 +212,12 @@ impl TmConfig {
     pub(super) fn check(&self) -> Result<(), TmConfigError> {
         if !(1..=MAX_PRIORITIES).contains(&self.priorities) {
             return Err(TmConfigError::Priorities(self.priorities));
+        }
+        if self.weights.len() >= usize::from(self.priorities) {
+            return Err(TmConfigError::Weights { weights: self.weights.len(), priorities: self.priorities });
+        }
+        if self.weights.contains(&0) {
+            return Err(TmConfigError::ZeroWeight);
         }
         let mut seen = std::collections::BTreeSet::new();
         for port in &self.ports {
@@ -236,7 +256,7 @@ mod tests {
 
     fn config() -> TmConfig {
         let ports = vec![PortConfig::new(1), PortConfig::new(2)];
-        TmConfig { ports, priorities: 8, buffer: Bytes::new(1 << 20), pfc: None }
+        TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::new(1 << 20), pfc: None }
     }
 
     #[test]
@@ -248,6 +268,8 @@ mod tests {
             config.check().unwrap_err().to_string()
         };
         assert!(refused(&|c| c.priorities = 9).contains("choose 1 to 8"));
+        assert!(refused(&|c| c.weights = vec![1; 8]).contains("from 1 on"));
+        assert!(refused(&|c| c.weights = vec![1, 0]).contains("weight 0"));
         assert!(refused(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
         assert!(refused(&|c| c.ports[1].port = 512).contains("beyond 511"));
         assert!(refused(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));

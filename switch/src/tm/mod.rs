@@ -1,6 +1,7 @@
 //! The traffic manager: what happens to a packet between ingress and egress.
 //!
-//! Each port has a few strict priorities, each a FIFO with limits, in one shared buffer. Priority
+//! Each port has a few strict priorities, each a FIFO with limits, in one shared buffer; some of them may share the port
+//! by weight. Priority
 //! flow control (PFC) makes classes lossless: it charges what waits to the port it came in by and
 //! says when that neighbour must pause. The traffic manager knows nothing of P4, of packets or of
 //! time's source: it queues anything, for lengths, ports and priorities it is told.
@@ -19,6 +20,7 @@ mod pfc;
 mod shaper;
 #[cfg(test)]
 mod tests;
+mod weighted;
 
 pub use config::{
     MAX_PORT, MAX_PRIORITIES, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate, TmConfig,
@@ -31,6 +33,7 @@ use fifo::{Fifo, Slab, Waiting};
 use pfc::Pfc;
 pub(crate) use shaper::CATCH_UP;
 use shaper::Shaper;
+use weighted::{Turns, Weights};
 use weir_units::{Bytes, Time};
 
 /// No such port, in the table of slots.
@@ -121,6 +124,7 @@ struct Port {
     paused: u8,
     shaped: u8,
     shaper: Shaper,
+    turns: Turns,
     level: Level,
     offered: Tally,
     sent: Tally,
@@ -143,6 +147,7 @@ pub struct TrafficManager<T> {
     /// By slot and priority.
     queues: Vec<Queue>,
     priorities: usize,
+    weights: Weights,
     slab: Slab<T>,
     pfc: Option<Pfc>,
     buffer: u64,
@@ -169,6 +174,7 @@ impl<T> TrafficManager<T> {
             paused: 0,
             shaped: 0,
             shaper: Shaper::new(port.rate),
+            turns: Turns::default(),
             level: Level::default(),
             offered: Tally::default(),
             sent: Tally::default(),
@@ -184,6 +190,7 @@ impl<T> TrafficManager<T> {
             ports: ports.collect(),
             queues: config.ports.iter().flat_map(of_port).collect(),
             priorities,
+            weights: Weights::new(&config.weights),
             slab: Slab::new(),
             pfc: Pfc::new(config),
             buffer: config.buffer.get(),
@@ -278,13 +285,16 @@ impl<T> TrafficManager<T> {
         }
     }
 
-    /// Takes the oldest packet of the highest priority that may send now.
-    #[inline(always)]
+    /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
+    /// by weight whose turn it is.
     pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
-        let (priority, due) = self.next(slot, now)?;
+        let (mut priority, due) = self.next(slot, now)?;
         if due > now {
             return None;
+        }
+        if self.weights.mask & 1 << priority != 0 {
+            priority = self.take_turn(slot, now);
         }
         let index = self.queue_index(slot, priority)?;
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
@@ -315,6 +325,25 @@ impl<T> TrafficManager<T> {
             dequeue_depth,
             resume: resume.map(|(slot, priority)| (self.ports[slot].number, priority)),
         })
+    }
+
+    /// Returns the queue whose turn it is among those that the port serves by weight. The highest that may send now is one
+    /// of them.
+    fn take_turn(&mut self, slot: usize, now: Time) -> u8 {
+        let (port, queues) = (&self.ports[slot], &self.queues[slot * self.priorities..][..self.priorities]);
+        let mut waiting = port.sendable() & self.weights.mask;
+        for (priority, queue) in queues.iter().enumerate() {
+            if port.shaped & 1 << priority != 0 && queue.shaper.free_at() > now {
+                waiting &= !(1 << priority);
+            }
+        }
+        let head = |priority: u8| {
+            let first = self.slab.iter(&queues[usize::from(priority)].fifo).next();
+            first.map_or(0, |waiting| u64::from(waiting.len))
+        };
+        let (priority, turns) = port.turns.next(&self.weights, waiting, head);
+        self.ports[slot].turns = turns;
+        priority
     }
 
     /// Returns the priority that sends next and when the rates let it: the highest of those that are due `now`, else that

@@ -224,7 +224,14 @@ mod tests {
         };
         let ports = (1..=36).map(|n| port(n, if n <= 16 { host } else { fabric })).collect();
         let buffer = Bytes::new(32 << 20);
-        Pfc::new(&TmConfig { ports, priorities: 1, buffer, pfc: Some(PfcConfig::dynamic()) }).unwrap()
+        Pfc::new(&TmConfig {
+            ports,
+            priorities: 1,
+            weights: Vec::new(),
+            buffer,
+            pfc: Some(PfcConfig::dynamic()),
+        })
+        .unwrap()
     }
 
     #[test]
@@ -269,7 +276,9 @@ mod tests {
     fn fixed_threshold_has_its_offset() {
         let ports = vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }];
         let pfc = Some(PfcConfig::fixed(Bytes::from_kb(500)));
-        let mut pfc = Pfc::new(&TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc }).unwrap();
+        let mut pfc =
+            Pfc::new(&TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::MAX, pfc })
+                .unwrap();
         let charge = pfc.charge(0, 3).unwrap();
         for n in 1..=500 {
             assert!(pfc.admit(charge, 1000));
@@ -289,7 +298,8 @@ mod tests {
             vec![PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(1) }, PortConfig::new(2)];
         let exempt = 1 << 7;
         let pfc = Some(PfcConfig { exempt, ..PfcConfig::fixed(Bytes::from_kb(500)) });
-        let pfc = Pfc::new(&TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc }).unwrap();
+        let pfc = Pfc::new(&TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::MAX, pfc })
+            .unwrap();
         assert!(pfc.charge(0, 6).is_some());
         assert_eq!(pfc.charge(0, 7), None);
         assert_eq!(pfc.charge(1, 6), None);

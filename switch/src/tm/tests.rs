@@ -47,6 +47,7 @@ fn config() -> impl Strategy<Value = TmConfig> {
             TmConfig {
                 ports: ports.map(|(pfc, n)| PortConfig { limits, pfc, ..PortConfig::new(n) }).collect(),
                 priorities: PRIORITIES,
+                weights: Vec::new(),
                 buffer: Bytes::new(buffer),
                 pfc: mode.map(|mode| PfcConfig { mode, resume_offset: Bytes::new(1_000), exempt }),
             }
@@ -220,7 +221,7 @@ proptest! {
 fn a_packet_is_charged_to_the_class_it_came_in() {
     let ports = (0..2).map(|n| PortConfig { pfc: Some(PfcPort::default()), ..PortConfig::new(n) }).collect();
     let pfc = Some(PfcConfig::fixed(Bytes::from_kb(5)));
-    let config = TmConfig { ports, priorities: 4, buffer: Bytes::MAX, pfc };
+    let config = TmConfig { ports, priorities: 4, weights: Vec::new(), buffer: Bytes::MAX, pfc };
     let mut tm = TrafficManager::new(&config).unwrap();
     let at = Arrival { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
     assert!(tm.enqueue(Time::ZERO, at, ()).unwrap().pause);
@@ -238,6 +239,7 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
     let config = TmConfig {
         ports: ports.collect(),
         priorities: 1,
+        weights: Vec::new(),
         buffer: Bytes::new(100_000),
         pfc: Some(PfcConfig::dynamic()),
     };
@@ -287,7 +289,7 @@ fn too_little_headroom_loses_frames_and_counts_them() {
 
 fn two_ports(rate: Rate) -> TrafficManager<u32> {
     let ports = vec![PortConfig { rate, ..PortConfig::new(1) }, PortConfig::new(2)];
-    let config = TmConfig { ports, priorities: 8, buffer: Bytes::MAX, pfc: None };
+    let config = TmConfig { ports, priorities: 8, weights: Vec::new(), buffer: Bytes::MAX, pfc: None };
     TrafficManager::new(&config).unwrap()
 }
 
@@ -383,4 +385,65 @@ fn levels_and_depths_are_what_a_sampler_sees() {
     tm.reset_peaks();
     assert_eq!(tm.port_level(1).peak_bytes, 2_500);
     assert_eq!(tm.port_level(7), Level::default());
+}
+
+fn weighted(weights: &[u16]) -> TrafficManager<u32> {
+    let ports = vec![PortConfig::new(1), PortConfig::new(2)];
+    let weights = weights.to_vec();
+    let config = TmConfig { ports, priorities: 8, weights, buffer: Bytes::MAX, pfc: None };
+    TrafficManager::new(&config).unwrap()
+}
+
+/// Bytes that each queue sends in `rounds` departures while all of `lens` (queue, packet length) have packets.
+fn shares(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64; 8] {
+    let mut sent = [0; 8];
+    for &(priority, len) in lens {
+        for n in 0..2 {
+            tm.enqueue(Time::ZERO, Arrival { len, ..to(1, priority) }, n).unwrap();
+        }
+    }
+    for _ in 0..rounds {
+        let gone = tm.dequeue(Time::ZERO, 1).unwrap();
+        sent[usize::from(gone.priority)] += u64::from(gone.len);
+        tm.enqueue(Time::ZERO, Arrival { len: gone.len, ..to(1, gone.priority) }, 0).unwrap();
+    }
+    sent
+}
+
+/// Shreedhar and Varghese: bytes are shared by weight whatever the packets' lengths; a queue without packets takes no part.
+#[test]
+fn weights_share_bytes_whatever_the_packets_lengths() {
+    let mut tm = weighted(&[4, 2, 1]);
+    let sent = shares(&mut tm, &[(1, 1_518), (2, 200), (3, 9_000)], 40_000);
+    let total: u64 = sent.iter().sum();
+    for (queue, part) in [(1, 4.0 / 7.0), (2, 2.0 / 7.0), (3, 1.0 / 7.0)] {
+        let share = sent[queue] as f64 / total as f64;
+        assert!((share - part).abs() < 0.005, "queue {queue}: {share}");
+    }
+    let mut two = weighted(&[4, 2, 1]);
+    let sent = shares(&mut two, &[(2, 700), (3, 1_400)], 30_000);
+    assert!((sent[2] as f64 / sent[3] as f64 - 2.0).abs() < 0.01, "{sent:?}");
+}
+
+#[test]
+fn queues_with_weights_are_between_the_highest_and_the_lowest() {
+    let mut tm = weighted(&[1, 1]);
+    for priority in [0, 1, 2, 3, 0, 1, 2, 3] {
+        tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
+    }
+    let order: Vec<u8> = std::iter::from_fn(|| tm.dequeue(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    assert_eq!((&order[..2], &order[6..]), (&[3, 3][..], &[0, 0][..]));
+    // One that is paused, or has no rate left, takes no part.
+    let mut tm = weighted(&[1, 1, 1]);
+    for priority in [1, 2, 3] {
+        tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
+        tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
+    }
+    tm.set_paused(1, 3, true);
+    tm.set_queue_rate(1, 2, Rate::Packets(1_000));
+    let order: Vec<u8> = std::iter::from_fn(|| tm.dequeue(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    assert_eq!(order.iter().filter(|&&priority| priority == 1).count(), 2, "{order:?}");
+    assert_eq!(order.iter().filter(|&&priority| priority == 2).count(), 1, "{order:?}");
+    assert!(!order.contains(&3));
+    assert!(tm.set_paused(1, 3, false) || tm.next_ready(1).is_some());
 }

@@ -59,6 +59,9 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         TelemetryOn::Nothing => "no telemetry",
         TelemetryOn::Data => "telemetry on data packets",
         TelemetryOn::DataOncePerRtt => "telemetry on one data packet per round trip",
+        TelemetryOn::DataUponCongestion => {
+            "telemetry on one data packet per round trip, and on all where ports are congested"
+        }
         TelemetryOn::Probes => "telemetry on probes",
         TelemetryOn::Acks => "telemetry on ACKs",
         TelemetryOn::Notices => "rates from switches",

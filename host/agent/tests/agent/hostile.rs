@@ -34,6 +34,7 @@ fn ack(message: u32, port: u16) -> FrameRepr {
         destination_mac: [2, 0, 10, 99, 0, 1],
         source: ADDRS[1],
         destination: ADDRS[0],
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: port,
         weir: WeirRepr { concurrency: u16::MAX, path_id: 0xabc, message, ..WeirRepr::of(Kind::Ack) },

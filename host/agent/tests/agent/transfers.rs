@@ -113,6 +113,7 @@ fn data(payload_len: u32) -> Vec<u8> {
         destination_mac: [2, 0, 10, 99, 0, 2],
         source: ADDRS[0],
         destination: ADDRS[1],
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: 50_000,
         weir: WeirRepr { flags: Flags::START, message: 1, ..WeirRepr::of(Kind::Data) },

@@ -1,5 +1,5 @@
 use crate::scheme::AckEvent;
-use crate::telemetry::{Hop, TX_WRAP, TelemetryChecks};
+use crate::telemetry::{Hop, QueueShare, TX_WRAP, TelemetryChecks};
 use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
@@ -23,6 +23,8 @@ struct Recorded {
     per_bdp: f64,
     /// The last reading.
     last: Option<Sample>,
+    /// Rate of the port's other queues over the port's own, averaged like `U`; `None` before the first reading.
+    others: Option<f64>,
 }
 
 /// One hop's utilisation since the record before.
@@ -78,12 +80,14 @@ pub(super) struct Path {
     per_t_ticks: f64,
     /// Number of times that the average's time constant fits into `T`.
     averages_in_t: f64,
+    /// Target utilisation.
+    eta: f64,
     /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
     half_wrap: Time,
 }
 
 impl Path {
-    pub fn new(base_rtt: Time, averages_in_t: f64, tick: Time) -> Path {
+    pub fn new(base_rtt: Time, averages_in_t: f64, eta: f64, tick: Time) -> Path {
         let t_ticks = base_rtt.as_ps() as f64 / tick.as_ps() as f64;
         Path {
             hops: Default::default(),
@@ -93,6 +97,7 @@ impl Path {
             t_ticks,
             per_t_ticks: 1.0 / t_ticks,
             averages_in_t,
+            eta,
             half_wrap: tick * u64::from(Hop::TICKS / 2),
         }
     }
@@ -102,6 +107,11 @@ impl Path {
         self.len > 0
     }
 
+    /// Returns the number of hops.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// Returns bytes the link of `hop` carries in `T`.
     pub fn bdp(&self, hop: usize) -> f64 {
         self.hops[hop].bdp
@@ -109,6 +119,9 @@ impl Path {
 
     /// Forgets everything if the ACK tells of another path, or DATA takes another (HPCC §4.1: pathID changed).
     pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
+        if is_partial(ack) {
+            return false;
+        }
         let (len, path_ids) = (ack.telemetry.hops().len(), (ack.path_id, ack.data_path));
         if len == 0 || (len == self.len && path_ids == self.path_ids) {
             return false;
@@ -125,7 +138,23 @@ impl Path {
         checks.other_path += u64::from(ack.path_id != ack.data_path);
         // HPCC++ draft §9.4: what a queue delays is qLen/B, if it has the port to itself; else how long it took.
         let waits = ack.telemetry.format().has(RecordFormat::SOJOURN);
-        for (i, (new, recorded)) in ack.telemetry.hops().iter().zip(&mut self.hops).enumerate() {
+        let partial = is_partial(ack);
+        if partial && (ack.path_id, ack.data_path) != self.path_ids {
+            return measured;
+        }
+        for (i, new) in ack.telemetry.hops().iter().enumerate() {
+            let i = match partial {
+                false => i,
+                // Only some hops tell: the ids say which.
+                true => match self.hops[..self.len].iter().position(|known| known.hop.link == new.link) {
+                    Some(i) => i,
+                    None => {
+                        checks.other_port += 1;
+                        continue;
+                    }
+                },
+            };
+            let recorded = &mut self.hops[i];
             if new.rate.as_bps() == 0 {
                 checks.unknown_rate += 1;
                 continue;
@@ -134,6 +163,7 @@ impl Path {
                 // First record of this hop, or it is another port now, or one of another rate.
                 recorded.bdp = new.rate.as_bytes_per_sec_f64() * self.t;
                 recorded.per_bdp = 1.0 / recorded.bdp;
+                recorded.others = None;
                 recorded.fresh_for = self.half_wrap.min(new.rate.tx_time(TX_WRAP) / 2);
                 recorded.record(new, ack.now);
                 measured.recorded = true;
@@ -166,14 +196,23 @@ impl Path {
                 checks.too_fast += 1;
                 continue;
             }
+            let tau = (ticks / self.t_ticks * self.averages_in_t).min(1.0);
+            let (bytes, part) = match (new.share, recorded.hop.share) {
+                (Some(queue), Some(before)) if queue.share == before.share => {
+                    let own = f64::from(queue.bytes_since(&before)).min(bytes);
+                    let others = (bytes - own) * recorded.per_bdp * self.t_ticks / ticks;
+                    (own, recorded.part(queue.share, others, tau, self.eta))
+                }
+                _ => (bytes, 1.0),
+            };
             let queued = f64::from(new.queue.min(recorded.hop.queue))
                 * if waits { self.per_t_ticks } else { recorded.per_bdp };
             let sample = Sample {
                 hop: i,
-                u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks,
+                u: queued + bytes * recorded.per_bdp * self.t_ticks / ticks / part,
                 queued,
-                tau: (ticks / self.t_ticks * self.averages_in_t).min(1.0),
-                unit: IntRecord::TX_UNIT.as_f64() * recorded.per_bdp * self.averages_in_t,
+                tau,
+                unit: IntRecord::TX_UNIT.as_f64() * recorded.per_bdp * self.averages_in_t / part,
             };
             measured.push(sample);
             recorded.record(new, ack.now);
@@ -183,7 +222,21 @@ impl Path {
     }
 }
 
+/// Returns whether an ACK's records are of congested ports only.
+pub(super) fn is_partial(ack: &AckEvent<'_>) -> bool {
+    ack.telemetry.format().has(RecordFormat::CONGESTED)
+}
+
 impl Recorded {
+    /// Returns the part of the link that the flow's queue may have: its share, or what others leave of `eta`. Others count
+    /// by their average, because queues send in turns: in a short time one of them seems to have the port to itself.
+    fn part(&mut self, share: u16, others: f64, tau: f64, eta: f64) -> f64 {
+        let before = self.others.unwrap_or(others);
+        let average = before + tau * (others - before);
+        self.others = Some(average);
+        (f64::from(share) / f64::from(QueueShare::WHOLE)).max(1.0 - average / eta)
+    }
+
     fn record(&mut self, hop: &Hop, now: Time) {
         self.hop = *hop;
         self.seen = now;

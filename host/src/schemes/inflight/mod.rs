@@ -12,7 +12,7 @@ pub(super) use config::InflightConfig;
 use crate::scheme::{AckEvent, Decision, FlowParams, Pace};
 use crate::telemetry::TelemetryChecks;
 use crate::wire::MAX_HOPS;
-use measure::{Path, Sample};
+use measure::{Path, Sample, is_partial};
 use weir_units::{Bandwidth, Bytes};
 
 /// The constants of the control law for one flow.
@@ -120,7 +120,7 @@ impl Inflight {
         let reference = Reference::starting_at(law.w_init);
         Inflight {
             law,
-            path: Path::new(config.base_rtt(flow), config.averages_in_t(), flow.tick),
+            path: Path::new(config.base_rtt(flow), config.averages_in_t(), law.eta, flow.tick),
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,
@@ -158,7 +158,9 @@ impl Inflight {
         checks: &mut TelemetryChecks,
         adjust: impl FnOnce(&Worst) -> Adjust,
     ) -> Decision {
-        let commit = ack.seq > self.last_update_seq;
+        // Records of congested ports only are a warning between two whole readings: they do not commit.
+        let partial = is_partial(ack);
+        let commit = ack.seq > self.last_update_seq && !partial;
         if !commit && !self.law.fast_react && self.path.is_known() {
             return self.decision;
         }
@@ -173,7 +175,7 @@ impl Inflight {
         let Some(worst) = measured.worst() else {
             // The first ACK of a flow or path, or one after too long a gap, only records
             // (docs/algorithms/hpcc.md#first-ack).
-            if measured.recorded {
+            if measured.recorded && !partial {
                 self.last_update_seq = self.last_update_seq.max(ack.snd_nxt);
             }
             return self.decision;
@@ -181,7 +183,7 @@ impl Inflight {
         if !self.average(measured.samples()) {
             return self.decision;
         }
-        let last_hop = ack.telemetry.hops().len() - 1;
+        let last_hop = self.path.len() - 1;
         if let Some(headroom) = self.law.shared_headroom {
             // The receiver's N is of its own link (HPCC++ draft §6.2).
             self.law.w_ai = match ack.concurrency {

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::plan::{
-    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_priority, last_escape_priority,
+    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_above, feedback_priority, last_escape_priority,
 };
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{Goal, updates};
@@ -88,6 +88,8 @@ pub struct Experiment {
     program: Option<Program>,
     /// Entries besides the plan's.
     entries: Vec<Entries>,
+    /// Hosts whose DATA has a queue of its own, and its class.
+    classes: BTreeMap<HostIx, u8>,
     /// The switch ports that `observe.ports` names.
     pub observed_ports: Vec<(SwitchIx, u16)>,
     /// Factor by which the run is slower than the file.
@@ -285,7 +287,16 @@ impl Experiment {
     /// Returns the class of feedback while `scheme` runs.
     pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
         let short_first = scheme.config.needs().short_first.is_some();
-        if self.spec.ack_priority { feedback_priority(short_first) } else { DATA_PRIORITY }
+        match (self.spec.ack_priority, self.spec.queues.len()) {
+            (false, _) => DATA_PRIORITY,
+            (true, 0) => feedback_priority(short_first),
+            (true, weighted) => feedback_above(weighted as u8),
+        }
+    }
+
+    /// Returns the class of a host's DATA.
+    pub fn data_class(&self, host: HostIx) -> u8 {
+        self.classes.get(&host).copied().unwrap_or(DATA_PRIORITY)
     }
 
     /// Priority queues of a port while `scheme` runs.

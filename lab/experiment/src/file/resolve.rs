@@ -9,7 +9,7 @@ use super::{
 use crate::artifacts::{self, Artifact};
 use crate::catalogue::Catalogue;
 use crate::rng::{mix, stream_seed};
-use crate::workload::{Announced, AnyWorkload, Fabric, Flows, ListedFlow, MakeSource};
+use crate::workload::{Announced, AnyWorkload, Fabric, Flows, ListedFlow, MakeSource, host_set};
 use crate::yaml::{self, KeyError, Positions, below};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::import::import;
-use weir_controller::plan::FORWARD;
+use weir_controller::plan::{FORWARD, MOST_WEIGHTED};
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::nearest::did_you_mean;
@@ -139,6 +139,7 @@ pub(super) fn resolve(
         return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
     }
     let own_schemes = resolve_own_schemes(&spec, registry, &topology, &schemes, &made, &wrong)?;
+    let classes = resolve_queues(&spec, &topology, &schemes, &own_schemes, program.as_ref(), &wrong)?;
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
@@ -152,6 +153,7 @@ pub(super) fn resolve(
         workloads,
         program,
         entries,
+        classes,
         observed_ports,
         scale,
         catalogue: catalogue.clone(),
@@ -400,6 +402,49 @@ fn resolve_flows(
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
     Ok(flows)
+}
+
+/// Returns the class of the hosts that `queues` names.
+fn resolve_queues(
+    spec: &ExperimentSpec,
+    topology: &Topology,
+    schemes: &[Scheme],
+    own: &BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
+    program: Option<&Program>,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<BTreeMap<HostIx, u8>, ExperimentError> {
+    let mut classes = BTreeMap::new();
+    if spec.queues.is_empty() {
+        return Ok(classes);
+    }
+    if spec.queues.len() > MOST_WEIGHTED {
+        let why = format!("there is room for {MOST_WEIGHTED} at most, not {}", spec.queues.len());
+        return Err(wrong("queues", why));
+    }
+    if !spec.ack_priority {
+        let why = "feedback would wait behind all of them: it needs `ack_priority: true`".to_owned();
+        return Err(wrong("queues", why));
+    }
+    let configs = schemes.iter().map(|scheme| &scheme.config).chain(own.values());
+    for config in configs {
+        let needs = config.needs();
+        let artifact = program.map_or_else(|| Artifact::of(needs.program), |it| it.artifact.clone());
+        let has_table = artifact.index().is_ok_and(|p4info| p4info.tables.named("data_class").is_ok());
+        if !has_table || needs.deflection.is_some() || needs.short_first.is_some() {
+            let why = format!("{} has no queues of DATA by weight; hpcc++ has", config.name());
+            return Err(wrong("queues", why));
+        }
+    }
+    for (i, (queue, class)) in spec.queues.iter().zip(1..).enumerate() {
+        let place = format!("queues[{i}].hosts");
+        for host in host_set(topology, Some(&queue.hosts)).map_err(|why| wrong(&place, why))? {
+            if classes.insert(host, class).is_some() {
+                let why = format!("{} has another queue already", topology.host(host).name);
+                return Err(wrong(&place, why));
+            }
+        }
+    }
+    Ok(classes)
 }
 
 /// `<switch>:<port>`, `<switch>:<neighbour>` (all parallel links) or `all`.

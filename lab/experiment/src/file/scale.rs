@@ -41,7 +41,7 @@ impl Scale {
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    pub(super) fn rate(self, rate: Bandwidth) -> Bandwidth {
+    pub(crate) fn rate(self, rate: Bandwidth) -> Bandwidth {
         let bps = u128::from(rate.as_bps()) * u128::from(self.to.as_bps()) / u128::from(self.from.as_bps());
         Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
     }

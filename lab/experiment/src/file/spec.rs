@@ -9,7 +9,7 @@ use crate::yaml::below;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use weir_controller::profile::EcnConfig;
 use weir_controller::routes::Method;
 use weir_controller::topology::{AsText, TopologySpec};
@@ -64,6 +64,9 @@ pub struct ExperimentSpec {
     /// True puts ACKs and other control packets into a class of their own above data.
     #[serde(default)]
     pub ack_priority: bool,
+    /// Queues of DATA that share each port by weight, by sending host; empty: DATA has one queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueSpec>,
     /// Transport parameters.
     #[serde(default)]
     pub transport: TransportSpec,
@@ -131,7 +134,23 @@ fn default_seed() -> u64 {
     1
 }
 
+/// A queue of each port.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// Its weight: ports serve such queues by deficit round robin.
+    pub weight: NonZeroU16,
+    /// Hosts whose DATA waits in it: `h1-h4`, `h1, h3`, `h1-h127/2`. DATA of hosts without a queue is served after all
+    /// others.
+    pub hosts: String,
+}
+
 impl ExperimentSpec {
+    /// Returns the weights of `queues`.
+    pub fn weights(&self) -> Vec<u16> {
+        self.queues.iter().map(|queue| queue.weight.get()).collect()
+    }
+
     /// Returns all workloads, with the places where they stand.
     pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
         let listed = self.workloads.iter().enumerate();

@@ -76,6 +76,10 @@ pub struct SchemeSummary {
     /// Utilisation of the layers of the fabric, that of hosts' links first, with `observe.layers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerSummary>,
+    /// Queues that share ports by weight: the goodput in the fairness window of flows that ran all through it, in
+    /// Gbit/s, by the queue of their DATA.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue_gbps: Vec<f64>,
 }
 
 /// The goodput of flows without a size: payload acknowledged over the time since the flow was opened.

@@ -19,6 +19,7 @@ mod permutation;
 mod poisson;
 mod sizes;
 
+pub(crate) use fabric::host_set;
 pub use fabric::{Fabric, Streams, Wrong};
 pub use flow_file::{HPCC_START, write as write_flow_file};
 pub(crate) use kind::{AnyWorkload, of_kind};

@@ -94,6 +94,7 @@ fn scheme(ports: Vec<String>) -> SchemeSummary {
             p95_gbps: 1.0,
         }),
         layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; ENTRIES],
+        queue_gbps: vec![1.0; ENTRIES],
     }
 }
 

@@ -14,5 +14,6 @@ mod policy;
 mod policy_flood;
 mod policy_medium;
 mod programs;
+mod queues;
 mod threads;
 mod workloads;

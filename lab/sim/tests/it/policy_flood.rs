@@ -34,6 +34,7 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
         destination_mac: POLICY_GROUP_MAC,
         source: host.ip,
         destination: POLICY_GROUP,
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: WEIR_PORT,
         weir,

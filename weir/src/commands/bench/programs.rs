@@ -102,6 +102,7 @@ fn frame(kind: Kind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result
         destination_mac: to.mac,
         source: from.ip,
         destination: to.ip,
+        dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: 50_000,
         weir,

@@ -91,7 +91,7 @@ impl FabricArgs {
             deflection: file.deflection,
             ..PlanOptions::default()
         };
-        let options = options.first(First { short: false, feedback: file.ack_priority });
+        let options = options.first(First { feedback: file.ack_priority, ..First::default() });
         let method = self.routing.unwrap_or(file.routing);
         let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();

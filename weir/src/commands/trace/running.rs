@@ -107,6 +107,7 @@ fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Resu
         destination_mac: to.mac,
         source: from.ip,
         destination: to.ip,
+        dscp: 0,
         ecn: Ecn::Ect0,
         entropy_port: source_port,
         weir: WeirRepr::of(PacketKind::Data),
