@@ -296,8 +296,8 @@ impl Process {
         self.now = now;
     }
 
-    /// Fetches the frame that became the first on its wire with the last event. Of many hosts a packet has long left the
-    /// caches when it arrives: `link::Lane` fetches the packet, which knows where its frame is.
+    /// Fetches the frame that became the first on its wire with the last event, which fetched the packet around it. In large
+    /// fabrics, both have left the caches since they were sent.
     #[inline]
     fn look_ahead(&mut self) {
         let wire = std::mem::replace(&mut self.next_wire, NO_WIRE);
