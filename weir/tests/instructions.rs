@@ -8,6 +8,9 @@
 //! records them anew, after a change that is worth its instructions, and after an update of the compiler. They are those
 //! of the tests' build, with its checks. Needs Debian's valgrind, on x86-64.
 
+// Says what it counts.
+#![allow(clippy::print_stderr)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
