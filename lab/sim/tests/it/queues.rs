@@ -56,7 +56,7 @@ fn queues_that_cannot_be_are_refused() {
     assert!(refused("hosts: h2-h3", "hosts: h9").contains("h9"));
     assert!(refused("weight: 3", "weight: 0").contains("weight"));
     assert!(refused("schemes: [hpcc++,", "schemes: [hpcc,").contains("hpcc has no queues of DATA by weight"));
-    let many = vec!["{weight: 1, hosts: h2}"; 7].join(", ");
+    let many = ["{weight: 1, hosts: h2}"; 7].join(", ");
     assert!(refused("{weight: 1, hosts: h2-h3}", &many).contains("6 at most"));
 }
 
