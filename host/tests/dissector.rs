@@ -121,7 +121,7 @@ fn every_field_is_shown() {
     repr.weir.stamp = 4_000_000_000;
     repr.weir.grant = 0xabc;
     let mut frame = bytes(&repr, &[record(14, 0x12_3456, 7_812, 2_500)]);
-    frame[WEIR_AT + 3] = 0x7c; // bits of no format
+    frame[WEIR_AT + 3] = 0x70; // bits of no format
     check(
         frame,
         &[],
@@ -143,10 +143,12 @@ fn every_field_is_shown() {
             ("weir.flags.express", "1"),
             ("weir.tokens", "5"),
             ("weir.subflow", "9"),
-            ("weir.int_format", "0x7c"),
+            ("weir.int_format", "0x70"),
             ("weir.int_format.link", "0"),
             ("weir.int_format.sojourn", "0"),
-            ("weir.int_format.unused", "0x1f"),
+            ("weir.int_format.congested", "0"),
+            ("weir.int_format.queue", "0"),
+            ("weir.int_format.unused", "0x07"),
             ("weir.concurrency", "513"),
             ("weir.int_hops", "1"),
             ("weir.path_id", "0x0abc"),

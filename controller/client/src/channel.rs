@@ -4,8 +4,7 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// A connection is tried this often. It has failed without an answer for as long as a call may take: a machine that runs
-/// the controller and all switches of a fabric may well leave one of them without processor time for two seconds.
+/// An idle connection is tried this often, and has failed without an answer for as long.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
 /// Connects to a switch's server.
@@ -28,7 +27,7 @@ pub(super) async fn open(
         .connect_timeout(options.timeout)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(options.timeout);
+        .keep_alive_timeout(KEEPALIVE);
     endpoint.connect().await.map_err(unreachable)
 }
 

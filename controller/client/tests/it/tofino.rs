@@ -78,7 +78,8 @@ fn serve(program: &str) -> (TableServer, String) {
     (server, address)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// All switches run in this process. With a thread for each, connections are kept alive while some compute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 20)]
 async fn a_fabric_is_filled_once_and_what_it_holds_routes_every_pair() {
     const DUMBBELL: &str = "{kind: dumbbell, switches: 3, senders: 3, receivers: 2, rate: 100Gbps}";
     const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
