@@ -37,7 +37,7 @@ fn buckets(finished: &[(u64, f64)]) -> Vec<FctBucket> {
 }
 
 fn slowdowns(part: &[(u64, f64)]) -> Option<Percentiles> {
-    percentiles(part.iter().map(|(_, slowdown)| *slowdown).collect())
+    percentiles(part.iter().map(|(_, slowdown)| *slowdown))
 }
 
 /// Up to each of `bounds`, and above the last.
@@ -49,59 +49,64 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
         .enumerate()
         .map(|(class, (over, upto))| {
             let within = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
-            let slowdowns: Vec<f64> = flows.iter().filter(within).filter_map(FlowRecord::slowdown).collect();
-            let times = flows.iter().filter(within).filter_map(|f| Some(f.fct?.as_us_f64())).collect();
+            let flows = || flows.iter().filter(within);
+            let times = flows().filter_map(|f| Some(f.fct?.as_us_f64()));
             let gbps = |f: &FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);
-            let goodputs: Vec<f64> = flows.iter().filter(within).filter_map(gbps).collect();
             FctClass {
                 over_bytes: over.get(),
                 upto_bytes: upto.map(Bytes::get),
-                count: slowdowns.len() as u64,
-                slowdown: percentiles(slowdowns),
+                count: flows().filter_map(FlowRecord::slowdown).count() as u64,
+                slowdown: percentiles(flows().filter_map(FlowRecord::slowdown)),
                 fct_us: percentiles(times),
-                goodput_gbps: percentiles(goodputs).map(|it| it.mean),
+                goodput_gbps: percentiles(flows().filter_map(gbps)).map(|it| it.mean),
             }
         })
         .collect()
 }
 
+/// Values in ascending order; at least one.
+struct Sample(Vec<f64>);
+
+impl Sample {
+    /// `None` of nothing.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Sample> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        (!values.is_empty()).then_some(Sample(values))
+    }
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+    /// The value with `fct_analysis.py`'s index `int(n * p)`.
+    fn at(&self, percent: usize) -> f64 {
+        self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
+    }
+}
+
 /// Completion times of jobs; `None` of nothing.
 pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
-    let mut sample: Vec<f64> = times.map(Time::as_us_f64).collect();
-    let n = sample.len();
-    if n == 0 {
-        return None;
-    }
-    sample.sort_by(f64::total_cmp);
-    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
-    let mean_us = sample.iter().sum::<f64>() / n as f64;
-    Some(JobTimes { count: n as u64, mean_us, p50_us: at(50), p90_us: at(90), p99_us: at(99) })
+    let sample = Sample::of(times.map(Time::as_us_f64))?;
+    let [p50_us, p90_us, p99_us] = [50, 90, 99].map(|percent| sample.at(percent));
+    Some(JobTimes { count: sample.count(), mean_us: sample.mean(), p50_us, p90_us, p99_us })
 }
 
 /// Sums up the goodput of the flows without a size until `end`; `None` if there are none.
 pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
     let running = flows.iter().filter(|flow| flow.size.is_none() && flow.start < end);
     let gbps = |flow: &FlowRecord| flow.acked.as_f64() * 8.0 / (end - flow.start).as_us_f64() / 1e3;
-    let mut sample: Vec<f64> = running.map(gbps).collect();
-    let n = sample.len();
-    if n == 0 {
-        return None;
-    }
-    sample.sort_by(f64::total_cmp);
-    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
-    let mean_gbps = sample.iter().sum::<f64>() / n as f64;
-    Some(GoodputSummary { flows: n as u64, mean_gbps, p5_gbps: at(5), p50_gbps: at(50), p95_gbps: at(95) })
+    let sample = Sample::of(running.map(gbps))?;
+    let [p5_gbps, p50_gbps, p95_gbps] = [5, 50, 95].map(|percent| sample.at(percent));
+    Some(GoodputSummary { flows: sample.count(), mean_gbps: sample.mean(), p5_gbps, p50_gbps, p95_gbps })
 }
 
 /// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
-pub fn percentiles(mut sample: Vec<f64>) -> Option<Percentiles> {
-    if sample.is_empty() {
-        return None;
-    }
-    sample.sort_by(f64::total_cmp);
-    let n = sample.len();
-    let at = |percent: usize| sample[(n * percent / 100).min(n - 1)];
-    Some(Percentiles { mean: sample.iter().sum::<f64>() / n as f64, p50: at(50), p95: at(95), p99: at(99) })
+pub fn percentiles(values: impl IntoIterator<Item = f64>) -> Option<Percentiles> {
+    let sample = Sample::of(values.into_iter())?;
+    let [p50, p95, p99] = [50, 95, 99].map(|percent| sample.at(percent));
+    Some(Percentiles { mean: sample.mean(), p50, p95, p99 })
 }
 
 /// Jain's fairness index, 1 when all are equal and 1/n when one has everything; `None` for fewer
@@ -118,7 +123,7 @@ mod tests {
 
     #[test]
     fn percentiles_use_the_truncated_index() {
-        let p = percentiles((1..=200).map(f64::from).collect()).unwrap();
+        let p = percentiles((1..=200).map(f64::from)).unwrap();
         assert_eq!((p.mean, p.p50, p.p95, p.p99), (100.5, 101.0, 191.0, 199.0));
         assert_eq!(percentiles(vec![]), None);
         assert_eq!(percentiles(vec![3.0]).unwrap().p99, 3.0);
