@@ -95,9 +95,10 @@ fn one() -> u64 {
     1
 }
 
-/// Declares a topology whose links between switches may have a rate of their own: the keys given, then those of links.
-macro_rules! fabric {
-    ($(#[$about:meta])* pub struct $name:ident { $($keys:tt)* }) => {
+/// Declares a topology: the keys given, then those of links, which are `rate` (with this description), the rates of some
+/// links that may have others, and `delay`.
+macro_rules! topology {
+    ($(#[$about:meta])* pub struct $name:ident { $($keys:tt)* } $rate:literal { $($rates:tt)* } $delay:literal) => {
         $(#[$about])*
         #[serde_as]
         #[skip_serializing_none]
@@ -105,18 +106,32 @@ macro_rules! fabric {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($keys)*
-            /// Rate of the hosts' links.
+            #[doc = $rate]
             #[serde_as(as = "AsText")]
             #[serde(default = "default_rate")]
             pub rate: Bandwidth,
-            /// Rate of the links between switches, if another.
-            #[serde_as(as = "Option<AsText>")]
-            #[serde(default)]
-            pub fabric_rate: Option<Bandwidth>,
-            /// Delay of every link.
+            $($rates)*
+            #[doc = $delay]
             #[serde_as(as = "AsText")]
             #[serde(default = "default_delay")]
             pub delay: Time,
+        }
+    };
+}
+
+/// Declares a topology whose links between switches may have a rate of their own.
+macro_rules! fabric {
+    ($($declaration:tt)*) => {
+        topology! {
+            $($declaration)*
+            "Rate of the hosts' links."
+            {
+                /// Rate of the links between switches, if another.
+                #[serde_as(as = "Option<AsText>")]
+                #[serde(default)]
+                pub fabric_rate: Option<Bandwidth>,
+            }
+            "Delay of every link."
         }
     };
 }
@@ -133,51 +148,37 @@ fabric! {
     }
 }
 
-/// Hosts on one switch.
-#[serde_as]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Star {
-    /// Number of hosts.
-    pub hosts: u64,
-    /// Rate of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+topology! {
+    /// Hosts on one switch.
+    pub struct Star {
+        /// Number of hosts.
+        pub hosts: u64,
+    }
+    "Rate of every link." {} "Delay of every link."
 }
 
-/// Two tiers: leaves `s1..`, then spines.
-#[serde_as]
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LeafSpine {
-    /// Switches with hosts.
-    pub leaves: u64,
-    /// Switches above them.
-    pub spines: u64,
-    /// Hosts on each leaf.
-    pub hosts_per_leaf: u64,
-    /// Rate of a link that says nothing else.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Rate of the hosts' links, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub host_rate: Option<Bandwidth>,
-    /// Rate of the links between switches, if another.
-    #[serde_as(as = "Option<AsText>")]
-    #[serde(default)]
-    pub fabric_rate: Option<Bandwidth>,
-    /// Delay of every link.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+topology! {
+    /// Two tiers: leaves `s1..`, then spines.
+    pub struct LeafSpine {
+        /// Switches with hosts.
+        pub leaves: u64,
+        /// Switches above them.
+        pub spines: u64,
+        /// Hosts on each leaf.
+        pub hosts_per_leaf: u64,
+    }
+    "Rate of a link that says nothing else."
+    {
+        /// Rate of the hosts' links, if another.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        pub host_rate: Option<Bandwidth>,
+        /// Rate of the links between switches, if another.
+        #[serde_as(as = "Option<AsText>")]
+        #[serde(default)]
+        pub fabric_rate: Option<Bandwidth>,
+    }
+    "Delay of every link."
 }
 
 fabric! {
@@ -264,28 +265,20 @@ pub struct TopologyFile {
     pub path: String,
 }
 
-/// Every node and link listed; parallel links are allowed.
-#[serde_as]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Custom {
-    /// Names.
-    pub hosts: Vec<String>,
-    /// Names.
-    pub switches: Vec<String>,
-    /// Links in the order in which they take ports.
-    pub links: Vec<LinkSpec>,
-    /// Addresses of the hosts: none, and they are given out by rack, or all.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub addresses: BTreeMap<String, AddressSpec>,
-    /// Rate of a link that does not say.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_rate")]
-    pub rate: Bandwidth,
-    /// Delay of a link that does not say.
-    #[serde_as(as = "AsText")]
-    #[serde(default = "default_delay")]
-    pub delay: Time,
+topology! {
+    /// Every node and link listed; parallel links are allowed.
+    pub struct Custom {
+        /// Names.
+        pub hosts: Vec<String>,
+        /// Names.
+        pub switches: Vec<String>,
+        /// Links in the order in which they take ports.
+        pub links: Vec<LinkSpec>,
+        /// Addresses of the hosts: none, and they are given out by rack, or all.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        pub addresses: BTreeMap<String, AddressSpec>,
+    }
+    "Rate of a link that does not say." {} "Delay of a link that does not say."
 }
 
 /// The addresses of a host: `{ip: 10.0.1.1, mac: "08:00:00:00:01:11"}`.
