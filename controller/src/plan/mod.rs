@@ -65,17 +65,6 @@ pub fn last_escape_priority(tokens: u8) -> u8 {
     escape_classes(tokens).map(|class| class.escape.max(class.detour)).max().unwrap_or(DATA_PRIORITY)
 }
 
-/// Returns the queue of feedback, with [`First::feedback`]: above data, and above short messages where these have a
-/// queue. Incasts of them would hold up each other's ACKs.
-pub const fn feedback_priority(short_first: bool) -> u8 {
-    if short_first { EXPRESS_PRIORITY + 1 } else { DATA_PRIORITY + 1 }
-}
-
-/// Returns the queue of feedback where DATA has the queues 1 to `weighted`, which share ports by weight.
-pub const fn feedback_above(weighted: u8) -> u8 {
-    weighted + 1
-}
-
 /// The most queues that share ports by weight: the lowest of the eight is not one of them, nor that of feedback.
 pub const MOST_WEIGHTED: usize = 6;
 
@@ -114,14 +103,13 @@ impl PlanOptions {
     /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK,
     /// CNP, PROBE_REPLY, RATE and POLICY above all DATA (docs/wire.md#priorities). Each needs one more priority queue
     /// in the switches.
-    pub fn first(mut self, First { short, feedback, weighted }: First) -> PlanOptions {
+    pub fn first(mut self, first: First) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
-        if short {
+        if first.short {
             self.classes.insert((DATA, true), EXPRESS_PRIORITY);
         }
-        if feedback {
-            let queue = if weighted > 0 { feedback_above(weighted) } else { feedback_priority(short) };
-            self.classes.extend(FEEDBACK.map(|kind| ((kind, false), queue)));
+        if first.feedback {
+            self.classes.extend(FEEDBACK.map(|kind| ((kind, false), first.feedback_queue())));
         }
         self
     }
@@ -134,8 +122,21 @@ pub struct First {
     pub short: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
-    /// Number of queues of DATA that share ports by weight.
+    /// Number of queues of DATA that share ports by weight, from queue 1 on.
     pub weighted: u8,
+}
+
+impl First {
+    /// Returns the queue of feedback: above all DATA, short messages included where these have a queue. Incasts of them
+    /// would hold up each other's ACKs.
+    pub const fn feedback_queue(self) -> u8 {
+        match self {
+            First { feedback: false, .. } => DATA_PRIORITY,
+            First { weighted: 1.., .. } => self.weighted + 1,
+            First { short: true, .. } => EXPRESS_PRIORITY + 1,
+            First { short: false, .. } => DATA_PRIORITY + 1,
+        }
+    }
 }
 
 /// A reason why there is no plan.

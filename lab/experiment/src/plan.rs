@@ -6,7 +6,7 @@ use crate::{Experiment, Scheme};
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
-use weir_controller::plan::{First, PlanOptions, plan};
+use weir_controller::plan::{PlanOptions, plan};
 use weir_controller::{BaseRtt, Routes};
 use weir_host::law::{CongestionLaw, PortLaw};
 use weir_host::scheme::TelemetryOn;
@@ -70,7 +70,5 @@ fn options(
         };
         port_parameters::put(&law, &experiment.topology, tick, &mut options)?;
     }
-    let short = scheme.config.needs().short_first.is_some();
-    let weighted = experiment.spec.queues.len() as u8;
-    Ok(options.first(First { short, feedback: experiment.spec.ack_priority, weighted }))
+    Ok(options.first(experiment.first(scheme)))
 }

@@ -37,9 +37,7 @@ use resolve::{host_rate, locate, read, resolve};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{
-    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, feedback_above, feedback_priority, last_escape_priority,
-};
+use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, First, last_escape_priority};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{Goal, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
@@ -284,14 +282,18 @@ impl Experiment {
         Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
     }
 
+    /// Returns what ports serve before the rest while `scheme` runs.
+    pub fn first(&self, scheme: &Scheme) -> First {
+        First {
+            short: scheme.config.needs().short_first.is_some(),
+            feedback: self.spec.ack_priority,
+            weighted: self.spec.queues.len() as u8, // at most MOST_WEIGHTED
+        }
+    }
+
     /// Returns the class of feedback while `scheme` runs.
     pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
-        let short_first = scheme.config.needs().short_first.is_some();
-        match (self.spec.ack_priority, self.spec.queues.len()) {
-            (false, _) => DATA_PRIORITY,
-            (true, 0) => feedback_priority(short_first),
-            (true, weighted) => feedback_above(weighted as u8),
-        }
+        self.first(scheme).feedback_queue()
     }
 
     /// Returns the class of a host's DATA.
