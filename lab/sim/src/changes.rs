@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
 use weir_experiment::backend::Error;
 use weir_experiment::counts::Counts;
-use weir_experiment::file::{Attack, What};
+use weir_experiment::file::{Attack, Change};
 use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, LinkChange};
@@ -21,7 +21,7 @@ use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
 use weir_units::Time;
 
 /// The faults and policies of one scheme's run: those that are due, and their outcome so far.
-pub struct Happenings<'e> {
+pub struct Changes<'e> {
     experiment: &'e Experiment,
     blueprint: Blueprint<'e>,
     /// The next one.
@@ -44,30 +44,30 @@ struct Set {
     summary: PolicySetSummary,
 }
 
-impl<'e> Happenings<'e> {
+impl<'e> Changes<'e> {
     /// Returns all that the experiment has in store for `network`, which is at rest.
     pub fn new(
         experiment: &'e Experiment,
         blueprint: Blueprint<'e>,
         network: &Network,
         agenda: &mut EventQueue,
-    ) -> Happenings<'e> {
-        if let Some(first) = experiment.happenings.first() {
-            agenda.push(first.at, Event::Happening, Time::ZERO);
+    ) -> Changes<'e> {
+        if let Some(first) = experiment.changes.first() {
+            agenda.push(first.at, Event::Change, Time::ZERO);
         }
         let mut view = network.view();
-        for happening in &experiment.happenings {
-            match &happening.what {
-                What::Impair(links, _) | What::Down(links) | What::Up(links) => {
+        for scheduled in &experiment.changes {
+            match &scheduled.change {
+                Change::Impair(links, _) | Change::Down(links) | Change::Up(links) => {
                     for index in links.iter().flat_map(|&link| both(link)) {
                         view.wire_mut(index).fault = Some(Box::new(fresh_fault(experiment, index)));
                     }
                 }
-                What::Attack(host, _) => view.nic_mut(*host).heard = Some(Default::default()),
-                What::Restart(_) | What::Refill(_) | What::Set(_) => {}
+                Change::Attack(host, _) => view.nic_mut(*host).heard = Some(Default::default()),
+                Change::Restart(_) | Change::Refill(_) | Change::Set(_) => {}
             }
         }
-        Happenings {
+        Changes {
             experiment,
             blueprint,
             next: 0,
@@ -94,30 +94,30 @@ impl<'e> Happenings<'e> {
     }
 
     /// Does what is due.
-    pub fn happen(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
-        while let Some(happening) = self.experiment.happenings.get(self.next) {
-            if happening.at > now {
-                agenda.push(happening.at, Event::Happening, now);
+    pub fn apply_due(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
+        while let Some(scheduled) = self.experiment.changes.get(self.next) {
+            if scheduled.at > now {
+                agenda.push(scheduled.at, Event::Change, now);
                 break;
             }
             self.next += 1;
-            match &happening.what {
-                What::Impair(links, change) => {
+            match &scheduled.change {
+                Change::Impair(links, change) => {
                     faults(network, links, |fault| fault.impair(change));
                 }
-                What::Down(links) => {
+                Change::Down(links) => {
                     faults(network, links, |fault| fault.down += 1);
                 }
-                What::Up(links) => {
+                Change::Up(links) => {
                     let up = faults(network, links, |fault| fault.mend(now));
                     up.into_iter().for_each(|index| network.unpause(now, index));
                 }
-                What::Restart(ix) => self.restart(now, network, *ix)?,
-                What::Refill(ix) => {
+                Change::Restart(ix) => self.restart(now, network, *ix)?,
+                Change::Refill(ix) => {
                     self.blueprint.fill(*ix, &mut network.view().chassis_mut(*ix).switch)?;
                 }
-                What::Set(index) => self.set(now, network, *index),
-                What::Attack(host, with) => self.attack(now, network, *host, *with),
+                Change::Set(index) => self.set(now, network, *index),
+                Change::Attack(host, with) => self.attack(now, network, *host, *with),
             }
         }
         Ok(())
@@ -125,7 +125,7 @@ impl<'e> Happenings<'e> {
 
     /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
     pub fn is_over(&self) -> bool {
-        self.next == self.experiment.happenings.len() && self.cut.is_empty()
+        self.next == self.experiment.changes.len() && self.cut.is_empty()
     }
 
     /// The observer takes a link down or up. Beside the experiment's faults: a link is up if neither keeps it down.

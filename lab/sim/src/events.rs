@@ -36,7 +36,7 @@ pub enum Event {
     /// Time to sample queues and rates.
     Sample,
     /// The next fault happens, or the next policy is set.
-    Happening,
+    Change,
 }
 
 const INDEX_BITS: u32 = 20;
@@ -56,7 +56,7 @@ impl Event {
             Event::Wake(i) => (3, i),
             Event::Flow => (4, 0),
             Event::Sample => (5, 0),
-            Event::Happening => (6, 0),
+            Event::Change => (6, 0),
             Event::Command => (7, 0),
             Event::Late(i) => (8, i),
         };
@@ -73,7 +73,7 @@ impl Event {
             3 => Event::Wake(index),
             4 => Event::Flow,
             5 => Event::Sample,
-            6 => Event::Happening,
+            6 => Event::Change,
             8 => Event::Late(index),
             _ => Event::Command,
         }
@@ -322,7 +322,7 @@ mod tests {
             Event::Command,
             Event::Flow,
             Event::Sample,
-            Event::Happening,
+            Event::Change,
         ];
         let mut queue = EventQueue::default();
         for event in events {

@@ -15,6 +15,7 @@
 
 pub mod arrivals;
 pub mod assemble;
+mod changes;
 mod crew;
 pub mod deadlock;
 pub mod doubling;
@@ -22,7 +23,6 @@ pub mod events;
 mod fault;
 mod flows;
 pub mod forecast;
-mod happen;
 pub mod link;
 pub mod medium;
 pub mod network;

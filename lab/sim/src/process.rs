@@ -284,7 +284,7 @@ impl Process {
                 }
             }
             // These are the run's.
-            Event::Flow | Event::Sample | Event::Happening => {}
+            Event::Flow | Event::Sample | Event::Change => {}
         }
         self.drain();
         Some(key)

@@ -2,12 +2,12 @@
 
 use crate::arrivals::Arrivals;
 use crate::assemble::Blueprint;
+use crate::changes::Changes;
 use crate::crew::{Crew, Leader};
 use crate::deadlock;
 use crate::events::{Event, EventQueue, Key, MAX_INDEX};
 use crate::flows::{Active, FlowTable};
 use crate::forecast::{Forecast, processor_time};
-use crate::happen::Happenings;
 use crate::network::{Network, View, lock};
 use crate::packets;
 use crate::parallel;
@@ -185,7 +185,7 @@ struct SchemeRun<'e> {
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `Flow` event is due.
     next_flow: Option<Time>,
-    happenings: Happenings<'e>,
+    changes: Changes<'e>,
     window_start: Time,
     /// A flow with a size that had not sent all of it when it was last looked at.
     unsent: Option<(HostIx, FlowId)>,
@@ -205,7 +205,7 @@ impl<'e> SchemeRun<'e> {
         let blueprint = Blueprint::new(experiment, scheme, routes, engine)?;
         let (network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
         let mut agenda = EventQueue::default();
-        let happenings = Happenings::new(experiment, blueprint, &network, &mut agenda);
+        let changes = Changes::new(experiment, blueprint, &network, &mut agenda);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let feed = experiment.feed();
@@ -232,7 +232,7 @@ impl<'e> SchemeRun<'e> {
             feed,
             names: Names::new(topology, flows),
             next_flow: None,
-            happenings,
+            changes,
             window_start: experiment.fairness_window_start(),
             unsent: None,
             searched: Time::ZERO,
@@ -250,7 +250,7 @@ impl<'e> SchemeRun<'e> {
         let end = self.experiment.spec.duration;
         self.await_flow(Time::ZERO);
         self.agenda.push(self.experiment.spec.observe.interval, Event::Sample, Time::ZERO);
-        self.happenings.begin(&self.network);
+        self.changes.begin(&self.network);
         // The threads borrow the fabric, and this one the rest.
         let network = std::mem::replace(&mut self.network, Network::empty());
         let crew = Crew::new(&network, cores, *share_from);
@@ -272,7 +272,7 @@ impl<'e> SchemeRun<'e> {
                     let scheme = &self.experiment.schemes[index].label;
                     observer.progress(&Progress { scheme, index, of, now: self.now, end, packet_hops })?;
                     while let Some(change) = observer.link_change() {
-                        self.happenings.change_link(self.now, &network, change);
+                        self.changes.change_link(self.now, &network, change);
                     }
                     if observer.keeps(index) {
                         observer.keep(self.part_of(index, &network.view()));
@@ -343,8 +343,8 @@ impl<'e> SchemeRun<'e> {
             self.sample(now, network);
             over = self.is_deadlocked(network);
         } else {
-            let happened = self.happenings.happen(now, network, &mut self.agenda);
-            happened.expect("the same switches and tables were accepted before");
+            let applied = self.changes.apply_due(now, network, &mut self.agenda);
+            applied.expect("the same switches and tables were accepted before");
             for report in network.take_reports() {
                 self.hear(&report);
             }
@@ -532,7 +532,7 @@ impl<'e> SchemeRun<'e> {
                     heard = true;
                 }
             }
-            News::Host(HostEvent::Policy(event)) => self.happenings.report(*at, event),
+            News::Host(HostEvent::Policy(event)) => self.changes.report(*at, event),
         }
         if heard && self.feed.is_closed() {
             self.await_flow(*at);
@@ -572,13 +572,13 @@ impl<'e> SchemeRun<'e> {
                 FlowSample { rate, acked: self.acked(flow, network) }
             })
             .collect();
-        self.happenings.sample(now, network);
+        self.changes.sample(now, network);
         self.recorder.sample(network, &flows);
     }
 
     /// Returns whether ports wait for each other for good, so that the run ends here.
     fn is_deadlocked(&mut self, network: &Network) -> bool {
-        if self.now - self.searched < DEADLOCK_INTERVAL || !self.happenings.is_over() {
+        if self.now - self.searched < DEADLOCK_INTERVAL || !self.changes.is_over() {
             return false;
         }
         let network = network.view();
@@ -623,7 +623,7 @@ impl<'e> SchemeRun<'e> {
             .collect();
         let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
         let mut counts = tally::count(network);
-        counts.add(&self.happenings.before);
+        counts.add(&self.changes.before);
         let goodputs = self.goodputs_in_window(network);
         let observe = &self.experiment.spec.observe;
         let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
@@ -642,7 +642,7 @@ impl<'e> SchemeRun<'e> {
             fct: fct::summarise(&flows, &observe.size_classes),
             jobs: fct::job_times(self.feed.job_times()),
             deadlock: self.deadlock.clone(),
-            policy: self.happenings.summarise(self.now, network),
+            policy: self.changes.summarise(self.now, network),
             packets: self.packets(network),
             goodput: observe.goodput.then(|| fct::goodputs(&flows, self.now)).flatten(),
             layers,

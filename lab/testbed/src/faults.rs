@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
-use weir_experiment::file::{Impairment, What};
+use weir_experiment::file::{Change, Impairment};
 use weir_units::Time;
 
 /// Changes links at their times.
@@ -53,24 +53,24 @@ fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
     let names = link_names(&experiment.topology);
     let mut down = vec![0u32; names.len()];
     let mut orders = Vec::new();
-    for happening in &experiment.happenings {
-        let (links, options): (Vec<usize>, Vec<String>) = match &happening.what {
-            What::Impair(links, impairment) => (links.clone(), options(impairment)),
-            What::Down(links) => {
+    for scheduled in &experiment.changes {
+        let (links, options): (Vec<usize>, Vec<String>) = match &scheduled.change {
+            Change::Impair(links, impairment) => (links.clone(), options(impairment)),
+            Change::Down(links) => {
                 links.iter().for_each(|&link| down[link] += 1);
                 (links.clone(), vec!["--down".to_owned()])
             }
-            What::Up(links) => {
+            Change::Up(links) => {
                 links.iter().for_each(|&link| down[link] = down[link].saturating_sub(1));
                 let up = links.iter().copied().filter(|&link| down[link] == 0);
                 (up.collect(), vec!["--up".to_owned()])
             }
             // Refused by the command line: nobody does them in Mininet.
-            What::Restart(_) | What::Refill(_) | What::Set(_) | What::Attack(..) => continue,
+            Change::Restart(_) | Change::Refill(_) | Change::Set(_) | Change::Attack(..) => continue,
         };
         if !links.is_empty() {
             let links = links.iter().map(|&link| names[link].clone());
-            orders.push((happening.at, links.chain(options).collect()));
+            orders.push((scheduled.at, links.chain(options).collect()));
         }
     }
     orders

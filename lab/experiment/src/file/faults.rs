@@ -137,11 +137,11 @@ pub enum Attack {
 
 /// A fault or a policy, at its time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Happening {
+pub struct ScheduledChange {
     /// Time of the event.
     pub at: Time,
     /// The event.
-    pub what: What,
+    pub change: Change,
 }
 
 /// A change to what frames on a link meet; `None` leaves a property as it is.
@@ -182,7 +182,7 @@ impl Impairment {
 
 /// An event of a fault.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum Change {
     /// Frames on these links meet this from now on.
     Impair(Vec<usize>, Impairment),
     /// These links go down.
@@ -275,9 +275,9 @@ pub(super) fn resolve(
     topology: &Topology,
     schemes: &[Scheme],
     wrong: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<Vec<Happening>, ExperimentError> {
+) -> Result<Vec<ScheduledChange>, ExperimentError> {
     let mut all = Vec::new();
-    let mut add = |at: Time, what: What| all.push(Happening { at, what });
+    let mut add = |at: Time, change: Change| all.push(ScheduledChange { at, change });
     for (i, fault) in spec.faults.iter().enumerate() {
         let place = |key: &str| format!("faults[{i}].{key}");
         let in_order = |from: Time, to: Option<Time>| match to {
@@ -296,8 +296,8 @@ pub(super) fn resolve(
                 }
                 let links = links_or_all(names, &place("links"))?;
                 let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
-                add(*from, What::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| add(*to, What::Impair(links.clone(), impairment.ended())));
+                add(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.ended())));
             }
             FaultSpec::Impair {
                 loss,
@@ -338,14 +338,14 @@ pub(super) fn resolve(
                     return Err(wrong(&place(key), format!("{ratio} is more than all")));
                 }
                 let links = links_or_all(names, &place("links"))?;
-                add(*from, What::Impair(links.clone(), impairment));
-                to.iter().for_each(|to| add(*to, What::Impair(links.clone(), impairment.ended())));
+                add(*from, Change::Impair(links.clone(), impairment));
+                to.iter().for_each(|to| add(*to, Change::Impair(links.clone(), impairment.ended())));
             }
             FaultSpec::Down { links: names, from, to } => {
                 in_order(*from, *to)?;
                 let links = links(topology, names, &place("links"), wrong)?;
-                add(*from, What::Down(links.clone()));
-                to.iter().for_each(|to| add(*to, What::Up(links.clone())));
+                add(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
             }
             FaultSpec::Away { hosts, from, to } => {
                 in_order(*from, *to)?;
@@ -353,15 +353,15 @@ pub(super) fn resolve(
                     host(topology, name, &place("hosts"), wrong)?;
                 }
                 let links = links(topology, hosts, &place("hosts"), wrong)?;
-                add(*from, What::Down(links.clone()));
-                to.iter().for_each(|to| add(*to, What::Up(links.clone())));
+                add(*from, Change::Down(links.clone()));
+                to.iter().for_each(|to| add(*to, Change::Up(links.clone())));
             }
             FaultSpec::Restart { switch, at, refill_after } => {
                 let found = topology.switch_ixs().find(|&ix| topology.switch(ix).name == *switch);
                 let none = || wrong(&place("switch"), format!("switch \"{switch}\" is not declared"));
                 let ix = found.ok_or_else(none)?;
-                add(*at, What::Restart(ix));
-                add(*at + *refill_after, What::Refill(ix));
+                add(*at, Change::Restart(ix));
+                add(*at + *refill_after, Change::Refill(ix));
             }
             FaultSpec::Attack { host: name, with, at, every, times } => {
                 if spec.policy.is_none() {
@@ -371,15 +371,15 @@ pub(super) fn resolve(
                     ));
                 }
                 let ix = host(topology, name, &place("host"), wrong)?;
-                (0..u64::from(*times)).for_each(|n| add(*at + *every * n, What::Attack(ix, *with)));
+                (0..u64::from(*times)).for_each(|n| add(*at + *every * n, Change::Attack(ix, *with)));
             }
         }
     }
     if let Some(policy) = &spec.policy {
         policy.check(registry, topology, schemes, wrong)?;
-        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, What::Set(i)));
+        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, Change::Set(i)));
     }
-    all.sort_by_key(|happening| happening.at); // stable
+    all.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(all)
 }
 

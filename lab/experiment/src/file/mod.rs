@@ -17,7 +17,7 @@ mod spec;
 pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use error::ExperimentError;
-pub use faults::{Attack, FaultSpec, Happening, Impairment, What};
+pub use faults::{Attack, Change, FaultSpec, Impairment, ScheduledChange};
 pub use flow::{Flow, Names, flow_name};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
@@ -79,7 +79,7 @@ pub struct Experiment {
     /// Flows that are known beforehand, by start time, ties in the file's order.
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
-    pub happenings: Vec<Happening>,
+    pub changes: Vec<ScheduledChange>,
     /// Workloads that create flows during the run, each with a few words about it.
     workloads: Vec<(String, MakeSource)>,
     /// The program of all switches, if the file names one.

@@ -131,7 +131,7 @@ pub(super) fn resolve(
     let made = read_workloads(&spec, catalogue, &wrong)?;
     let (listed, workloads) = resolve_workloads(&spec, &topology, &made, &wrong)?;
     let flows = resolve_flows(&spec, &topology, listed, &wrong)?;
-    let happenings = faults::resolve(&spec, registry, &topology, &schemes, &wrong)?;
+    let changes = faults::resolve(&spec, registry, &topology, &schemes, &wrong)?;
     if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
         return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
     }
@@ -149,7 +149,7 @@ pub(super) fn resolve(
         schemes,
         own_schemes,
         flows,
-        happenings,
+        changes,
         workloads,
         program,
         entries,

@@ -42,10 +42,10 @@ fn cut_short(path: &Path, longer: Option<Time>) -> Experiment {
         *stop = stop.map(|stop| *start + stop % duration);
     }
     experiment.flows.sort_by_key(|flow| flow.start);
-    for happening in &mut experiment.happenings {
-        happening.at = happening.at % duration;
+    for scheduled in &mut experiment.changes {
+        scheduled.at = scheduled.at % duration;
     }
-    experiment.happenings.sort_by_key(|happening| happening.at);
+    experiment.changes.sort_by_key(|scheduled| scheduled.at);
     experiment
 }
 
