@@ -11,9 +11,10 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
             format!("\"{assignment}\" is not an assignment, write it like transport.ack_every=2")
         })?;
     let value: Value = serde_yaml::from_str(text).map_err(|e| format!("{path}: {e}"))?;
+    let keys: Vec<&str> = path.trim().split('.').collect();
     let mut at = root;
-    for key in path.trim().split('.') {
-        at = step(at, key).map_err(|why| format!("{path}: {why}"))?;
+    for (depth, key) in keys.iter().enumerate() {
+        at = step(at, key, &keys[..depth]).map_err(|why| format!("{path}: {why}"))?;
     }
     *at = value;
     Ok(())
@@ -28,8 +29,8 @@ pub(super) fn path(assignment: &str) -> String {
     })
 }
 
-/// Returns the place that `key` names below `at`, made if it is a new key of a map.
-fn step<'v>(at: &'v mut Value, key: &str) -> Result<&'v mut Value, String> {
+/// Returns the place that `key` names below `at`, made if it is a new key of a map. `above` is the path of `at`.
+fn step<'v>(at: &'v mut Value, key: &str, above: &[&str]) -> Result<&'v mut Value, String> {
     if at.is_null() {
         *at = Value::Mapping(Mapping::new());
     }
@@ -41,7 +42,15 @@ fn step<'v>(at: &'v mut Value, key: &str) -> Result<&'v mut Value, String> {
                 format!("the list has no entry \"{key}\", it has 0 to {}", len.saturating_sub(1))
             })
         }
-        _ => Err(format!("\"{key}\" is below a single value")),
+        single => {
+            let value = serde_yaml::to_string(single).unwrap_or_default();
+            let (value, above) = (value.trim_end(), above.join("."));
+            let whole = match above.strip_prefix("schemes.") {
+                Some(entry) if !entry.contains('.') => format!("{above}={{scheme: {value}, {key}: ...}}"),
+                _ => format!("{above}={{{key}: ...}}"),
+            };
+            Err(format!("{above} is \"{value}\" and has no keys, replace it as a whole: --set '{whole}'"))
+        }
     }
 }
 
@@ -67,6 +76,12 @@ mod tests {
         let mut root: Value = serde_yaml::from_str("{flows: [1]}").unwrap();
         assert!(apply(&mut root, "novalue").unwrap_err().contains("not an assignment"));
         assert!(apply(&mut root, "flows.7=1").unwrap_err().contains("no entry \"7\""));
-        assert!(apply(&mut root, "flows.0.x=1").unwrap_err().contains("below a single value"));
+        assert_eq!(
+            apply(&mut root, "flows.0.x=1").unwrap_err(),
+            "flows.0.x: flows.0 is \"1\" and has no keys, replace it as a whole: --set 'flows.0={x: ...}'"
+        );
+        let mut root: Value = serde_yaml::from_str("{schemes: [dctcp]}").unwrap();
+        let error = apply(&mut root, "schemes.0.set.beta=7").unwrap_err();
+        assert!(error.ends_with("--set 'schemes.0={scheme: dctcp, set: ...}'"), "{error}");
     }
 }
