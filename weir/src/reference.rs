@@ -94,8 +94,18 @@ fn table(text: &mut String, keys: &[Key]) {
     for Key { path, takes, default, about } in keys {
         let default = if default.is_empty() { "-".to_owned() } else { format!("`{default}`") };
         let default = if default == "`required`" { "required".to_owned() } else { default };
-        let _ = writeln!(text, "| `{path}` | {takes} | {default} | {} |", about.replace('|', "\\|"));
+        let _ = writeln!(text, "| `{path}` | {takes} | {default} | {} |", linked(&about.replace('|', "\\|")));
     }
+}
+
+/// Makes a link of the page that a text names in parentheses, as in `(docs/algorithms/pfc.md#classes)`.
+fn linked(about: &str) -> String {
+    let link = || {
+        let (before, rest) = about.split_once("(docs/")?;
+        let (page, after) = rest.split_once(')')?;
+        Some(format!("{before}([docs/{page}]({page})){after}"))
+    };
+    link().unwrap_or_else(|| about.to_owned())
 }
 
 /// Returns the name of a kind: the one value that its `kind` may have.

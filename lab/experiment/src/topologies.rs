@@ -1,4 +1,4 @@
-//! Kinds of topologies of a crate of one's own.
+//! Kinds of topologies that users add.
 
 use crate::workload::of_kind;
 use crate::yaml;

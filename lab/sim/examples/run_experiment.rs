@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seed = Some(7);
     let experiment = Experiment::parse(INCAST, "incast.yaml", "incast", &overrides, seed)?;
 
-    // `()` observes nothing; an `Observer` of one's own sees progress and can end the run.
+    // `()` observes nothing; your own `Observer` sees progress and can end the run.
     let results = weir_sim::run(&experiment, &mut ())?;
 
     println!("scheme  peak queue  slowdown (median)");

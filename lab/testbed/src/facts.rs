@@ -16,7 +16,7 @@ pub struct FabricFacts {
     pub slowdown: f64,
     /// Rate of the slowest host.
     pub host_rate_bps: u64,
-    /// Distance of the samples of queues and rates.
+    /// Time between two samples of queues and rates.
     pub sample_us: f64,
     /// By scheme.
     pub schemes: BTreeMap<String, SchemeFacts>,

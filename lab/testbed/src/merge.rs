@@ -27,7 +27,7 @@ pub struct Observations<'a> {
     pub ports: &'a [PortSamples],
     /// Counters of switches; those of hosts are added here.
     pub counts: Counts,
-    /// Distance of samples.
+    /// Time between two samples.
     pub distance: Time,
     /// `T` of the senders.
     pub base_rtt: Time,

@@ -79,7 +79,7 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         let (yes, no, id) = (json!(true), json!(false), json!("0x1"));
         assert_eq!(slices, [(&id, &no, &yes), (&id, &yes, &no)]);
 
-        // The same as text, and a packet of one's own that nobody takes.
+        // The same as text, and another packet that nobody takes.
         let (_, text) = of_fabric("trace --from h1 --to h3");
         assert!(text.starts_with("s1, port 1, from h1\n") && text.ends_with("h3 receives it\n"), "{text}");
         let (status, text) = of_fabric("trace --from h1 --hex ffffffffffff0000000000010806");

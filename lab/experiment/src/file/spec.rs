@@ -316,7 +316,7 @@ pub struct FlowSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSpec {
-    /// Distance of samples.
+    /// Time between two samples.
     #[serde_as(as = "AsText")]
     pub interval: Time,
     /// Ports whose series are kept, `<switch>:<port>`, `<switch>:<neighbour>` or `all`; empty: those that a

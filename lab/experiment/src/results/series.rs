@@ -8,7 +8,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// belongs to the time `(i + 1) * interval`.
 #[derive(Clone, Debug, Default)]
 pub struct SchemeTrace {
-    /// Distance of two samples.
+    /// Time between two samples.
     pub interval: Time,
     /// Virtual time at the end of the run.
     pub end: Time,

@@ -20,7 +20,7 @@ use weir_units::{Bytes, Time};
 
 /// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
 ///
-/// A crate of one's own adds a kind with [`Workloads::with`]. `docs/own-experiment.md` has a whole one.
+/// Your crate adds a kind with [`Workloads::with`]. `docs/own-experiment.md` has a whole one.
 pub trait Workload:
     Clone + fmt::Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {

@@ -24,7 +24,7 @@ pub fn send(pipeline: &mut Pipeline, frame: &[u8], fx: &mut Effects) -> Option<V
     run(pipeline, &mut packet, fx)
 }
 
-/// As [`send`], with a packet of one's own.
+/// As [`send`], with any packet.
 pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut Effects) -> Option<Vec<u8>> {
     const MOST_ROUNDS: usize = 8;
     for _ in 0..MOST_ROUNDS {
