@@ -548,6 +548,16 @@ fn what_is_for_mininet_is_refused_elsewhere() {
     assert!(refused(&["--pcap"]).contains("--pcap is for"));
     assert!(refused(&["--rate", "30Mbps"]).contains("30Mbps has no code"));
     assert!(refused(&["--rate", "200Gbps"]).contains("slower than the file's 100Gbps"));
+    let refused = |file: &str, arguments: &[&str]| {
+        let file = format!("{ROOT}/experiments/{file}.yaml");
+        let arguments = [&["run", &file, "--on", "mininet", "--check"], arguments].concat();
+        let done = Command::new(WEIR).args(&arguments).output().expect("it ends");
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        text(&done.stderr)
+    };
+    assert!(refused("hpcc-plus-weights", &[]).contains("not by weight"));
+    assert!(refused("policy-faults", &[]).contains("are for virtual time"));
+    assert!(refused("quickstart", &["--set", "policy={imax: 6}"]).contains("give --policy-key FILE"));
 }
 
 fn signal(pid: u32, name: &str) {

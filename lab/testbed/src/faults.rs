@@ -65,7 +65,7 @@ fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
                 let up = links.iter().copied().filter(|&link| down[link] == 0);
                 (up.collect(), vec!["--up".to_owned()])
             }
-            // Refused by the command line: nobody does them in Mininet.
+            // Refused by `Mininet::check`.
             Change::Restart(_) | Change::Refill(_) | Change::Set(_) | Change::Attack(..) => continue,
         };
         if !links.is_empty() {

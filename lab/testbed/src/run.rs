@@ -19,6 +19,7 @@ use weir_controller::{BaseRtt, Routes, routes};
 use weir_experiment::artifacts::Artifact;
 use weir_experiment::backend::{Backend, Error, Observer, Outcome, Progress};
 use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
+use weir_experiment::file::FaultSpec;
 use weir_experiment::paths;
 use weir_experiment::plan::{base_rtt, updates};
 use weir_experiment::results::file_name;
@@ -51,15 +52,36 @@ pub struct Mininet {
     pub signals: Signals,
 }
 
-impl Backend for Mininet {
-    /// Runs an experiment that is at the rate that it is to run at.
-    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
-        let began = Instant::now();
-        if !experiment.spec.queues.is_empty() {
+impl Mininet {
+    /// Tells whether the experiment can run in Mininet at all.
+    ///
+    /// # Errors
+    ///
+    /// It has a key that is for virtual time.
+    pub fn check(experiment: &Experiment) -> Result<(), Error> {
+        let spec = &experiment.spec;
+        if !spec.queues.is_empty() {
             return Err(Error::input(
                 "queues: BMv2 serves queues by priority, not by weight; run it in virtual time",
             ));
         }
+        if !spec.faults.iter().all(FaultSpec::is_of_links)
+            || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
+        {
+            return Err(Error::input(
+                "faults that restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in \
+                 Mininet `weir policy set` sets policies",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Mininet {
+    /// Runs an experiment that is at the rate that it is to run at.
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+        let began = Instant::now();
+        Mininet::check(experiment)?;
         let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Error::input)?;
         let switch = self.switch.unwrap_or_else(SwitchKind::installed);
         let exe = switch.program().map_err(Error::input)?;

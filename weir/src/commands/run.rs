@@ -20,7 +20,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_experiment::backend::{Backend, Cores, Outcome};
-use weir_experiment::file::FaultSpec;
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::{
@@ -224,6 +223,12 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
     if args.on == World::Mininet {
+        Mininet::check(&experiment)?;
+        if experiment.spec.policy.is_some() && args.policy_key.is_none() {
+            return Err(Failure::input(
+                "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
+            ));
+        }
         // Agents have their flows before the traffic starts.
         experiment.list_flows().map_err(Failure::input)?;
     }
@@ -351,20 +356,6 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
-    let spec = &experiment.spec;
-    if !spec.faults.iter().all(FaultSpec::is_of_links)
-        || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
-    {
-        return Err(Failure::input(
-            "faults that restart switches or attack, and `set` and `tune` of `policy`, are for virtual time; in Mininet \
-             `weir policy set` sets policies",
-        ));
-    }
-    if spec.policy.is_some() && policy_key.is_none() {
-        return Err(Failure::input(
-            "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
-        ));
-    }
     privilege::keep(privilege::MININET)?;
     let switch = args.switch.map(Switch::kind);
     Ok(Box::new(Mininet { switch, cli: args.cli, pcaps, policy_key, signals: SIGNALS }))
