@@ -53,6 +53,11 @@ parameters! {
         beta: f64 = 2.25 => {
             in 0.0..=100.0, symbol: "beta", range: "0 to 100", source: "RoCC, at 100 Gbit/s; 0.3 and 1.5 at 40",
         };
+        /// Lowest rate that a port computes, relative to its own.
+        f_min: f64 = 0.001 => {
+            in 0.000_001..=0.5, symbol: "Fmin", range: "0.000001 to 0.5",
+            source: "RoCC: 100 Mbit/s, at 100 Gbit/s; 0.0025 at 40",
+        };
         pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "RoCC regulates a rate" };
     }
 }
@@ -71,9 +76,6 @@ impl OneOf for RateFeedback {
         &[("rate", RateFeedback::Notices), ("ack", RateFeedback::Acks)];
 }
 
-/// F_min over F_max: 10 of 10,000 units (RoCC).
-const FLOOR: f64 = 0.001;
-
 impl Scheme for Rocc {
     const NAME: &'static str = "rocc";
     const ABOUT: &'static str = "RoCC: switches compute a fair rate per port and send it to the sources";
@@ -86,8 +88,8 @@ impl Scheme for Rocc {
         }
     }
     fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
-        let Rocc { period, q_ref, q_mid, q_max, alpha, beta, .. } = *self;
-        Some(PortLaw::Rocc(RoccLaw { period, q_ref, q_mid, q_max, alpha, beta, floor: FLOOR }))
+        let Rocc { period, q_ref, q_mid, q_max, alpha, beta, f_min: floor, .. } = *self;
+        Some(PortLaw::Rocc(RoccLaw { period, q_ref, q_mid, q_max, alpha, beta, floor }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let pacing = Pacing::new(&self.pacing, flow);
