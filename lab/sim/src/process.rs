@@ -286,7 +286,9 @@ impl Process {
             // These are the run's.
             Event::Flow | Event::Sample | Event::Change => {}
         }
-        self.drain();
+        if !self.touched.is_empty() {
+            self.drain();
+        }
         Some(key)
     }
 
@@ -306,6 +308,7 @@ impl Process {
         }
     }
 
+    #[inline(always)]
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
         let wire = &mut self.ins[index as usize];
         let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
@@ -338,14 +341,14 @@ impl Process {
                     fault.hold(at, now, packet);
                     self.queue.push(at, Event::Late(index), now);
                 }
-                _ => self.take(index, packet, worker),
+                _ => self.take_after_faults(index, packet, worker),
             }
         }
     }
 
     fn arrive_late(&mut self, index: u32, worker: &mut Worker) {
         match self.ins[index as usize].arrive_late() {
-            Some((packet, None)) => self.take(index, packet, worker),
+            Some((packet, None)) => self.take_after_faults(index, packet, worker),
             Some((packet, Some(lost))) => self.lose(lost, packet, worker),
             None => {}
         }
@@ -356,8 +359,14 @@ impl Process {
         worker.pool.put(packet);
     }
 
+    /// Takes a frame that has arrived late, or with a copy.
+    #[inline(never)]
+    fn take_after_faults(&mut self, index: u32, packet: Box<Packet>, worker: &mut Worker) {
+        self.take(index, packet, worker);
+    }
+
     /// Takes a frame that has arrived.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, index: u32, packet: Box<Packet>, worker: &mut Worker) {
         let now = self.now;
         let wire = &mut self.ins[index as usize];
@@ -397,8 +406,17 @@ impl Process {
         }
     }
 
-    /// Passes on what a switch said: ports that can send, and PFC frames.
+    /// Passes on what a switch said, if it said something.
+    #[inline]
     fn flush_outbox(&mut self, switch: u32, worker: &mut Worker) {
+        let Outbox { ready, pfc, dropped } = &worker.outbox;
+        if !ready.is_empty() || !pfc.is_empty() || !dropped.is_empty() {
+            self.pass_on(switch, worker);
+        }
+    }
+
+    /// Passes on what a switch said: ports that can send, and PFC frames.
+    fn pass_on(&mut self, switch: u32, worker: &mut Worker) {
         while let Some(packet) = worker.outbox.dropped.pop() {
             worker.pool.put(packet);
         }
@@ -483,7 +501,7 @@ impl Process {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, index: u32, packet: Box<Packet>, more: bool) {
         let out = &mut self.outs[index as usize];
         let settled = out.is_settled();
@@ -623,7 +641,6 @@ impl Process {
     }
 
     /// Takes what hosts have to report, and looks after the first flow's rate.
-    #[inline]
     pub(crate) fn drain(&mut self) {
         while let Some(nic) = self.touched.pop() {
             while let Some(event) = self.nics[nic as usize].host.poll_event() {

@@ -264,7 +264,7 @@ impl Pipeline {
 }
 
 /// Runs the machine code if the packet is not watched and the engine is the fast one.
-#[inline]
+#[inline(always)]
 fn native_if<T: Tracer, V>(state: &mut State, run: impl FnOnce(&mut State) -> Outcome<V>) -> Outcome<V> {
     if T::ENABLED || state.engine != Engine::Compiled { Outcome::Interpret } else { run(state) }
 }

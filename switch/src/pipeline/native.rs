@@ -238,7 +238,9 @@ unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
     let State { tables, key: scratch, .. } = &mut *call.state;
     let state = &tables[index as usize];
     let entry = state.lookup.find_word(table, key, scratch);
-    Row { words: state.words(table, entry).as_ptr(), entry: u64::from(entry) }
+    let words = state.words(table, entry).as_ptr();
+    tables.remember(index as usize, key, entry);
+    Row { words, entry: u64::from(entry) }
 }
 
 unsafe extern "C" fn table_any(call: *mut Call, index: u64) -> Row {

@@ -4,7 +4,9 @@ use super::entry::CounterValue;
 use super::hash::{self, Payload};
 use super::lookup::{Lookup, Match};
 use super::meter::Meter;
-use crate::program::{ActionId, CHOICE, Direct, NEXT, Pc, Profile, Program, Table, choices};
+use crate::program::{
+    ActionId, CHOICE, Direct, NEXT, Pc, Profile, Program, RECENT, Recent, Table, choices, place_of,
+};
 use std::ops::{Deref, DerefMut};
 
 /// The code that runs on a match.
@@ -60,13 +62,22 @@ pub(super) struct Cold {
 pub(super) struct Tables {
     tables: Vec<TableState>,
     direct: Vec<Direct>,
+    /// For each table.
+    recent: Vec<[Recent; RECENT]>,
     is_current: bool,
 }
+
+/// No key is where it belongs.
+const NOTHING_RECENT: [Recent; RECENT] = {
+    let mut recent = [Recent { key: 1, entry: 0 }; RECENT];
+    recent[1].key = 0;
+    recent
+};
 
 impl Tables {
     pub fn new(program: &Program) -> Tables {
         let tables = program.tables.iter().map(|table| TableState::new(program, table)).collect();
-        Tables { tables, direct: Vec::new(), is_current: false }
+        Tables { tables, direct: Vec::new(), recent: Vec::new(), is_current: false }
     }
 
     /// Returns what machine code reads. The addresses hold until a table is changed.
@@ -80,17 +91,28 @@ impl Tables {
 
     #[cold]
     fn read(&mut self) {
-        let direct = |table: &TableState| {
+        self.recent.clear();
+        self.recent.resize(self.tables.len(), NOTHING_RECENT);
+        let direct = |(table, recent): (&TableState, &[Recent; RECENT])| {
             let entries = table.lookup.small();
             Direct {
                 entries: entries.as_ptr() as usize,
                 len: entries.len() as u64,
                 rows: table.rows.as_ptr() as usize,
+                recent: recent.as_ptr() as usize,
             }
         };
         self.direct.clear();
-        self.direct.extend(self.tables.iter().map(direct));
+        self.direct.extend(self.tables.iter().zip(&self.recent).map(direct));
         self.is_current = true;
+    }
+
+    /// Remembers the entry for a key, until a table is changed.
+    #[inline]
+    pub fn remember(&mut self, table: usize, key: u64, entry: u32) {
+        if let Some(recent) = self.recent.get_mut(table) {
+            recent[place_of(key)] = Recent { key, entry: u64::from(entry) };
+        }
     }
 
     /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.

@@ -29,7 +29,7 @@ pub(crate) enum Input {
 /// The number of [`Input`]s.
 pub(crate) const INPUTS: usize = 11;
 
-/// A table with keys of one word, in which code looks small ones up itself. Entries are below the number of rows.
+/// A table with keys of one word, in which code looks small ones up itself, and those of the last packets. Entries are below the number of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Direct {
@@ -39,6 +39,26 @@ pub(crate) struct Direct {
     pub len: u64,
     /// Address of the rows of all entries.
     pub rows: usize,
+    /// Address of [`RECENT`] keys that were looked up before; the place of a key is [`place_of`] it.
+    pub recent: usize,
+}
+
+/// A key that was looked up before, and its entry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recent {
+    pub key: u64,
+    pub entry: u64,
+}
+
+/// Number of keys that are remembered for each table.
+pub(crate) const RECENT: usize = 64;
+/// Bits of a key that are added to its lowest to find its place begin here: addresses of hosts differ there.
+pub(crate) const PLACE_SHIFT: u32 = 8;
+
+/// Returns the place of a key among those that are remembered.
+pub(crate) fn place_of(key: u64) -> usize {
+    ((key ^ key >> PLACE_SHIFT) % RECENT as u64) as usize
 }
 
 /// The state that code works on. The pointers are valid while the code runs.

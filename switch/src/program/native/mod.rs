@@ -17,7 +17,8 @@
 //! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of
 //!   all.
 //! - Rows of a table: as many words as the table's definition says, which is what the helpers return. Tables with small
-//!   keys are looked up without a helper: a key is compared with the number of entries, and an entry has a row.
+//!   keys are looked up without a helper: a key is compared with the number of entries, and an entry has a row. So are
+//!   keys that are remembered: of a key, the place among them is a number of as many bits as there are places.
 //! - The call, the words of a key and the input of a hash, at constant offsets.
 //!
 //! The only numbers from the network that become part of an address are indices of registers, and keys of tables.
@@ -37,8 +38,8 @@ mod plan;
 mod scope;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, ROOM, Row, SEND,
-    UNICAST,
+    BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, ROOM,
+    Recent, Row, SEND, UNICAST, place_of,
 };
 
 use super::ActionId;

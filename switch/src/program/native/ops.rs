@@ -1,6 +1,6 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, HASH_BYTES};
+use super::abi::{CallHead, Direct, HASH_BYTES, PLACE_SHIFT, RECENT, Recent};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
@@ -13,6 +13,9 @@ use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
+
+/// Keys of exact tables up to this width are not remembered: most are small.
+const SMALL_BITS: u32 = 8;
 
 /// Code that is being written: what stands where, and what is still to come.
 pub(super) struct Runs {
@@ -412,12 +415,20 @@ impl Gen<'_, '_> {
         self.b.ins().load(ty, unchanging(CALL), tables, at as i32)
     }
 
+    /// Returns the address of an entry's row.
+    fn row(&mut self, table: usize, entry: Value) -> Value {
+        let rows = self.direct(table, types::I64, offset_of!(Direct, rows));
+        let offset = self.b.ins().imul_imm(entry, 8 * (1 + self.program.tables[table].params as i64));
+        self.b.ins().iadd(rows, offset)
+    }
+
     /// Looks a key of one word up. Returns the row and the entry.
     fn look_up(&mut self, index: usize, word: Value) -> (Value, Value) {
         let table = &self.program.tables[index];
         let found = self.b.create_block();
         let results = [(); 2].map(|()| self.b.append_block_param(found, types::I64));
-        if table.key.iter().all(|key| key.kind == MatchKind::Exact) {
+        let is_exact = table.key.iter().all(|key| key.kind == MatchKind::Exact);
+        if is_exact {
             let len = self.direct(index, types::I64, offset_of!(Direct, len));
             let is_small = self.compare(IntCC::UnsignedLessThan, word, len);
             let (small, other) = (self.b.create_block(), self.b.create_block());
@@ -428,9 +439,24 @@ impl Gen<'_, '_> {
             let place = self.b.ins().iadd(entries, offset);
             let entry = self.b.ins().load(types::I32, CELLS, place, 0);
             let entry = self.b.ins().uextend(types::I64, entry);
-            let rows = self.direct(index, types::I64, offset_of!(Direct, rows));
-            let offset = self.b.ins().imul_imm(entry, 8 * (1 + table.params as i64));
-            let row = self.b.ins().iadd(rows, offset);
+            let row = self.row(index, entry);
+            self.b.ins().jump(found, &[row.into(), entry.into()]);
+            self.at(other);
+        }
+        if !is_exact || table.plan.bits > SMALL_BITS {
+            let (known, other) = (self.b.create_block(), self.b.create_block());
+            let upper = self.shift_right(word, PLACE_SHIFT);
+            let place = self.b.ins().bxor(word, upper);
+            let place = self.mask(place, RECENT as u64 - 1);
+            let offset = self.shift_left(place, size_of::<Recent>().ilog2());
+            let recent = self.direct(index, types::I64, offset_of!(Direct, recent));
+            let recent = self.b.ins().iadd(recent, offset);
+            let key = self.b.ins().load(types::I64, CELLS, recent, offset_of!(Recent, key) as i32);
+            let is_known = self.compare(IntCC::Equal, word, key);
+            self.branch(is_known, known, other);
+            self.at(known);
+            let entry = self.b.ins().load(types::I64, CELLS, recent, offset_of!(Recent, entry) as i32);
+            let row = self.row(index, entry);
             self.b.ins().jump(found, &[row.into(), entry.into()]);
             self.at(other);
         }
