@@ -2,8 +2,8 @@
 
 use crate::one_packet::{pipeline, program, run, send};
 use weir_switch::pipeline::{
-    ActionCall, CounterValue, Digest, Effects, EgressMeta, EgressVerdict, IngressMeta, KeyMatch, MeterRates,
-    Verdict,
+    ActionCall, CounterValue, Digest, Effects, EgressMeta, EgressVerdict, EntryHandle, IngressMeta, KeyMatch,
+    MeterRates, Verdict,
 };
 use weir_switch::{Packet, Pipeline};
 
@@ -101,6 +101,34 @@ fn longest_prefix_wins() {
     assert_eq!(ask(0x2001_0db8 << 96 | 7 << 60 | 99), 68);
     assert_eq!(ask(0x2001_0db8 << 96 | 6 << 60 | 99), 16);
     assert_eq!(ask(0x2002 << 112), 1);
+}
+
+/// What a table said of a key before holds no longer once it is changed.
+#[test]
+fn changes_hold_for_keys_that_were_looked_up_before() {
+    let mut pipeline = pipeline("tables");
+    // Many keys, of which some have the same place in any memory of a fixed size.
+    let keys: Vec<u32> = (0..300).map(|n| 0x0a00_0000 | n * 0x101).collect();
+    let check = |pipeline: &mut Pipeline, expected: &dyn Fn(u32) -> Option<u16>| {
+        for _ in 0..2 {
+            for &addr in &keys {
+                let result = go(pipeline, Key { what: 2, addr, ..Key::default() }).map(|key| key.result);
+                assert_eq!(result, expected(addr), "{addr:#x}");
+            }
+        }
+    };
+    check(&mut pipeline, &|_| None);
+    let wide = add(&mut pipeline, "longest", &[prefix(0x0a00_0000, 8), exact(0u8)], 0, &result(8));
+    check(&mut pipeline, &|_| Some(8));
+    let one = add(&mut pipeline, "longest", &[prefix(keys[7], 32), exact(0u8)], 0, &result(32));
+    check(&mut pipeline, &|addr| Some(if addr == keys[7] { 32 } else { 8 }));
+    let table = pipeline.table_by_name("longest").unwrap();
+    pipeline.table_modify(table, EntryHandle(wide), &result(9)).unwrap();
+    check(&mut pipeline, &|addr| Some(if addr == keys[7] { 32 } else { 9 }));
+    pipeline.table_delete(table, EntryHandle(one)).unwrap();
+    check(&mut pipeline, &|_| Some(9));
+    pipeline.table_delete(table, EntryHandle(wide)).unwrap();
+    check(&mut pipeline, &|_| None);
 }
 
 #[test]

@@ -29,7 +29,8 @@ pub(crate) enum Input {
 /// The number of [`Input`]s.
 pub(crate) const INPUTS: usize = 11;
 
-/// A table with keys of one word, in which code looks small ones up itself, and those of the last packets. Entries are below the number of rows.
+/// A table with keys of one word, in which code looks up small ones itself, and those of the last packets. Entries are
+/// below the number of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Direct {
