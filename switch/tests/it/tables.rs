@@ -108,7 +108,7 @@ fn longest_prefix_wins() {
 fn changes_hold_for_keys_that_were_looked_up_before() {
     let mut pipeline = pipeline("tables");
     // Many keys, of which some have the same place in any memory of a fixed size.
-    let keys: Vec<u32> = (0..300).map(|n| 0x0a00_0000 | n * 0x101).collect();
+    let keys: Vec<u32> = (0..300).map(|n| 0x0a00_0000 | (n * 0x101)).collect();
     let check = |pipeline: &mut Pipeline, expected: &dyn Fn(u32) -> Option<u16>| {
         for _ in 0..2 {
             for &addr in &keys {
