@@ -103,11 +103,11 @@ fn longest_prefix_wins() {
     assert_eq!(ask(0x2002 << 112), 1);
 }
 
-/// What a table said of a key before holds no longer once it is changed.
+/// Lookups before a change do not decide what later ones find.
 #[test]
 fn changes_hold_for_keys_that_were_looked_up_before() {
     let mut pipeline = pipeline("tables");
-    // Many keys, of which some have the same place in any memory of a fixed size.
+    // More keys than any memory of recent ones has places.
     let keys: Vec<u32> = (0..300).map(|n| 0x0a00_0000 | (n * 0x101)).collect();
     let check = |pipeline: &mut Pipeline, expected: &dyn Fn(u32) -> Option<u16>| {
         for _ in 0..2 {
