@@ -62,7 +62,7 @@ fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
 
 /// Fabrics of this number of switches, in the order of the row.
 fn start(lab: &Lab, together: u16) -> Result<Vec<FabricDataplane>, Failure> {
-    let wire = Wire { rate: Bandwidth::from_gbps(400), delay: Time::ZERO };
+    let wire = Wire::new(Bandwidth::from_gbps(400), Time::ZERO);
     let member = |n: u16| {
         let at = n % together;
         let inner = |port, to| InnerPort { port, name: format!("s{n}-eth{port}"), to };

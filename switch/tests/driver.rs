@@ -13,10 +13,11 @@ use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, RxRing, TxSocket};
 use weir_switch::driver::{
-    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, FabricDataplane,
-    Frames, InnerPort, IoDrop, Member, Notice, PcapReader, PcapWriter, Wire,
+    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, DirectionStatus,
+    FabricDataplane, Frames, InnerPort, IoDrop, Member, Notice, PcapReader, PcapWriter, Wire,
 };
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
+use weir_switch::link::LinkDrop;
 use weir_switch::pipeline::Digest;
 use weir_switch::tm::{QueueLimits, Rate};
 use weir_switch::{Packet, Program, Switch};
@@ -97,7 +98,7 @@ fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
 fn a_port_behaves_like_a_cable() {
     let Some(lab) = Lab::new("a_port_behaves_like_a_cable", &["switch", "hosts"]) else { return };
     // 100 frames of 1,250 bytes at 10 Mbit/s: 1 ms each, and 50 ms until the first bit is there.
-    let wire = Wire { rate: Bandwidth::from_mbps(10), delay: Time::from_ms(50) };
+    let wire = Wire::new(Bandwidth::from_mbps(10), Time::from_ms(50));
     let limits = QueueLimits { packets: 200, ..QueueLimits::BMV2 };
     let config = DataplaneConfig { wires: BTreeMap::from([(2, wire)]), limits, ..DataplaneConfig::default() };
     let (dataplane, h1, mut h2) = two_ports(&lab, config);
@@ -520,7 +521,7 @@ fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
 fn chain(lab: &Lab, capture: Option<CaptureConfig>) -> (FabricDataplane, Nic, Nic) {
     lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    let wire = Wire { rate: Bandwidth::from_gbps(1), delay: Time::from_ms(1) };
+    let wire = Wire::new(Bandwidth::from_gbps(1), Time::from_ms(1));
     let member = |at: u16| {
         let inner = |port, to| InnerPort { port, name: format!("s{at}-eth{port}"), to };
         let (ports, inner) = match at {
@@ -586,4 +587,52 @@ fn a_link_of_a_fabric_can_be_cut_and_mended() {
     assert_eq!(h2.receive(1)[0].len(), 101);
     let stats = fabric.stop();
     assert_eq!((stats[1].ports[1].counters.went_down, stats[2].ports[0].counters.went_down), (1, 1));
+}
+
+/// The link at a port with an interface works in both directions, is counted in both, and changes while it runs.
+#[test]
+fn the_link_to_a_host_has_two_directions_and_changes() {
+    let Some(lab) = Lab::new("the_link_to_a_host", &["switch", "hosts"]) else { return };
+    let wire = Wire::new(Bandwidth::from_mbps(10), Time::from_ms(50));
+    let config = DataplaneConfig { wires: BTreeMap::from([(1, wire)]), ..DataplaneConfig::default() };
+    let (dataplane, mut h1, mut h2) = two_ports(&lab, config);
+    let handle = dataplane.handle();
+    let link = || handle.links().wait().unwrap().ports.remove(0);
+    let began = Instant::now();
+    h1.send(&[udp(1, 2, 1250), udp(1, 2, 1250)]);
+    h2.receive(2);
+    assert!(began.elapsed() >= Duration::from_millis(52), "towards the switch: {:?}", began.elapsed());
+    let began = Instant::now();
+    h2.send(&[udp(2, 1, 1250)]);
+    h1.receive(1);
+    assert!(began.elapsed() >= Duration::from_millis(51), "away from it: {:?}", began.elapsed());
+    let seen = link();
+    let counts =
+        |it: &DirectionStatus| (it.counters.offered.packets, it.counters.delivered.packets, it.in_flight);
+    assert_eq!((seen.port, counts(&seen.received), counts(&seen.sent)), (1, (2, 2, 0), (1, 1, 0)));
+    assert_eq!(handle.links().wait().unwrap().lateness.len(), 1, "of what came to an interface");
+
+    let change = |change: &str| handle.change_links(vec![1, 7], change.parse().unwrap()).wait().unwrap();
+    change("loss=100%");
+    h1.send(&[udp(1, 2, 100)]);
+    h2.send(&[udp(2, 1, 100)]);
+    let lost = |reason| [link().received, link().sent].map(|it| it.counters.dropped(reason));
+    wait_for(PATIENCE, || lost(LinkDrop::Loss) == [1, 1]);
+    change("loss=0,up=false");
+    h1.send(&[udp(1, 2, 100)]);
+    wait_for(PATIENCE, || lost(LinkDrop::Down) == [1, 0]);
+    change("up=true,delay=1ms,rate=100Mbps");
+    let began = Instant::now();
+    h1.send(&[udp(1, 2, 101)]);
+    assert_eq!(h2.receive(1)[0].len(), 101);
+    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    assert_eq!(link().link.rate, Some(Bandwidth::from_mbps(100)));
+    handle.remove_port(1).wait().unwrap();
+    assert_eq!(link().received.counters.offered.packets, 5, "what it has counted is kept");
+    handle.add_port(1, "p1").wait().unwrap();
+    h1.send(&[udp(1, 2, 102)]);
+    assert_eq!(h2.receive(1)[0].len(), 102);
+    assert_eq!(link().received.counters.offered.packets, 6);
+    let counters = dataplane.stop().switch.unwrap();
+    assert_eq!((counters.received, counters.sent), (6, 6), "what was lost towards it never came");
 }

@@ -24,7 +24,7 @@ pub enum Frames {
 }
 
 /// A data plane.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DataplaneConfig {
     /// The source and sink of frames.
     pub frames: Frames,
@@ -38,7 +38,7 @@ pub struct DataplaneConfig {
     pub cpu_port: Option<u16>,
     /// The egress_spec that means drop.
     pub drop_port: u16,
-    /// Ports that behave like a cable, by number.
+    /// Links at ports, by number: the ports behave like cables.
     pub wires: BTreeMap<u16, Wire>,
     /// Rates of ports without a wire, in bits of frames per second, by number.
     pub port_rates: BTreeMap<u16, Bandwidth>,

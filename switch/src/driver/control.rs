@@ -9,9 +9,10 @@ use super::pcap::{PcapError, PcapReader, PcapWriter};
 use super::port::Port;
 use super::replay::Replay;
 use super::runtime::{NO_PORT, PORTS, Runtime, receive};
-use super::stats::{DataplaneStats, IoDrop, PortStatus};
-use super::wire::InFlight;
+use super::stats::{DataplaneStats, IoDrop, IoDrops, PortStatus};
+use super::wire::{PortLink, SwitchLinks, Wire, direction};
 use crate::engine::{Switch, SwitchConfig};
+use crate::link::LinkChange;
 use crate::tm::{MAX_PORT, QueueLimits, Rate};
 use std::path::Path;
 use weir_units::Time;
@@ -115,7 +116,12 @@ impl Runtime {
             }
         }
         .map_err(refuse)?;
-        port.in_flight = self.config.wires.get(&number).copied().map(InFlight::new);
+        if let Some(&wire) = self.config.wires.get(&number) {
+            port.lay(wire);
+        }
+        if let Some([sent, received]) = self.unplugged.remove(&number) {
+            (port.in_flight, port.incoming) = (sent, received);
+        }
         self.watched.watch(self.number, &port);
         self.put_port(port);
         Ok(())
@@ -127,8 +133,43 @@ impl Runtime {
         let wire = self.config.wires.get(&inner.port).copied();
         let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
         let capture = self.open_capture(&inner.name).map_err(refuse)?;
-        self.put_port(Port::inner(inner.port, &inner.name, inner.to, InFlight::new(wire), capture));
+        let mut port = Port::inner(inner.port, &inner.name, inner.to, capture);
+        port.lay(wire);
+        self.put_port(port);
         Ok(())
+    }
+
+    /// Returns the state of the links at all ports that have one.
+    pub fn links(&mut self) -> SwitchLinks {
+        let Runtime { config, ports, index, unplugged, lateness, .. } = self;
+        let link = |(&number, wire): (&u16, &Wire)| match ports
+            .get_mut(usize::from(index[usize::from(number)]))
+        {
+            Some(port) => port.link(wire),
+            None => {
+                let link = unplugged.get(&number).unwrap_or(&[None, None]);
+                let [sent, received] = link.each_ref().map(|it| direction(it.as_ref(), IoDrops::default()));
+                PortLink { port: number, link: wire.link, sent, received }
+            }
+        };
+        SwitchLinks { ports: config.wires.iter().map(link).collect(), lateness: lateness.last().to_vec() }
+    }
+
+    /// Changes the links at these ports. A port is kept to a new rate, too.
+    pub fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
+        for &number in numbers {
+            let Some(wire) = self.config.wires.get_mut(&number) else { continue };
+            wire.link = change.apply(wire.link);
+            let at = usize::from(self.index[usize::from(number)]);
+            let plugged = self.ports.get_mut(at).map(|port| [&mut port.in_flight, &mut port.incoming]);
+            let unplugged = self.unplugged.get_mut(&number).map(|link| link.each_mut());
+            for direction in plugged.into_iter().chain(unplugged).flatten().flatten() {
+                direction.change(change, &mut self.out.pool);
+            }
+            if let Some(rate) = change.rate {
+                self.set_rate(number, None, rate.map_or(Rate::Unlimited, Rate::Bits));
+            }
+        }
     }
 
     fn put_port(&mut self, port: Port) {
@@ -169,6 +210,11 @@ impl Runtime {
         self.ports_changed = true;
         let port = self.ports.remove(usize::from(at));
         self.elsewhere.add(IoDrop::NoInterface, port.unsent() as u64);
+        if port.in_flight.is_some() {
+            let mut link = [port.in_flight, port.incoming];
+            link.iter_mut().flatten().for_each(|direction| direction.unplug(&mut self.out.pool));
+            self.unplugged.insert(number, link);
+        }
         self.index[usize::from(number)] = NO_PORT;
         for (at, port) in self.ports.iter().enumerate() {
             self.index[usize::from(port.number)] = at as u16;

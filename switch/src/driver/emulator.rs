@@ -8,9 +8,10 @@ use super::handle::{DataplaneError, MAX_COMMANDS};
 use super::poll::{Poll, Watched};
 use super::port::Port;
 use super::reply::{self, Reply};
-use super::stats::{IoDrop, IoDrops};
+use super::stats::IoDrops;
+use super::wire::{DirectionStatus, Lateness};
 use super::{StartError, capture};
-use crate::link::{LinkChange, LinkCounters, LinkDirection, LinkParameters};
+use crate::link::{LinkChange, LinkDirection, LinkParameters};
 use crate::packet::PacketPool;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -29,8 +30,6 @@ const EARLY_SHARE: u64 = 8;
 const EARLIEST: Time = Time::from_us(200);
 /// Interval at which a missing interface is looked for, in case the notification of its return is lost.
 const RETRY: Time = Time::from_secs(1);
-/// Arrivals whose lateness is kept.
-const LATENESS: usize = 4096;
 /// The index of the switch in what wakes the thread: here is none.
 const LINKS: u16 = 0;
 /// Memory for the frames that wait at each interface.
@@ -54,17 +53,6 @@ pub struct LinkStatus {
     pub link: EmulatedLink,
     /// The directions from its first end and from its second end.
     pub directions: [DirectionStatus; 2],
-}
-
-/// The state of one direction of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirectionStatus {
-    /// Its own counters.
-    pub counters: LinkCounters,
-    /// Frames that are in flight.
-    pub in_flight: usize,
-    /// Frames lost at the interfaces: those that could not be received at one end, or sent at the other.
-    pub interfaces: IoDrops,
 }
 
 /// The state of an emulator.
@@ -188,9 +176,7 @@ struct Emulator {
     pool: PacketPool,
     orders: Receiver<Order>,
     observer: Option<Box<dyn LinkObserver>>,
-    /// The last arrivals' lateness, and how many there were.
-    lateness: Vec<Time>,
-    arrivals: usize,
+    lateness: Lateness,
     /// The mean delay between the deadline of a sleep and the return from it, over the last sleeps.
     wakes_late: Time,
     /// The deadline for which it woke early, and waits awake.
@@ -230,8 +216,7 @@ impl Emulator {
             pool: PacketPool::new(),
             orders,
             observer,
-            lateness: Vec::with_capacity(LATENESS),
-            arrivals: 0,
+            lateness: Lateness::default(),
             wakes_late: Time::ZERO,
             awake_until: Time::ZERO,
             running: true,
@@ -280,7 +265,7 @@ impl Emulator {
     fn deliver(&mut self) -> Time {
         let mut due = Time::MAX;
         for at in 0..self.ports.len() {
-            let Emulator { clock, links, ports, pool, watched, observer, lateness, arrivals, .. } = self;
+            let Emulator { clock, links, ports, pool, watched, observer, lateness, .. } = self;
             let (direction, port) = (&mut links[at / 2].directions[at % 2], &mut ports[at ^ 1]);
             while !port.is_stalled {
                 let now = clock.now();
@@ -290,13 +275,8 @@ impl Emulator {
                     if let Some(observer) = observer {
                         observer.delivered(now, port.number, frame.bytes());
                     }
-                    port.push(Time::ZERO, frame);
-                    let late = now.saturating_sub(arrival);
-                    match lateness.get_mut(*arrivals % LATENESS) {
-                        Some(slot) => *slot = late,
-                        None => lateness.push(late),
-                    }
-                    *arrivals += 1;
+                    port.push(Time::ZERO, frame, pool);
+                    lateness.add(now.saturating_sub(arrival));
                 }
                 if port.unsent() == 0 {
                     break;
@@ -373,7 +353,7 @@ impl Emulator {
             }),
         });
         let links = links.collect();
-        let mut lateness = self.lateness.clone();
+        let mut lateness = self.lateness.last().to_vec();
         lateness.sort_unstable();
         LinkEmulatorStats { links, lateness }
     }
@@ -381,19 +361,9 @@ impl Emulator {
 
 /// Returns the frames that a direction lost at its two interfaces.
 fn at_interfaces(from: &Port, to: &Port) -> IoDrops {
-    let mut lost = IoDrops::default();
-    let add = |lost: &mut IoDrops, drops: &IoDrops, received: bool| {
-        for (reason, frames) in drops.iter().filter(|(reason, _)| is_of_reception(*reason) == received) {
-            lost.add(reason, frames);
-        }
-    };
-    add(&mut lost, &from.counters.dropped, true);
-    add(&mut lost, &to.counters.dropped, false);
+    let mut lost = from.counters.dropped.of_reception();
+    lost.add_all(&to.counters.dropped.of_sending());
     lost
-}
-
-fn is_of_reception(reason: IoDrop) -> bool {
-    matches!(reason, IoDrop::RingFull | IoDrop::Oversize | IoDrop::Segmented)
 }
 
 fn nanos(time: Duration) -> Time {

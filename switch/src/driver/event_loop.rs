@@ -141,7 +141,7 @@ impl EventLoop {
         for turn in 0..ports {
             let (switch, port) = self.external[(self.first + turn) % ports];
             let switch = &mut self.switches[usize::from(switch)];
-            if switch.receive_batch(usize::from(port)) {
+            if switch.receive_batch(usize::from(port), &mut self.timers) {
                 worked = true;
                 switch.transmit_ready(&mut self.timers);
                 self.run_timers();
@@ -170,6 +170,7 @@ impl EventLoop {
                     switch.transmit_ready(&mut self.timers);
                 }
                 Act::Land => self.land(timer, now),
+                Act::Enter => self.switches[usize::from(timer.switch)].enter(timer, now, &mut self.timers),
             }
             match self.timers.next() {
                 Some(at) => next = at,
@@ -183,8 +184,8 @@ impl EventLoop {
     fn land(&mut self, timer: Timer, now: Time) {
         let from = usize::from(timer.switch);
         let Some(port) = self.switches[from].port(timer.port) else { return };
-        if let Some(cable) = &mut port.in_flight {
-            cable.arrived();
+        if port.in_flight.as_mut().is_some_and(|cable| !cable.arrived(timer.at)) {
+            return;
         }
         match port.peer() {
             Some((to, port)) => self.hand_over(from, timer.port, (usize::from(to), port), now),

@@ -5,7 +5,9 @@ use super::notice::{Delivery, Notice};
 use super::reply::{self, Reply};
 use super::runtime::Runtime;
 use super::stats::DataplaneStats;
+use super::wire::SwitchLinks;
 use crate::engine::{Switch, SwitchConfig};
+use crate::link::LinkChange;
 use crate::tm::{QueueLimits, Rate};
 use rustix::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,6 +152,20 @@ impl DataplaneHandle {
     /// Returns all counts, and the state of each port.
     pub fn stats(&self) -> Reply<DataplaneStats> {
         self.ask(|runtime| Ok(runtime.stats()))
+    }
+
+    /// Returns the state of the links at the ports that have one ([`DataplaneConfig::wires`](super::DataplaneConfig::wires)).
+    pub fn links(&self) -> Reply<SwitchLinks> {
+        self.ask(|runtime| Ok(runtime.links()))
+    }
+
+    /// Changes the links at these ports: frames that the switch sends, and those that come from an interface. Frames
+    /// that come from another switch are changed there.
+    pub fn change_links(&self, ports: Vec<u16>, change: LinkChange) -> Reply<()> {
+        self.ask(move |runtime| {
+            runtime.change_links(&ports, change);
+            Ok(())
+        })
     }
 
     /// Calls `subscriber` with every [`Notice`] from now on, on the data-plane thread: it must not block, nor

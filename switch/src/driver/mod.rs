@@ -45,8 +45,7 @@ mod wire;
 pub use capture::CaptureConfig;
 pub use config::{DataplaneConfig, Frames};
 pub use emulator::{
-    DirectionStatus, EmulatedLink, LinkEmulator, LinkEmulatorHandle, LinkEmulatorStats, LinkObserver,
-    LinkStatus,
+    EmulatedLink, LinkEmulator, LinkEmulatorHandle, LinkEmulatorStats, LinkObserver, LinkStatus,
 };
 pub use fabric::{FabricDataplane, InnerPort, Member};
 pub use handle::{DataplaneError, DataplaneHandle};
@@ -54,7 +53,7 @@ pub use notice::{Delivery, Notice};
 pub use pcap::{PcapError, PcapReader, PcapWriter};
 pub use reply::Reply;
 pub use stats::{DataplaneStats, IoDrop, IoDrops, PortCounters, PortStatus};
-pub use wire::Wire;
+pub use wire::{DirectionStatus, PortLink, SwitchLinks, Wire};
 
 use crate::engine::Switch;
 use std::io;

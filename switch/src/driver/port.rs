@@ -4,7 +4,7 @@ use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
 use super::pcap::PcapWriter;
 use super::stats::{IoDrop, PortCounters};
-use super::wire::InFlight;
+use super::wire::{InFlight, Lateness, PortLink, Wire, direction};
 use crate::packet::{Packet, PacketPool};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -46,8 +46,10 @@ pub(super) struct Port {
     pub up: bool,
     pub counters: PortCounters,
     pub capture: Option<Capture>,
-    /// Frames that travel to the interface, if the port emulates a cable.
+    /// Frames that travel from the switch to the far end, if the port has a link.
     pub in_flight: Option<InFlight>,
+    /// Frames that travel from the interface to the switch, likewise.
+    pub incoming: Option<InFlight>,
     medium: Medium,
     ring_bytes: usize,
     /// Frames that left the switch and that the kernel has not taken yet.
@@ -74,10 +76,9 @@ impl Port {
     }
 
     /// Returns a port on a link to a port of another switch of this data plane.
-    pub fn inner(number: u16, name: &str, to: (u16, u16), cable: InFlight, capture: Option<Capture>) -> Port {
+    pub fn inner(number: u16, name: &str, to: (u16, u16), capture: Option<Capture>) -> Port {
         let inner = Inner { to, plugged: [true; 2] };
-        let port = Port::new(number, name, Medium::Inner(inner), capture);
-        Port { up: true, in_flight: Some(cable), ..port }
+        Port { up: true, ..Port::new(number, name, Medium::Inner(inner), capture) }
     }
 
     fn new(number: u16, name: &str, medium: Medium, capture: Option<Capture>) -> Port {
@@ -88,6 +89,7 @@ impl Port {
             counters: PortCounters::default(),
             capture,
             in_flight: None,
+            incoming: None,
             medium,
             ring_bytes: 0,
             outgoing: VecDeque::with_capacity(TxSocket::BATCH),
@@ -178,15 +180,7 @@ impl Port {
         let Port { number, medium, counters, capture, restored, .. } = self;
         let Medium::Interface(Some(sockets)) = medium else { return 0 };
         sockets.ring.receive(budget, |frame| {
-            if let Some(reason) = unfit(&frame) {
-                return counters.dropped.add(reason, 1);
-            }
-            let bytes = if frame.is_plain() {
-                frame.bytes
-            } else {
-                frame.write_to(restored);
-                &restored[..]
-            };
+            let Some(bytes) = whole(&frame, counters, restored) else { return };
             counters.received.count(bytes.len() as u32);
             if let Some(capture) = capture {
                 counters.not_captured += u64::from(!capture.received(bytes));
@@ -195,7 +189,25 @@ impl Port {
         })
     }
 
-    /// A frame was read from this port's file, or came by an inner link.
+    /// Puts at most `budget` frames from the interface on the link to the switch, each at the time on the data plane's
+    /// clock that `came` computes from its time on the system's. Returns how many there were.
+    pub fn receive_by_link(
+        &mut self,
+        budget: usize,
+        mut came: impl FnMut(Duration) -> Time,
+        pool: &mut PacketPool,
+    ) -> usize {
+        let Port { medium, counters, restored, incoming, .. } = self;
+        let (Medium::Interface(Some(sockets)), Some(link)) = (medium, incoming) else { return 0 };
+        sockets.ring.receive(budget, |frame| {
+            let Some(bytes) = whole(&frame, counters, restored) else { return };
+            let mut packet = pool.get();
+            packet.set_bytes(bytes);
+            link.push(came(frame.received), packet, pool);
+        })
+    }
+
+    /// A frame was read from this port's file, or came by a link.
     pub fn count_received(&mut self, frame: &[u8]) {
         self.counters.received.count(frame.len() as u32);
         if let Some(capture) = &mut self.capture {
@@ -213,20 +225,29 @@ impl Port {
         self.outgoing.len() + self.in_flight.as_ref().map_or(0, InFlight::len)
     }
 
-    /// Takes a frame to send with the next [`Port::flush`], or when it has travelled its cable.
-    pub fn push(&mut self, now: Time, packet: Box<Packet>) {
-        match &mut self.in_flight {
-            Some(cable) => cable.push(now, packet),
-            None => self.outgoing.push_back(packet),
+    /// Takes a frame to send with the next [`Port::flush`], or when it has travelled its link. It counts as sent when it
+    /// enters a link.
+    pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
+        if self.in_flight.is_none() {
+            return self.outgoing.push_back(packet);
+        }
+        if !self.up {
+            self.counters.dropped.add(IoDrop::PortDown, 1);
+            return pool.put(packet);
+        }
+        self.count_sent(&packet);
+        if let Some(link) = &mut self.in_flight {
+            link.push(now, packet, pool);
         }
     }
 
-    /// Brings what has travelled its cable to the interface. `true` if there is something to flush.
-    pub fn land(&mut self, now: Time) -> bool {
+    /// Brings what has travelled its link to the interface. `true` if there is something to flush.
+    pub fn land(&mut self, now: Time, lateness: &mut Lateness) -> bool {
         let Some(cable) = &mut self.in_flight else { return false };
         while self.outgoing.len() < TxSocket::BATCH
-            && let Some((_, packet)) = cable.pop(now)
+            && let Some((at, packet)) = cable.pop(now)
         {
+            lateness.add(now.saturating_sub(at));
             self.outgoing.push_back(packet);
         }
         !self.outgoing.is_empty() && !self.is_stalled
@@ -238,7 +259,6 @@ impl Port {
         loop {
             let (at, packet) = self.in_flight.as_mut()?.pop(now)?;
             if self.up {
-                self.count_sent(&packet);
                 return Some((at, packet));
             }
             self.counters.dropped.add(IoDrop::PortDown, 1);
@@ -278,12 +298,32 @@ impl Port {
                 let Some(packet) = self.outgoing.pop_front() else { break };
                 match lost {
                     Some(reason) => self.counters.dropped.add(reason, 1),
-                    None => self.count_sent(&packet),
+                    None if self.in_flight.is_none() => self.count_sent(&packet),
+                    None => {}
                 }
                 pool.put(packet);
             }
         }
         true
+    }
+
+    /// Gives the port its link: in both directions if it ends at an interface.
+    pub fn lay(&mut self, wire: Wire) {
+        self.in_flight = Some(InFlight::new(wire.link, wire.seeds[0]));
+        self.incoming =
+            matches!(self.medium, Medium::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
+    }
+
+    /// Returns the state of its link, which has these parameters.
+    pub fn link(&mut self, wire: &Wire) -> PortLink {
+        self.settle();
+        let dropped = &self.counters.dropped;
+        PortLink {
+            port: self.number,
+            link: wire.link,
+            sent: direction(self.in_flight.as_ref(), dropped.of_sending()),
+            received: direction(self.incoming.as_ref(), dropped.of_reception()),
+        }
     }
 
     /// Brings the counters up to date and hands files to the system.
@@ -305,6 +345,23 @@ impl Port {
             tracing::warn!(port = self.number, %error, "cannot write the pcap file");
         }
     }
+}
+
+/// Returns a frame's bytes as they were sent, restored if need be. A frame that cannot be taken is counted.
+fn whole<'f>(
+    frame: &RxFrame<'f>,
+    counters: &mut PortCounters,
+    restored: &'f mut Vec<u8>,
+) -> Option<&'f [u8]> {
+    if let Some(reason) = unfit(frame) {
+        counters.dropped.add(reason, 1);
+        return None;
+    }
+    if frame.is_plain() {
+        return Some(frame.bytes);
+    }
+    frame.write_to(restored);
+    Some(restored)
 }
 
 /// Returns the reason for which a frame from the ring must be dropped, if there is one.

@@ -1,5 +1,6 @@
 //! One switch of a data plane and its ports: what happens to its frames.
 
+use super::capture;
 use super::clock::MonotonicClock;
 use super::config::{DataplaneConfig, Frames};
 use super::notice::{Notice, Subscribers};
@@ -9,12 +10,14 @@ use super::replay::Replay;
 use super::stats::{IoDrop, IoDrops};
 use super::timers::{Act, Timer, Timers};
 use super::watch;
+use super::wire::{InFlight, Lateness};
 use crate::engine::{Switch, SwitchOutput};
 use crate::packet::{Packet, PacketPool};
 use crate::pipeline::Digest;
 use crate::tm::{CATCH_UP, MAX_PORT, QueueLimits, Rate};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use weir_units::Time;
 
 /// Frames taken from a port at once: below BMv2's 64 packets of queue, so that a burst that comes in at
@@ -95,6 +98,10 @@ pub(super) struct Runtime {
     pub elsewhere: IoDrops,
     pub packet_in: u64,
     pub packet_out: u64,
+    /// The links, in both directions, of ports that were removed, by number: what they have counted is kept.
+    pub unplugged: BTreeMap<u16, [Option<InFlight>; 2]>,
+    /// Of frames that left links for interfaces.
+    pub lateness: Lateness,
     pub running: bool,
 }
 
@@ -105,7 +112,7 @@ impl Runtime {
         clock: MonotonicClock,
         watched: Arc<Watched>,
     ) -> Runtime {
-        let wires = config.wires.iter().map(|(&port, wire)| (port, wire.rate));
+        let wires = config.wires.iter().filter_map(|(&port, wire)| Some((port, wire.link.rate?)));
         let rates = config.port_rates.iter().map(|(&port, &rate)| (port, rate)).chain(wires);
         let rates = rates.map(|(port, rate)| ((port, None), Rate::Bits(rate))).collect();
         Runtime {
@@ -134,6 +141,8 @@ impl Runtime {
             elsewhere: IoDrops::default(),
             packet_in: 0,
             packet_out: 0,
+            unplugged: BTreeMap::new(),
+            lateness: Lateness::default(),
             running: true,
         }
     }
@@ -146,7 +155,10 @@ impl Runtime {
     }
 
     /// Takes a batch of frames from an interface. `true` if there was any.
-    pub fn receive_batch(&mut self, at: usize) -> bool {
+    pub fn receive_batch(&mut self, at: usize, timers: &mut Timers) -> bool {
+        if self.ports[at].incoming.is_some() {
+            return self.receive_by_link(at, timers);
+        }
         let Runtime { ports, switch, out, clock, config, moment, .. } = self;
         let port = &mut ports[at];
         let mut without_program = 0;
@@ -162,7 +174,49 @@ impl Runtime {
         frames > 0
     }
 
-    /// A frame came by an inner link, at `at`.
+    /// Puts a batch of frames from an interface on the link to the switch. `true` if there was any.
+    fn receive_by_link(&mut self, at: usize, timers: &mut Timers) -> bool {
+        let Runtime { ports, out, clock, .. } = self;
+        let mut looked = None;
+        let came = |received: Duration| {
+            let &mut (now, wall) = looked.get_or_insert_with(|| (clock.now(), capture::wall_clock()));
+            // It was there before this thread looked.
+            now.saturating_sub(Time::from_ns(wall.saturating_sub(received).as_nanos() as u64))
+        };
+        let frames = ports[at].receive_by_link(RX_BATCH, came, &mut out.pool);
+        if frames > 0 {
+            self.await_entry(at, timers);
+        }
+        frames > 0
+    }
+
+    /// Sees to it that what is on a link from an interface is looked at when it arrives.
+    fn await_entry(&mut self, at: usize, timers: &mut Timers) {
+        let port = &mut self.ports[at];
+        if let Some(at) = port.incoming.as_mut().and_then(InFlight::await_arrival) {
+            timers.push(Timer { at, switch: self.number, port: port.number, act: Act::Enter });
+        }
+    }
+
+    /// Brings frames from the link from an interface to the switch.
+    pub fn enter(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
+        let index = usize::from(self.index[usize::from(timer.port)]);
+        let incoming = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
+            runtime.ports.get_mut(index)?.incoming.as_mut()?.pop(now)
+        };
+        let Some(link) = self.ports.get_mut(index).and_then(|port| port.incoming.as_mut()) else { return };
+        if !link.arrived(timer.at) {
+            return;
+        }
+        for _ in 0..RX_BATCH {
+            let Some((at, packet)) = incoming(self) else { break };
+            self.arrive(at, now, timer.port, packet);
+            self.transmit_ready(timers);
+        }
+        self.await_entry(index, timers);
+    }
+
+    /// A frame came by a link, at `at`.
     pub fn arrive(&mut self, at: Time, now: Time, number: u16, packet: Box<Packet>) {
         self.advance(at, now);
         let at = self.moment;
@@ -302,7 +356,7 @@ impl Runtime {
             while more && port.has_room() {
                 let now = if paced { self.moment } else { self.clock.now() };
                 match transmit(switch, &self.config, now, number, out) {
-                    Some(packet) => port.push(Time::ZERO, packet),
+                    Some(packet) => port.push(Time::ZERO, packet, &mut out.pool),
                     None => more = false,
                 }
             }
@@ -324,7 +378,7 @@ impl Runtime {
         while port.has_room()
             && let Some(packet) = transmit(switch, &self.config, self.moment, number, &mut self.out)
         {
-            port.push(self.moment, packet);
+            port.push(self.moment, packet, &mut self.out.pool);
         }
         let pause = if port.has_room() { Pause::after(switch, number) } else { Pause::Until(Time::MAX) };
         self.await_arrival(number, timers);
@@ -345,7 +399,7 @@ impl Runtime {
     pub fn land(&mut self, number: u16, now: Time) {
         let at = usize::from(self.index[usize::from(number)]);
         let port = &mut self.ports[at];
-        while port.land(now) {
+        while port.land(now, &mut self.lateness) {
             if !port.flush(&mut self.out.pool) {
                 self.watched.add_sender(self.number, port);
             }

@@ -65,6 +65,22 @@ impl IoDrops {
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
+    pub(super) fn add_all(&mut self, others: &IoDrops) {
+        others.iter().for_each(|(reason, frames)| self.add(reason, frames));
+    }
+    /// Frames that an interface could not receive.
+    pub(super) fn of_reception(&self) -> IoDrops {
+        self.only(&[IoDrop::RingFull, IoDrop::Oversize, IoDrop::Segmented])
+    }
+    /// Frames that could not be sent.
+    pub(super) fn of_sending(&self) -> IoDrops {
+        self.only(&[IoDrop::PortDown, IoDrop::SendQueueFull, IoDrop::BadLength, IoDrop::SendError])
+    }
+    fn only(&self, reasons: &[IoDrop]) -> IoDrops {
+        let mut some = IoDrops::default();
+        reasons.iter().for_each(|&reason| some.add(reason, self.of(reason)));
+        some
+    }
     /// Returns the reasons that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (IoDrop, u64)> + '_ {
         IoDrop::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, frames)| frames > 0)
@@ -76,7 +92,7 @@ impl IoDrops {
 pub struct PortCounters {
     /// Frames the switch took.
     pub received: Tally,
-    /// Frames the kernel took.
+    /// Frames the kernel took, or that entered the link of the port.
     pub sent: Tally,
     /// Frames lost between the switch and the wire, in either direction.
     pub dropped: IoDrops,

@@ -9,6 +9,8 @@ use weir_units::Time;
 pub(super) enum Act {
     /// A frame has travelled its link.
     Land,
+    /// A frame has travelled the link from an interface to its switch.
+    Enter,
     /// A port's rate allows the next packet.
     Depart,
 }

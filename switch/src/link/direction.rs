@@ -5,7 +5,7 @@ use crate::drops::Tally;
 use crate::packet::{Packet, PacketPool};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use weir_units::{Bytes, Ratio, Time};
 
 /// Reasons why a link loses a frame.
@@ -66,14 +66,14 @@ impl LinkCounters {
 /// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last bit does.
 /// A frame that was sent keeps its time of arrival when parameters change, except that it is lost if the link goes
 /// down.
+#[derive(Debug)]
 pub struct LinkDirection {
     /// The transmitter is idle from then on.
     free_at: Time,
     /// The last arrival of a frame that keeps its place.
     latest: Time,
     /// Frames by arrival; those that arrive together in the order in which they were sent.
-    in_flight: BTreeMap<(Time, u64), Box<Packet>>,
-    sent: u64,
+    in_flight: VecDeque<(Time, Box<Packet>)>,
     random: Pcg64Mcg,
     counters: LinkCounters,
 }
@@ -84,8 +84,7 @@ impl LinkDirection {
         LinkDirection {
             free_at: Time::ZERO,
             latest: Time::ZERO,
-            in_flight: BTreeMap::new(),
-            sent: 0,
+            in_flight: VecDeque::new(),
             random: Pcg64Mcg::seed_from_u64(seed),
             counters: LinkCounters::default(),
         }
@@ -158,27 +157,30 @@ impl LinkDirection {
     }
 
     fn put(&mut self, at: Time, frame: Box<Packet>) {
-        self.in_flight.insert((at, self.sent), frame);
-        self.sent += 1;
+        if self.in_flight.back().is_none_or(|&(last, _)| last <= at) {
+            return self.in_flight.push_back((at, frame));
+        }
+        let place = self.in_flight.partition_point(|&(other, _)| other <= at);
+        self.in_flight.insert(place, (at, frame));
     }
 
     /// Takes the next frame that has arrived at `now`, with the time at which it did.
     pub fn arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.next_arrival().filter(|&at| at <= now)?;
-        let ((at, _), frame) = self.in_flight.pop_first()?;
+        let (at, frame) = self.in_flight.pop_front()?;
         self.counters.delivered.count(frame.len());
         Some((at, frame))
     }
 
     /// Returns when the next frame arrives.
     pub fn next_arrival(&self) -> Option<Time> {
-        self.in_flight.first_key_value().map(|((at, _), _)| *at)
+        self.in_flight.front().map(|&(at, _)| at)
     }
 
     /// Loses what is in flight: the link went down.
     pub fn cut(&mut self, pool: &mut PacketPool) {
         self.counters.dropped[LinkDrop::Down as usize] += self.in_flight.len() as u64;
-        while let Some((_, frame)) = self.in_flight.pop_first() {
+        while let Some((_, frame)) = self.in_flight.pop_front() {
             pool.put(frame);
         }
         (self.free_at, self.latest) = (Time::ZERO, Time::ZERO);

@@ -29,19 +29,14 @@ pub fn members(
             let Some((_, peer)) = topology.peer(ix, port) else { continue };
             // The tutorials' names.
             let name = format!("{}-eth{port}", switch.name);
-            // A host's interface cannot delay: its switch does it for both directions.
-            let crossings = match peer.node {
+            match peer.node {
                 Node::Switch(SwitchIx(to)) => {
-                    inner.push(InnerPort { port, name, to: (to as u16, peer.port) });
-                    1
+                    inner.push(InnerPort { port, name, to: (to as u16, peer.port) })
                 }
-                Node::Host(_) => {
-                    ports.push((port, name));
-                    2
-                }
-            };
-            let wire = Wire { rate: link.rate, delay: link.delay * crossings };
-            if wire.rate == Bandwidth::ZERO || wire.delay > Wire::LONGEST {
+                Node::Host(_) => ports.push((port, name)),
+            }
+            let wire = Wire::new(link.rate, link.delay);
+            if link.rate == Bandwidth::ZERO || link.delay > Wire::LONGEST {
                 return Err(Failure::Input(format!(
                     "{}, port {port}: a link needs a rate, and a delay of at most {}",
                     switch.name,
