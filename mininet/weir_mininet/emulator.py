@@ -1,33 +1,37 @@
-"""The process that emulates all links of a fabric: `weir link run`."""
+"""What carries the links of a fabric: `weir link run`, or the process of all switches."""
 
 import json
 import os
 import selectors
-import signal
+import socket
 import subprocess
 import time
 from typing import Dict, List
 
 from .plan import Plan, Problem, far_interface
-from .processes import LAST_WORDS, LOOPBACK, START_S, STOP_S, punctual, tethered
+from .processes import LOOPBACK, START_S, Part
+
+# Of `weir link` in this network namespace (weir/src/commands/link/mod.rs).
+CONTROL = "\0weir-link/fabric"
+# How long it may take to answer.
+PATIENCE_S = 5.0
 
 
-class Emulator:
+class Emulator(Part):
+    """`weir link run`, between the interfaces of switches and hosts."""
+
     def __init__(self, plan: Plan):
-        self.weir = plan.weir
-        self.words = os.path.join(plan.work, "links.err")
         lines = os.path.join(plan.work, "links.txt")
         with open(lines, "w", encoding="utf-8") as file:
             for link in plan.links:
                 ends = ",".join(far_interface(*end) for end in (link.a, link.b))
                 file.write(f"{link.name}={ends},{link.properties}\n")
         command = [plan.weir, "link", "run", "--file", lines, "--seed", str(plan.seed), *limits(plan)]
-        with open(self.words, "wb") as words:
-            self.process = subprocess.Popen(tethered(punctual() + command), stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.PIPE, stderr=words, start_new_session=True)
+        super().__init__(plan, "the link emulator", "links", command)
 
-    def wait_until_ready(self) -> None:
-        """It says so once all links carry frames."""
+    def start(self) -> None:
+        """Returns once all links carry frames: it says so."""
+        super().start(stdout=subprocess.PIPE)
         deadline = time.monotonic() + START_S
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
@@ -37,37 +41,28 @@ class Emulator:
             self.process.wait()
         self.check()
 
-    def check(self) -> None:
-        """Raises if it has ended."""
-        status = self.process.poll()
-        if status is not None:
-            raise Problem(f"the link emulator ended with status {status}{self.last_words()}")
 
-    def drops(self) -> Dict[str, int]:
-        """Frames that all links have lost so far, by reason."""
-        shown = subprocess.run([self.weir, "link", "show", "--json"], capture_output=True, text=True)
-        if shown.returncode != 0:
-            raise Problem(f"the link emulator does not answer: {shown.stderr.strip()}")
-        lost: Dict[str, int] = {}
-        for link in json.loads(shown.stdout)["links"]:
-            for direction in link["directions"]:
-                for reason, frames in direction["dropped"].items():
-                    lost[reason] = lost.get(reason, 0) + frames
-        return lost
+def links() -> List[Dict]:
+    """Properties and counters of all links, as `weir link show --json` prints them."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+            stream.settimeout(PATIENCE_S)
+            stream.connect(CONTROL)
+            stream.sendall(b'{"do":"show"}\n')
+            with stream.makefile("r", encoding="utf-8") as answer:
+                return json.loads(answer.readline())["ok"]["links"]
+    except (OSError, ValueError, KeyError) as error:
+        raise Problem(f"what carries the links does not answer: {error}") from None
 
-    def last_words(self) -> str:
-        with open(self.words, "rb") as words:
-            said = words.read()[-LAST_WORDS:].decode(errors="replace").strip()
-        return f": {said}" if said else ""
 
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.communicate(timeout=STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+def drops() -> Dict[str, int]:
+    """Frames that all links have lost so far, by reason."""
+    lost: Dict[str, int] = {}
+    for link in links():
+        for direction in link["directions"]:
+            for reason, frames in direction["dropped"].items():
+                lost[reason] = lost.get(reason, 0) + frames
+    return lost
 
 
 def limits(plan: Plan) -> List[str]:

@@ -93,8 +93,7 @@ def read(path: str) -> str:
 
 def wait_for_all(fabric: Fabric, agents: Dict[str, subprocess.Popen], told: Callable[[], bool], wake: int) -> None:
     ends = {os.pidfd_open(agent.pid): agent for agent in agents.values()}
-    parts = [fabric.emulator, *fabric.switches]
-    parts = {os.pidfd_open(part.process.pid): part for part in parts}
+    parts = {os.pidfd_open(part.process.pid): part for part in fabric.parts}
     deadline = None
     try:
         poll = select.poll()

@@ -1,5 +1,6 @@
 """veth pairs as the tutorials have them: no offloads, no IPv6, neighbours known from the start. A link is two of them,
-with `weir link` between: it has the rate and the length.
+with `weir link` between: it has the rate and the length. Where one process runs all switches, it is one, to a host;
+between switches there is none.
 
 Mininet runs a shell command for each step of each link; here one `ip -batch` makes them all.
 """
@@ -21,17 +22,24 @@ def enter(pid: int) -> List[str]:
 
 def lay(plan: Plan, hosts: Dict[str, int]) -> None:
     """Makes all links. `hosts`: the process that holds each host's namespace."""
+    macs = {host.name: host.mac for host in plan.hosts}
     made, up = [], []
-    for node, port in (end for link in plan.links for end in (link.a, link.b)):
+
+    def pair(near: str, node: str, port: int) -> None:
         if node in hosts:
-            mac = next(host.mac for host in plan.hosts if host.name == node)
-            peer = f"name {HOST_INTERFACE} mtu {plan.mtu} address {mac} netns {hosts[node]}"
+            peer = f"name {HOST_INTERFACE} mtu {plan.mtu} address {macs[node]} netns {hosts[node]}"
         else:
             peer = f"name {interface(node, port)} mtu {plan.mtu}"
             up.append(interface(node, port))
-        far = far_interface(node, port)
-        up.append(far)
-        made.append(f"link add name {far} mtu {plan.mtu} type veth peer {peer}")
+        up.append(near)
+        made.append(f"link add name {near} mtu {plan.mtu} type veth peer {peer}")
+
+    if plan.one_process:
+        for port, host in plan.to_hosts():
+            pair(interface(*port), host, 0)
+    else:
+        for node, port in plan.ends():
+            pair(far_interface(node, port), node, port)
     ip_batch(made + [f"link set dev {name} alias {ALIAS}" for name in up])
     for name in up:
         no_ipv6(name)

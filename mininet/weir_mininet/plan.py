@@ -40,6 +40,7 @@ class Link:
 class Plan:
     work: str  # a directory of ours, removed after the run
     switch: str  # "weir" or "bmv2"
+    one_process: bool  # runs all switches and carries the links
     exe: str  # its program
     weir: str  # the program that emulates links
     seed: int  # of what happens at random on links
@@ -68,12 +69,20 @@ class Plan:
         return [end for link in self.links for end in (link.a, link.b)]
 
     def ports(self) -> List[str]:
-        """Interfaces of the switches."""
+        """Ports of the switches, as their interfaces are named."""
         switches = {switch.name for switch in self.switches}
         return [interface(*end) for end in self.ends() if end[0] in switches]
 
+    def to_hosts(self) -> List[Tuple[Tuple[str, int], str]]:
+        """Ports of switches that lead to hosts, and the hosts."""
+        hosts = {host.name for host in self.hosts}
+        directions = [ends for link in self.links for ends in ((link.a, link.b), (link.b, link.a))]
+        return [(here, there[0]) for here, there in directions if there[0] in hosts and here[0] not in hosts]
+
     def interfaces(self) -> List[str]:
         """Interfaces that will be made in the namespace that switches and links share."""
+        if self.one_process:
+            return [interface(*port) for port, _ in self.to_hosts()]
         return self.ports() + [far_interface(*end) for end in self.ends()]
 
 

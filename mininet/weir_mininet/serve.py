@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Dict
 
-from . import jobs, ours
+from . import emulator, jobs, ours
 from .command_line import CommandLine
 from .fabric import Fabric
 from .plan import Plan, Problem
@@ -79,7 +79,7 @@ class Conversation:
         return self.fabric.packets()
 
     def do_link_drops(self):
-        return self.fabric.emulator.drops()
+        return emulator.drops()
 
     def do_interrupt(self):
         """There is nothing to interrupt any more."""

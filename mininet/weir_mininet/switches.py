@@ -1,105 +1,124 @@
-"""The two switches, as nodes of Mininet: simple_switch_grpc and the embedded one, which takes its command line."""
+"""The switches: simple_switch_grpc and the embedded one, which takes its command line, in a process each; or all embedded
+ones in one process, which carries the links too."""
 
+import dataclasses
+import json
 import os
-import signal
 import socket
-import subprocess
 import time
 from typing import List
 
+from mininet.log import error
 from mininet.node import Switch as Node
 
+from .emulator import CONTROL
 from .plan import Plan, Problem, Switch, interface
-from .processes import LAST_WORDS, LOOPBACK, START_S, STOP_S, punctual, tethered
+from .processes import LOOPBACK, START_S, Part
 
 # Of strerror(EADDRINUSE), which both switches print.
 PORT_TAKEN = "Address already in use"
+SHARED = "*** one process runs all switches; with --process-per-switch each of them can be stopped and started\n"
 
 
 class SwitchNode(Node):
-    """A P4 switch in the namespace that all switches share."""
+    """A P4 switch as Mininet sees it, in the namespace that all switches share. What runs it is a part of the fabric."""
 
-    def __init__(self, name, plan: Plan, switch: Switch, **params):
+    def __init__(self, name, **params):
         # A name need not end in a number, and nothing here has a use for OpenFlow's id.
         Node.__init__(self, name, dpid="1", inNamespace=False, **{k: v for k, v in params.items()
                                                                  if k not in ("inNamespace", "dpid")})
-        self.plan, self.switch = plan, switch
-        self.process = None
-        self.words = os.path.join(plan.work, f"{name}.err")
-
-    def command(self) -> List[str]:
-        plan, switch = self.plan, self.switch
-        ports = sorted(port for link in plan.links for node, port in (link.a, link.b) if node == switch.name)
-        command = [plan.exe] + (["switch"] if plan.switch == "weir" else [])
-        for port in ports:
-            command += ["-i", f"{port}@{interface(switch.name, port)}"]
-        command += ["--device-id", str(switch.device_id), "--thrift-port", str(switch.thrift_port)]
-        if plan.pcaps:
-            command.append(f"--pcap={plan.pcaps}")
-        if plan.logs:
-            command += ["--log-file", os.path.join(plan.logs, switch.name), "--log-flush"]
-        if plan.switch == "weir":
-            command += ["--thrift-addr", LOOPBACK] + switch.options
-        else:
-            # Its socket would else be left in /tmp, and meet that of another switch with the same device id.
-            command += ["--notifications-addr", f"ipc://{plan.work}/{switch.name}.ipc"]
-        command += [switch.program] if switch.program else ["--no-p4"]
-        command += ["--", "--grpc-server-addr", f"{LOOPBACK}:{switch.grpc_port}"]
-        if switch.cpu_port:
-            command += ["--cpu-port", str(switch.cpu_port)]
-        if switch.priorities > 1:
-            command += ["--priority-queues", str(switch.priorities)]
-        return command
+        # Its own process, if it has one: Mininet's `switch s1 stop` ends it, `start` starts it again.
+        self.server = None
 
     def start(self, _controllers=()):
-        with open(self.words, "wb") as words:
-            self.process = subprocess.Popen(tethered(punctual() + self.command()), stdin=subprocess.DEVNULL,
-                                            stdout=words, stderr=words, start_new_session=True)
+        if self.server:
+            self.server.start()
+        else:
+            error(SHARED)
+
+    def stop(self, deleteIntfs=True):
+        """The interfaces are removed by the fabric, all at once."""
+        if self.server:
+            self.server.stop()
+        else:
+            error(SHARED)
+
+
+class Server(Part):
+    """A process that runs switches."""
+
+    def __init__(self, plan: Plan, name: str, switches: List[Switch], command: List[str]):
+        super().__init__(plan, name, switches[0].name, command)
+        self.plan, self.switches = plan, switches
 
     def wait_until_ready(self) -> None:
         """Asks until its servers answer."""
         deadline = time.monotonic() + START_S
-        for port in self.servers():
-            while not answers(port):
-                # The tutorials' ports are among those that Linux gives to clients, for as long as they talk.
-                if self.process.poll() is not None and PORT_TAKEN in self.last_words():
-                    time.sleep(0.1)
-                    self.start()
-                else:
-                    self.check()
-                if time.monotonic() > deadline:
-                    raise Problem(f"{self.name} does not listen on port {port} after {START_S:.0f} s{self.last_words()}")
-                time.sleep(0.02)
+        for switch in self.switches:
+            for port in self.servers(switch):
+                while not answers(port):
+                    # The tutorials' ports are among those that Linux gives to clients, for as long as they talk.
+                    if self.process.poll() is not None and PORT_TAKEN in self.last_words():
+                        time.sleep(0.1)
+                        self.start()
+                    else:
+                        self.check()
+                    if time.monotonic() > deadline:
+                        raise Problem(f"{switch.name} does not listen on port {port} after {START_S:.0f} s"
+                                      f"{self.last_words()}")
+                    time.sleep(0.02)
         self.check()
 
-    def servers(self) -> List[int]:
-        """Where it must answer. What the embedded switch is asked, it is asked by P4Runtime."""
-        return [self.switch.grpc_port] + ([self.switch.thrift_port] if self.plan.switch == "bmv2" else [])
+    def servers(self, switch: Switch) -> List[int]:
+        """Where a switch must answer. What the embedded switch is asked, it is asked by P4Runtime."""
+        return [switch.grpc_port] + ([switch.thrift_port] if self.plan.switch == "bmv2" else [])
 
-    def check(self) -> None:
-        """Raises if the switch has ended."""
-        status = self.process.poll()
-        if status is not None:
-            raise Problem(f"{self.name} ended with status {status}{self.last_words()}")
 
-    def last_words(self) -> str:
-        with open(self.words, "rb") as words:
-            said = words.read()[-LAST_WORDS:].decode(errors="replace").strip()
-        return f": {said}" if said else ""
+def servers(plan: Plan) -> List[Server]:
+    """The processes of all switches."""
+    if not plan.switches:
+        return []
+    if plan.one_process:
+        return [Server(plan, "the process of the switches", plan.switches, fabric_command(plan))]
+    return [Server(plan, switch.name, [switch], command(plan, switch)) for switch in plan.switches]
 
-    def stop(self, deleteIntfs=True):
-        """The interfaces are removed by the fabric, all at once."""
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
 
-    def wait_until_gone(self) -> None:
-        if not self.process:
-            return
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+def fabric_command(plan: Plan) -> List[str]:
+    """One process for all switches. Their servers' ports follow those of the first one."""
+    path = os.path.join(plan.work, "plan.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dataclasses.asdict(plan), file)
+    first = plan.switches[0]
+    words = [plan.exe, "switch", "--plan", path, "--control", CONTROL.rpartition("/")[2],
+             "--device-id", str(first.device_id), "--thrift-port", str(first.thrift_port)]
+    if plan.pcaps:
+        words.append(f"--pcap={plan.pcaps}")
+    return words + ["--", "--grpc-server-addr", f"{LOOPBACK}:{first.grpc_port}"]
+
+
+def command(plan: Plan, switch: Switch) -> List[str]:
+    """A process for one switch."""
+    ports = sorted(port for link in plan.links for node, port in (link.a, link.b) if node == switch.name)
+    words = [plan.exe] + (["switch"] if plan.switch == "weir" else [])
+    for port in ports:
+        words += ["-i", f"{port}@{interface(switch.name, port)}"]
+    words += ["--device-id", str(switch.device_id), "--thrift-port", str(switch.thrift_port)]
+    if plan.pcaps:
+        words.append(f"--pcap={plan.pcaps}")
+    if plan.logs:
+        words += ["--log-file", os.path.join(plan.logs, switch.name), "--log-flush"]
+    if plan.switch == "weir":
+        words += ["--thrift-addr", LOOPBACK] + switch.options
+    else:
+        # Its socket would else be left in /tmp, and meet that of another switch with the same device id.
+        words += ["--notifications-addr", f"ipc://{plan.work}/{switch.name}.ipc"]
+    words += [switch.program] if switch.program else ["--no-p4"]
+    words += ["--", "--grpc-server-addr", f"{LOOPBACK}:{switch.grpc_port}"]
+    if switch.cpu_port:
+        words += ["--cpu-port", str(switch.cpu_port)]
+    if switch.priorities > 1:
+        words += ["--priority-queues", str(switch.priorities)]
+    return words
 
 
 def answers(port: int) -> bool:

@@ -243,6 +243,7 @@ fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
     let (summary, fabric) = (place.json("summary.json"), place.json("fabric.json"));
     assert_eq!(summary["backend"], "mininet");
     assert!(summary.get("partial").is_none(), "{summary}");
+    assert_eq!(fabric["switch_processes"], if switch == "weir" { 1 } else { 3 });
     match scheme {
         // Its ACKs do not echo the path of data.
         "dart" => assert_eq!(fabric["schemes"][scheme]["pairs"], 6),
@@ -268,13 +269,31 @@ fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
     }
 }
 
-/// Faults of the experiment happen at their times, and links can be changed by hand beside them.
+/// Faults of the experiment happen at their times, and links can be changed by hand beside them, whether one process
+/// carries all links or they join a process for each switch.
 fn links_fail_and_change_while_traffic_flows() {
-    let place = Place::new("links");
+    std::thread::scope(|scope| {
+        scope.spawn(|| fail_and_change("links-one", &[], 1));
+        scope.spawn(|| fail_and_change("links-each", &["--process-per-switch"], 3));
+    });
+}
+
+fn fail_and_change(name: &str, form: &[&str], processes: usize) {
+    let place = Place::new(name);
     let faults = "faults=[{kind: down, links: [s1-s2], from: 100us, to: 150us}]";
-    let arguments = ["--schemes", "hpcc", "--rate", "10Mbps", "--set", "duration=400us", "--set", faults];
-    let run = place.start("quickstart", &arguments);
+    let arguments =
+        ["--schemes", "hpcc", "--rate", "10Mbps", "--set", "duration=400us", "--set", faults, "--pcap=p"];
+    let run = place.start("quickstart", &[&arguments[..], form].concat());
     place.wait_for("host run");
+    let running = place.left();
+    assert_eq!(running.iter().filter(|line| line.contains(" switch ")).count(), processes, "{running:#?}");
+    // Only ports to hosts are interfaces where one process runs all switches.
+    let interfaces = if processes == 1 { 3 } else { 17 };
+    assert_eq!(
+        running.iter().filter(|line| line.contains("alias weir-fabric")).count(),
+        interfaces,
+        "{running:#?}"
+    );
     let link = |arguments: &[&str]| {
         let done = place.weir(&[&["link"], arguments].concat()).output().expect("it ends");
         assert!(done.status.success(), "{}", text(&done.stderr));
@@ -287,10 +306,20 @@ fn links_fail_and_change_while_traffic_flows() {
     let changed = link(&["set", "s3-s2", "--duplicate", "100%", "--json"]);
     assert_eq!(changed["links"].as_array().expect("a list").len(), 1, "{changed}");
     assert_eq!(changed["links"][0]["duplicate"], 1.0);
+    assert!(number(&changed["links"][0]["directions"][0]["offered"]) > 0.0, "{changed}");
     let done = run.wait_with_output().expect("it ends");
     assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
     place.wait_until_nothing_is_left();
-    let it = &place.json("summary.json")["schemes"]["hpcc"];
+    assert_eq!(place.json("fabric.json")["switch_processes"], processes);
+    let summary = place.json("summary.json");
+    assert!(number(&summary["packet_hops"]) > 500.0, "{summary}");
+    let it = &summary["schemes"]["hpcc"];
+    assert!(number(&it["utilisation"]["s1:3"]) > 0.15, "{it}");
+    // Ports between switches have captures too, and a frame that was duplicated behind one appears twice at the next.
+    let captured =
+        |file: &str| fs::metadata(place.folder.path().join("p/hpcc").join(file)).map_or(0, |it| it.len());
+    let (sent, received) = (captured("s2-eth2_out.pcap"), captured("s3-eth2_in.pcap"));
+    assert!(sent > 100_000 && received > sent * 3 / 2, "{sent} and {received} bytes");
     let lost = number(&it["drops"]["link_down"]);
     assert!(lost > 20.0, "a window of frames was in flight on a link that went down: {it}");
     assert!(number(&it["retransmits"]) > 20.0, "and was sent again: {it}");
@@ -441,8 +470,9 @@ fn whichever_side_is_killed_nothing_stays() {
     assert!(text(&done.stderr).contains("the Mininet side ended"), "{}", text(&done.stderr));
     place.wait_until_nothing_is_left();
 
-    // Both at once: the next one removes what they left.
-    let mut child = place.start("quickstart", &["--rate", "20Mbps"]);
+    // Both at once: the next one removes what they left. Pairs of interfaces to hosts go with the hosts; only those
+    // between processes stay.
+    let mut child = place.start("quickstart", &["--rate", "20Mbps", "--process-per-switch"]);
     place.wait_for("host run");
     let python = python_of(child.id());
     signal(child.id(), "STOP");
@@ -501,8 +531,8 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
         "topology.json",
         serde_json::json!({
             "hosts": {"h1": host(1), "h2": host(2)},
-            "switches": {"s1": {"runtime_json": "s1-runtime.json"}},
-            "links": [["h1", "s1-p1", "20ms", 10], ["s1-p2", "h2"]],
+            "switches": {"s1": {"runtime_json": "s1-runtime.json"}, "s2": {"runtime_json": "s2-runtime.json"}},
+            "links": [["h1", "s1-p1", "20ms", 10], ["s1-p2", "s2-p1"], ["s2-p2", "h2"]],
         }),
     );
     let entry = |net: u8| {
@@ -512,19 +542,24 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
         })
     };
     let program = format!("{ROOT}/p4src/build/hpcc");
-    write(
-        "s1-runtime.json",
-        serde_json::json!({
-            "target": "bmv2", "p4info": format!("{program}.p4info.txtpb"), "bmv2_json": format!("{program}.json"),
-            "table_entries": [entry(1), entry(2)],
-        }),
-    );
+    for switch in ["s1", "s2"] {
+        write(
+            &format!("{switch}-runtime.json"),
+            serde_json::json!({
+                "target": "bmv2", "p4info": format!("{program}.p4info.txtpb"), "bmv2_json": format!("{program}.json"),
+                "table_entries": [entry(1), entry(2)],
+            }),
+        );
+    }
     let mut network = place.weir(&["mininet", "topology.json", "--switch", "weir"]);
     network.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut network = network.spawn().expect("weir starts");
     let mut terminal = network.stdin.take().expect("a pipe");
     terminal
-        .write_all(b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nexit\n")
+        .write_all(
+            b"weir tables s1\nweir trace h1 h2\nweir link show\nweir\nlinks\nlink s1 s2 down\n\
+              h1 ping -c 1 -W 1 10.0.2.2\nlink s1 s2 up\nh1 ping -c 1 -W 9 10.0.2.2\nswitch s1 stop\nexit\n",
+        )
         .expect("it listens");
     let done = network.wait_with_output().expect("it ends");
     let said = text(&done.stdout);
@@ -532,8 +567,17 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
     assert!(said.contains("2 of 2 pairs of hosts answer a ping"), "{said}");
     assert!(said.contains("mininet> "), "Mininet's command line: {said}");
     assert!(said.contains("forward[dst_addr=10.0.1.1/32] -> deliver(port=1"), "weir tables: {said}");
-    assert!(said.contains("s1:2 to h2") && said.contains("h2 receives it"), "weir trace: {said}");
-    assert!(said.contains("_s1-eth1"), "weir link show: {said}");
+    assert!(said.contains("s2:2 to h2") && said.contains("h2 receives it"), "weir trace: {said}");
+    assert!(said.contains("s1-eth1") && !said.contains("_s1-eth1"), "weir link show, in one process: {said}");
+    let error = text(&done.stderr);
+    let pings: Vec<_> = error.lines().filter(|line| line.contains("1 packets transmitted")).collect();
+    let lost = |at: usize, share: &str| pings.get(at).is_some_and(|line| line.contains(share));
+    assert!(lost(0, " 100% packet loss") && lost(1, " 0% packet loss"), "link down, up: {said}{error}");
+    assert!(error.contains("s1-eth2<->s2-eth1 (OK OK)"), "links: {error}");
+    assert!(
+        error.contains("one process runs all switches; with --process-per-switch"),
+        "switch stop: {error}"
+    );
     assert!(text(&done.stderr).contains("weir tables [SWITCH ...]"), "the usage: {}", text(&done.stderr));
     place.wait_until_nothing_is_left();
 }

@@ -12,6 +12,8 @@ use weir_units::Time;
 pub struct FabricFacts {
     /// The kind of switch.
     pub switch: SwitchKind,
+    /// Processes that ran the switches.
+    pub switch_processes: usize,
     /// Factor by which everything ran slower than the file says.
     pub slowdown: f64,
     /// Rate of the slowest host.

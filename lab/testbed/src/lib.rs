@@ -1,4 +1,4 @@
-//! An experiment in real time: Mininet's hosts and links, a P4 switch program in its own processes, agents on raw
+//! An experiment in real time: Mininet's hosts and links, P4 switches in a process or in one each, agents on raw
 //! sockets. The same file, topology, routes, table entries, schemes and report as in virtual time.
 //! [`Mininet`] is the backend.
 //!
@@ -7,6 +7,7 @@
 //! - `p4runtime`: the switches' server.
 //! - `agents`: what runs in the hosts, and what they saw.
 //! - `faults`: links that fail while traffic flows.
+//! - `links`: what the process that carries the links has counted.
 //! - `probe`: queues and links, sampled while traffic flows.
 //! - `merge`: all of it as the results of a run.
 //! - `run`: one experiment, all schemes.
@@ -16,6 +17,7 @@ mod agents;
 mod bridge;
 mod facts;
 mod faults;
+mod links;
 mod merge;
 mod p4runtime;
 mod plan;
@@ -24,9 +26,11 @@ mod run;
 mod tutorial;
 
 pub use bridge::clean;
-pub use plan::{SwitchKind, device_id, grpc_port, thrift_address};
+pub use plan::{
+    Plan, PlannedLink, PlannedSwitch, SwitchKind, device_id, grpc_port, link_names, thrift_address,
+};
 pub use run::Mininet;
-pub use tutorial::Tutorial;
+pub use tutorial::{Tutorial, TutorialSwitches};
 
 /// Hooks of the calling program: cancellation of a run, and the owner of Ctrl-C.
 #[derive(Clone, Copy, Debug)]

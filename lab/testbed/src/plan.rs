@@ -1,6 +1,6 @@
 //! The plan that the Python side builds, made from an experiment's topology.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const LARGE_QUEUE: &str = "1TB";
 const BMV2: &str = "simple_switch_grpc";
 
 /// The kinds of switches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SwitchKind {
     /// simple_switch_grpc
@@ -65,50 +65,67 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// As `mininet/weir_mininet/plan.py` reads it.
-#[derive(Debug, Serialize)]
+/// A fabric to be built, as `mininet/weir_mininet/plan.py` and `weir switch` read it.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub(super) work: PathBuf,
     pub(super) switch: SwitchKind,
+    /// One process runs all switches and carries the links.
+    pub(super) one_process: bool,
     pub(super) exe: PathBuf,
     pub(super) weir: PathBuf,
-    pub(super) seed: u64,
+    /// Seed of what happens at random on links.
+    pub seed: u64,
     pub(super) frame: u64,
     pub(super) mtu: u64,
-    pub(super) hosts: Vec<Host>,
-    pub(super) switches: Vec<Switch>,
-    pub(super) links: Vec<Link>,
+    pub(super) hosts: Vec<PlannedHost>,
+    /// The switches, in the order of their ports for servers.
+    pub switches: Vec<PlannedSwitch>,
+    /// The links between nodes.
+    pub links: Vec<PlannedLink>,
     pub(super) static_arp: bool,
     pub(super) pcaps: Option<PathBuf>,
     pub(super) logs: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Host {
+/// A host to be made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PlannedHost {
     pub(super) name: String,
     pub(super) ip: String,
     pub(super) mac: String,
     pub(super) commands: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Switch {
-    pub(super) name: String,
+/// A switch to be started.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlannedSwitch {
+    /// Its name.
+    pub name: String,
     pub(super) device_id: u64,
     pub(super) grpc_port: u16,
     pub(super) thrift_port: u16,
-    pub(super) cpu_port: Option<u16>,
-    pub(super) priorities: u8,
-    pub(super) program: Option<PathBuf>,
-    pub(super) options: Vec<String>,
+    /// The controller's port, if it has one.
+    pub cpu_port: Option<u16>,
+    /// Strict priorities of each port.
+    pub priorities: u8,
+    /// BMv2 JSON to start with. `None`: a P4Runtime client brings it.
+    pub program: Option<PathBuf>,
+    /// Options of `weir switch`.
+    pub options: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Link {
-    pub(super) a: (String, u16),
-    pub(super) b: (String, u16),
-    pub(super) name: String,
-    pub(super) properties: String,
+/// A link to be made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PlannedLink {
+    /// A node and its port; a host's port is 0.
+    pub a: (String, u16),
+    /// The other end.
+    pub b: (String, u16),
+    /// Its name.
+    pub name: String,
+    /// Rate and delay, in the syntax of `weir link run`.
+    pub properties: String,
 }
 
 /// Returns the port of the P4Runtime server of the n-th switch (from 0).
@@ -142,14 +159,27 @@ pub fn queue_depth(experiment: &Experiment) -> u32 {
 pub struct Places {
     /// The kind of switch.
     pub switch: SwitchKind,
+    /// Each switch in a process of its own, although one process could run them all.
+    pub process_per_switch: bool,
     /// Its program.
     pub exe: PathBuf,
     /// Captures go here, if any are wanted.
     pub pcaps: Option<PathBuf>,
 }
 
+impl Places {
+    /// Returns whether one process runs all switches. BMv2's runs one.
+    pub fn one_process(&self) -> bool {
+        self.switch == SwitchKind::Weir && !self.process_per_switch
+    }
+}
+
 impl Plan {
     /// Returns the fabric of an experiment for one of its schemes.
+    ///
+    /// # Errors
+    ///
+    /// This program's own path is unknown.
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
@@ -157,13 +187,13 @@ impl Plan {
         work: &Path,
     ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
-        let hosts = topology.hosts.iter().map(|host| Host {
+        let hosts = topology.hosts.iter().map(|host| PlannedHost {
             name: host.name.clone(),
             ip: format!("{}/{}", host.ip, topology.fabric.len),
             mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
             commands: Vec::new(),
         });
-        let switches = topology.switch_ixs().map(|ix| Switch {
+        let switches = topology.switch_ixs().map(|ix| PlannedSwitch {
             name: topology.switch(ix).name.clone(),
             device_id: device_id(ix),
             grpc_port: grpc_port(ix),
@@ -175,7 +205,7 @@ impl Plan {
         });
         let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
         let names = link_names(topology);
-        let links = topology.links.iter().zip(names).map(|(link, name)| Link {
+        let links = topology.links.iter().zip(names).map(|(link, name)| PlannedLink {
             a: end(link.a),
             b: end(link.b),
             name,
@@ -184,6 +214,7 @@ impl Plan {
         Ok(Plan {
             work: work.to_owned(),
             switch: places.switch,
+            one_process: places.one_process(),
             exe: places.exe.clone(),
             weir: own_program()?,
             seed: stream_seed(spec.seed, "links"),

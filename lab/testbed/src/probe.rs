@@ -2,10 +2,12 @@
 //!
 //! A queue's length is the P4 program's own register `queue_bytes`, the one that telemetry reports. The embedded
 //! switch shows it over P4Runtime, BMv2 only over Thrift. A link's load is taken from the kernel's counters of the
-//! switch's interface.
+//! switch's interface. A process that runs all switches and carries the links is asked for both at once.
 
+use super::links::{self, Sample};
 use super::p4runtime::Registers;
-use super::plan::{SwitchKind, thrift_address};
+use super::plan::{Places, SwitchKind, thrift_address};
+use p4runtime::p4::config::v1::Preamble;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_client::{ThriftClient, ThriftError};
-use weir_controller::topology::{SwitchIx, Topology};
+use weir_controller::topology::{Endpoint, LinkIx, Node, SwitchIx, Topology};
 use weir_experiment::backend::Error;
 use weir_units::Time;
 
@@ -40,16 +42,43 @@ pub struct PortSamples {
     pub sent: Vec<u64>,
 }
 
-/// Source of queue lengths.
+/// Source of queue lengths, and of bytes that ports have sent.
+enum Source {
+    /// A process for each switch, and the kernel's counters of its interfaces in the order of the ports.
+    Switches(Queues, Vec<PathBuf>),
+    /// The process that runs all switches and carries the links.
+    Fabric {
+        register: String,
+        /// Position of the link and end, in the order of the ports.
+        ends: Vec<(usize, usize)>,
+        /// Its last answer, until the bytes are taken from it.
+        last: Option<Sample>,
+    },
+}
+
+/// Source of queue lengths of switches in a process each.
 enum Queues {
     P4Runtime(Registers),
     Thrift(Vec<(String, ThriftClient)>),
 }
 
-impl Queues {
-    fn connect(topology: &Topology, kind: SwitchKind, register_id: u32) -> Result<Queues, Error> {
-        match kind {
-            SwitchKind::Weir => Registers::connect(topology, register_id).map(Queues::P4Runtime),
+impl Source {
+    fn connect(topology: &Topology, places: &Places, register: &Preamble) -> Result<Source, Error> {
+        let ports =
+            topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |port| (ix, port)));
+        if places.one_process() {
+            let end = |(ix, (port, link)): (SwitchIx, (u16, LinkIx))| {
+                let here = Endpoint { node: Node::Switch(ix), port };
+                (link.0 as usize, usize::from(topology.link(link).a != here))
+            };
+            return Ok(Source::Fabric {
+                register: register.name.clone(),
+                ends: ports.map(end).collect(),
+                last: None,
+            });
+        }
+        let queues = match places.switch {
+            SwitchKind::Weir => Queues::P4Runtime(Registers::connect(topology, register.id)?),
             SwitchKind::Bmv2 => {
                 let clients = topology.switch_ixs().map(|ix| {
                     let name = topology.switch(ix).name.clone();
@@ -57,11 +86,48 @@ impl Queues {
                         ThriftClient::connect(&thrift_address(ix)).map_err(|error| refused(&name, &error))?;
                     Ok((name, client))
                 });
-                clients.collect::<Result<_, Error>>().map(Queues::Thrift)
+                Queues::Thrift(clients.collect::<Result<_, Error>>()?)
+            }
+        };
+        let file = |(ix, (port, _)): (SwitchIx, (u16, LinkIx))| {
+            format!("/sys/class/net/{}-eth{port}/statistics/tx_bytes", topology.switch(ix).name).into()
+        };
+        Ok(Source::Switches(queues, ports.map(file).collect()))
+    }
+
+    /// Returns bytes queued at each switch, by port.
+    fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
+        match self {
+            Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
+            Source::Fabric { register, last, .. } => {
+                let sample = last.insert(links::sample(register)?);
+                Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
             }
         }
     }
 
+    /// Returns bytes that each port has sent, at the time of the queues if those were read just before. None of a port
+    /// that is gone.
+    fn sent(&mut self) -> Result<Vec<u64>, Error> {
+        match self {
+            Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
+            Source::Fabric { register, ends, last } => {
+                let Sample { bytes, .. } = last.take().map_or_else(|| links::sample(register), Ok)?;
+                Ok(ends.iter().map(|&(link, end)| bytes.get(link).map_or(0, |bytes| bytes[end])).collect())
+            }
+        }
+    }
+}
+
+/// Returns cells in the order of their ports, 0 where there is none.
+fn by_port(cells: &[(u16, u64)]) -> Vec<u64> {
+    let most = cells.iter().map(|&(port, _)| usize::from(port) + 1).max().unwrap_or(0);
+    let mut all = vec![0; most];
+    cells.iter().for_each(|&(port, value)| all[usize::from(port)] = value);
+    all
+}
+
+impl Queues {
     /// Returns bytes queued at the n-th switch, by port.
     fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         match self {
@@ -101,28 +167,23 @@ impl Probe {
     /// Samples all ports every `distance` from `start` (seconds of CLOCK_MONOTONIC) on, for `duration`.
     pub fn start(
         topology: &Topology,
-        (kind, register_id): (SwitchKind, u32),
+        (places, register): (&Places, &Preamble),
         start: f64,
         distance: Time,
         duration: Time,
     ) -> Result<Probe, Error> {
-        let mut queues = Queues::connect(topology, kind, register_id)?;
+        let mut source = Source::connect(topology, places, register)?;
         let mut ports = Vec::new();
         for switch in topology.switch_ixs() {
-            let name = &topology.switch(switch).name;
             for (port, _) in topology.switch(switch).ports() {
-                let file = format!("/sys/class/net/{name}-eth{port}/statistics/tx_bytes");
-                ports.push((
-                    PortSamples { switch, port, queue: Vec::new(), peak: 0, sent: Vec::new() },
-                    PathBuf::from(file),
-                ));
+                ports.push(PortSamples { switch, port, queue: Vec::new(), peak: 0, sent: Vec::new() });
             }
         }
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("probe".to_owned()).spawn(move || {
-            sample(&mut queues, &mut ports, start, distance, duration, &told)?;
-            Ok(ports.into_iter().map(|(samples, _)| samples).collect())
+            sample(&mut source, &mut ports, start, distance, duration, &told)?;
+            Ok(ports)
         })?;
         Ok(Probe { thread, stop })
     }
@@ -135,28 +196,26 @@ impl Probe {
 }
 
 fn sample(
-    queues: &mut Queues,
-    ports: &mut [(PortSamples, PathBuf)],
+    source: &mut Source,
+    ports: &mut [PortSamples],
     start: f64,
     distance: Time,
     duration: Time,
     told: &AtomicBool,
 ) -> Result<(), Error> {
-    let switches = ports.iter().map(|(samples, _)| samples.switch.0 as usize + 1).max().unwrap_or(0);
+    let switches = ports.iter().map(|samples| samples.switch.0 as usize + 1).max().unwrap_or(0);
     let at = |count: u64| start + (distance * count).as_secs_f64();
     if !sleep_until(start, told) {
         return Ok(());
     }
-    for (samples, file) in ports.iter_mut() {
-        samples.sent.push(sent(file));
-    }
+    note_sent(source, ports)?;
     // Samples of a scale model are far apart: looks between them find the peaks.
     let looks = (distance / shortest(switches)).max(1);
     for count in 1..=duration / distance {
         for look in 1..looks {
             let time = at(count - 1) + (distance * look).as_secs_f64() / looks as f64;
             if monotonic() < time && sleep_until(time, told) {
-                look_at(queues, ports, switches)?;
+                look_at(source, ports, switches)?;
             }
         }
         if !sleep_until(at(count), told) {
@@ -165,27 +224,28 @@ fn sample(
         if monotonic() > at(count + 1) && repeat(ports) {
             continue;
         }
-        look_at(queues, ports, switches)?
+        look_at(source, ports, switches)?
             .into_iter()
             .zip(ports.iter_mut())
-            .for_each(|(bytes, (samples, _))| samples.queue.push(bytes));
-        for (samples, file) in ports.iter_mut() {
-            samples.sent.push(sent(file));
-        }
+            .for_each(|(bytes, samples)| samples.queue.push(bytes));
+        note_sent(source, ports)?;
     }
     Ok(())
 }
 
+/// Notes what every port has sent.
+fn note_sent(source: &mut Source, ports: &mut [PortSamples]) -> Result<(), Error> {
+    let sent = source.sent()?;
+    ports.iter_mut().zip(sent).for_each(|(samples, bytes)| samples.sent.push(bytes));
+    Ok(())
+}
+
 /// Reads every queue, in the order of the ports, and notes its peak.
-fn look_at(
-    queues: &mut Queues,
-    ports: &mut [(PortSamples, PathBuf)],
-    switches: usize,
-) -> Result<Vec<u64>, Error> {
-    let cells = (0..switches).map(|switch| queues.read(switch)).collect::<Result<Vec<_>, _>>()?;
-    let look = |(samples, _): &mut (PortSamples, PathBuf)| {
-        let cells = &cells[samples.switch.0 as usize];
-        let bytes = cells.get(usize::from(samples.port)).copied().unwrap_or(0);
+fn look_at(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> Result<Vec<u64>, Error> {
+    let cells = source.queues(switches)?;
+    let look = |samples: &mut PortSamples| {
+        let cells = cells.get(samples.switch.0 as usize);
+        let bytes = cells.and_then(|cells| cells.get(usize::from(samples.port))).copied().unwrap_or(0);
         samples.peak = samples.peak.max(bytes);
         bytes
     };
@@ -194,8 +254,8 @@ fn look_at(
 
 /// Takes the last sample again, in place of one whose time is over: on a busy machine samples become fewer, and stay where
 /// they belong. `false`: there is none yet.
-fn repeat(ports: &mut [(PortSamples, PathBuf)]) -> bool {
-    ports.iter_mut().all(|(samples, _)| match (samples.queue.last().copied(), samples.sent.last().copied()) {
+fn repeat(ports: &mut [PortSamples]) -> bool {
+    ports.iter_mut().all(|samples| match (samples.queue.last().copied(), samples.sent.last().copied()) {
         (Some(queue), Some(sent)) => {
             samples.queue.push(queue);
             samples.sent.push(sent);

@@ -9,6 +9,7 @@ use super::p4runtime::Controller;
 use super::plan::{Places, Plan, SwitchKind, full_frame, queue_depth, thrift_address};
 use super::probe::{self, PortSamples, Probe};
 use crate::Signals;
+use p4runtime::p4::config::v1::Preamble;
 use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ const NAMED: usize = 5;
 pub struct Mininet {
     /// The kind of switch; absent: BMv2 if it is installed.
     pub switch: Option<SwitchKind>,
+    /// Each of our switches in a process of its own, as BMv2's, although one process could run them all.
+    pub process_per_switch: bool,
     /// True to show Mininet's command line before the traffic of the first scheme.
     pub cli: bool,
     /// Captures of every port go here, each scheme's into a folder of its own.
@@ -89,7 +92,7 @@ impl Backend for Mininet {
         let mut testbed = Testbed {
             experiment,
             routes: &routes,
-            places: Places { switch, exe, pcaps: None },
+            places: Places { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
             policy_key: self.policy_key.as_deref(),
             distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
         };
@@ -177,6 +180,11 @@ impl Testbed<'_> {
     fn facts(&self) -> FabricFacts {
         FabricFacts {
             switch: self.places.switch,
+            switch_processes: if self.places.one_process() {
+                1
+            } else {
+                self.experiment.topology.switches.len()
+            },
             slowdown: self.experiment.scale.slowdown(),
             host_rate_bps: self.experiment.host_rate().as_bps(),
             sample_us: us(self.distance),
@@ -212,7 +220,7 @@ impl Testbed<'_> {
         let before = bridge.packets()?;
         let links_before = bridge.link_drops()?;
         // Queues of a program without the register are not observed.
-        let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().id);
+        let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().clone());
         let ports = self.traffic(bridge, &agents, register, index, observer)?;
         let after = bridge.packets()?;
         let mut counts = count(&controller, &p4info, &before, &after)?;
@@ -304,7 +312,7 @@ impl Testbed<'_> {
         &self,
         bridge: &mut Bridge,
         agents: &Agents,
-        register: Option<u32>,
+        register: Option<Preamble>,
         index: usize,
         observer: &mut dyn Observer,
     ) -> Result<Vec<PortSamples>, Error> {
@@ -316,8 +324,9 @@ impl Testbed<'_> {
             |start| {
                 *began.borrow_mut() = start;
                 *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
-                *probe.borrow_mut() = register.map(|register| {
-                    Probe::start(topology, (self.places.switch, register), start, self.distance, end)
+                *probe.borrow_mut() = register.as_ref().map(|register| {
+                    let switches = (&self.places, register);
+                    Probe::start(topology, switches, start, self.distance, end)
                 });
             },
             || {

@@ -4,7 +4,7 @@
 //! in the switch, where P4 sees the queue.
 
 use super::bridge::Bridge;
-use super::plan::{self, Host, Link, Places, Plan, Switch, SwitchKind};
+use super::plan::{self, Places, Plan, PlannedHost, PlannedLink, PlannedSwitch, SwitchKind};
 use crate::Signals;
 use serde::Deserialize;
 use serde_json::Value;
@@ -53,6 +53,21 @@ struct Loaded {
     rates: Vec<((String, u16), Bandwidth)>,
 }
 
+/// The switches of a network of the tutorials.
+#[derive(Clone, Debug, Default)]
+pub struct TutorialSwitches {
+    /// Their kind; absent: BMv2 if it is installed.
+    pub kind: Option<SwitchKind>,
+    /// Each in a process of its own, as BMv2, although one process could run them all.
+    pub process_per_switch: bool,
+    /// Program of those that name none.
+    pub program: Option<PathBuf>,
+    /// Captures of every port go here.
+    pub pcaps: Option<PathBuf>,
+    /// Logs go here; each switch has a process of its own then.
+    pub logs: Option<PathBuf>,
+}
+
 /// A network of the tutorials, up until it is dropped.
 pub struct Tutorial {
     topology: PathBuf,
@@ -61,21 +76,16 @@ pub struct Tutorial {
 }
 
 impl Tutorial {
-    /// Starts the fabric of a tutorial's topology. `program` runs on switches that name none.
+    /// Starts the fabric of a tutorial's topology.
     ///
     /// # Errors
     ///
     /// The topology or a program is invalid, the switch is not installed, or Mininet fails.
-    pub fn start(
-        topology: &Path,
-        program: Option<&Path>,
-        switch: Option<SwitchKind>,
-        pcaps: Option<PathBuf>,
-        logs: Option<PathBuf>,
-        signals: Signals,
-    ) -> Result<Tutorial, Error> {
-        let switch = switch.unwrap_or_else(SwitchKind::installed);
-        let places = Places { switch, exe: switch.program().map_err(Error::input)?, pcaps };
+    pub fn start(topology: &Path, switches: TutorialSwitches, signals: Signals) -> Result<Tutorial, Error> {
+        let TutorialSwitches { kind, process_per_switch, program, pcaps, logs } = switches;
+        let (switch, program) = (kind.unwrap_or_else(SwitchKind::installed), program.as_deref());
+        let exe = switch.program().map_err(Error::input)?;
+        let places = Places { switch, process_per_switch, exe, pcaps };
         let place = |why| Error::Input(format!("{}: {why}", topology.display()));
         // What is wrong with the file is said before anything is made.
         load(topology, program, &places, None, Path::new("")).map_err(place)?;
@@ -148,7 +158,7 @@ fn load(
             }
         };
         let ix = SwitchIx(i as u32);
-        switches.push(Switch {
+        switches.push(PlannedSwitch {
             name: name.clone(),
             device_id: plan::device_id(ix),
             grpc_port: plan::grpc_port(ix),
@@ -161,7 +171,7 @@ fn load(
     }
     let hosts = in_order(file.hosts.keys()).into_iter().map(|name| {
         let spec = &file.hosts[name];
-        Host {
+        PlannedHost {
             name: name.clone(),
             ip: spec.ip.clone(),
             mac: spec.mac.clone(),
@@ -176,6 +186,10 @@ fn load(
         plan: Plan {
             work: work.to_owned(),
             switch: places.switch,
+            // A log of its own for each switch needs a process of its own, and so does a link past all switches.
+            one_process: places.one_process()
+                && logs.is_none()
+                && links.iter().all(|link| link.has_switch(&file)),
             exe: places.exe.clone(),
             weir: plan::own_program()?,
             seed: 1,
@@ -207,8 +221,12 @@ impl Cable {
         rated.flat_map(|(port, bps)| ["--port-rate".to_owned(), format!("{port}={bps}bps")]).collect()
     }
 
-    fn plan(self, number: usize) -> Link {
-        Link {
+    fn has_switch(&self, file: &File) -> bool {
+        [&self.a, &self.b].iter().any(|(node, _)| file.switches.contains_key(node))
+    }
+
+    fn plan(self, number: usize) -> PlannedLink {
+        PlannedLink {
             name: format!("{}-{}#{number}", self.a.0, self.b.0),
             properties: plan::properties(self.rate, self.delay),
             a: self.a,
@@ -306,7 +324,8 @@ mod tests {
         let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
         let text = format!(r#"{{"hosts": {hosts}, "switches": {switches}, "links": {links}}}"#);
         std::fs::write(&topology, text).unwrap();
-        let places = Places { switch: SwitchKind::Weir, exe: "weir".into(), pcaps: None };
+        let places =
+            Places { switch: SwitchKind::Weir, process_per_switch: false, exe: "weir".into(), pcaps: None };
         load(&topology, Some(Path::new("p.json")), &places, None, folder.path())
     }
 

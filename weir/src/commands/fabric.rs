@@ -207,7 +207,8 @@ impl Drop for Making {
 fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
     let log = File::create(state.log())?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["switch", "--no-p4"]).arg("--fabric").arg(&args.topology).args(&args.switch);
+    command.args(["switch", "--no-p4", "--control", &args.name.name]);
+    command.arg("--fabric").arg(&args.topology).args(&args.switch);
     command.args(["--", "--cpu-port", "255", "--priority-queues", "8"]);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     command.spawn().map_err(|error| Failure::Work(format!("weir switch: {error}")))

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use weir_testbed::{SwitchKind, Tutorial};
+use weir_testbed::{SwitchKind, Tutorial, TutorialSwitches};
 
 /// Bring up a network of the p4 tutorials, or remove the remains of killed runs
 ///
@@ -30,16 +30,20 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "SWITCH")]
     switch: Option<Switch>,
 
+    /// Run each switch in a process of its own, joined by interfaces, as BMv2 always is; absent: one process runs all
+    #[arg(long)]
+    process_per_switch: bool,
+
     /// Capture the frames at the ports of switches, in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 
-    /// Logs of the switches, in DIR or logs/, each bounded to 20 MB
+    /// Logs of the switches, in DIR or logs/, each bounded to 20 MB; implies --process-per-switch
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs")]
     logs: Option<PathBuf>,
 
     /// Remove processes, interfaces and files of runs that were killed, and only those, in contrast to `mn -c`
-    #[arg(long, conflicts_with_all = ["topology", "program", "switch", "pcap", "logs"])]
+    #[arg(long, conflicts_with_all = ["topology", "program", "switch", "process_per_switch", "pcap", "logs"])]
     clean: bool,
 
     #[command(flatten)]
@@ -95,8 +99,14 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
     let pcaps = args.pcap.as_deref().map(super::folder).transpose()?;
     let logs = args.logs.as_deref().map(super::folder).transpose()?;
     privilege::keep(privilege::MININET)?;
-    let switch = args.switch.map(Switch::kind);
-    let mut network = Tutorial::start(topology, args.program.as_deref(), switch, pcaps, logs, SIGNALS)?;
+    let switches = TutorialSwitches {
+        kind: args.switch.map(Switch::kind),
+        process_per_switch: args.process_per_switch,
+        program: args.program.clone(),
+        pcaps,
+        logs,
+    };
+    let mut network = Tutorial::start(topology, switches, SIGNALS)?;
     if network.has_runtime() {
         let mut apply = Command::new(std::env::current_exe()?);
         let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;

@@ -84,6 +84,11 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "SWITCH")]
     switch: Option<Switch>,
 
+    /// Run each switch in Mininet in a process of its own, joined by interfaces, as BMv2 always is; absent: one process
+    /// runs all
+    #[arg(long)]
+    process_per_switch: bool,
+
     /// Open Mininet's command line before the traffic starts
     #[arg(long)]
     cli: bool,
@@ -249,6 +254,7 @@ fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
 fn check_backend(args: &Args) -> Result<(), Failure> {
     let given = [
         ("--switch", args.switch.is_some()),
+        ("--process-per-switch", args.process_per_switch),
         ("--cli", args.cli),
         ("--pcap", args.pcap.is_some()),
         ("--policy-key", args.policy_key.is_some()),
@@ -358,7 +364,14 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
     let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
     privilege::keep(privilege::MININET)?;
     let switch = args.switch.map(Switch::kind);
-    Ok(Box::new(Mininet { switch, cli: args.cli, pcaps, policy_key, signals: SIGNALS }))
+    Ok(Box::new(Mininet {
+        switch,
+        process_per_switch: args.process_per_switch,
+        cli: args.cli,
+        pcaps,
+        policy_key,
+        signals: SIGNALS,
+    }))
 }
 
 fn print(results: &Results, described: &Run, page: &Path, console: &mut Console) -> Result<(), Failure> {

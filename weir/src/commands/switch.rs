@@ -8,11 +8,13 @@ mod options;
 mod thrift;
 mod wrappers;
 
-use super::{Engine, load_program};
+use super::{Engine, link, load_program};
 use crate::console::{Console, Failure};
+use crate::control::Socket;
 use crate::privilege;
 use caps::Capability;
 use clap::Parser;
+use fabric::Fabric;
 pub use options::Options as Args;
 use options::TargetOptions;
 use std::collections::BTreeMap;
@@ -21,7 +23,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
-use weir_experiment::rng::stream_seed;
 use weir_server::p4runtime::{Programs, ServerConfig};
 use weir_server::thrift::ThriftConfig;
 use weir_switch::Switch;
@@ -56,20 +57,26 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let kinds = &console.kit.catalogue.topologies;
     let topology = args.fabric.as_deref().map(|path| super::controller::topology(path, kinds)).transpose()?;
-    if let Some(topology) = &topology {
-        fabric::check(args, &target, topology)?;
-    }
     let traced = log::start(args)?;
     let program =
         program.filter(|_| !args.no_p4).map(|path| load_program(path, Engine::default())).transpose()?;
-    let (names, endpoints) = match &topology {
+    let seed = args.seed();
+    let fabric = match (&topology, &args.plan) {
+        (Some(topology), _) => Some(Fabric::of_topology(topology, args, &target, program.as_ref(), seed)),
+        (None, Some(plan)) => Some(Fabric::of_plan(plan)?),
+        (None, None) => None,
+    };
+    let (names, endpoints) = match &fabric {
         None => (vec![None], grpc::Endpoints::open(&target.grpc, grpc::DEFAULT_ADDRESS, 1)?),
-        Some(topology) => {
-            let names = topology.switches.iter().map(|switch| Some(switch.name.clone()));
-            let count = topology.switches.len();
-            (names.collect(), grpc::Endpoints::open(&target.grpc, fabric::FIRST_ADDRESS, count)?)
+        Some(fabric) => {
+            fabric.check(args, &target)?;
+            raise_file_limit();
+            let names: Vec<_> = fabric.names().map(|name| Some(name.to_owned())).collect();
+            let endpoints = grpc::Endpoints::open(&target.grpc, fabric::FIRST_ADDRESS, names.len())?;
+            (names, endpoints)
         }
     };
+    let control = args.control.as_deref().map(|name| Socket::bind_name(&link::socket(name))).transpose()?;
     let page = args.metrics.open()?;
     confine(args, pcap)?;
     let (quit, told_to_quit) = sync_channel(1);
@@ -79,7 +86,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     })
     .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
 
-    let interfaces = topology.as_ref().map_or(args.interfaces.len(), |topology| topology.hosts.len());
+    let interfaces = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interfaces);
     let config = DataplaneConfig {
         frames: match args.use_files {
             None => Frames::Interfaces,
@@ -102,22 +109,21 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         dump_bytes: args.dump_packet_data,
         trace: traced,
     };
-    let seed = args.seed();
-    let members = match &topology {
+    let members = match &fabric {
         None => {
             let switch =
                 program.map(|program| Switch::new(program, config.switch_config(), seed).map(Box::new));
             let switch = switch.transpose().map_err(Failure::input)?;
             vec![Member { config, switch, ports: args.interfaces.clone(), inner: Vec::new() }]
         }
-        Some(topology) => fabric::members(topology, &config, program.as_ref(), seed)?,
+        Some(fabric) => fabric.members(&config)?,
     };
     let dataplane = FabricDataplane::start(members).map_err(Failure::input)?;
     let programs = Arc::new(Programs::default());
     let (mut servers, mut thrift, mut watched) = (Vec::new(), Vec::new(), Vec::new());
     for (n, (name, handle)) in names.iter().zip(dataplane.handles()).enumerate() {
         let device_id = args.device_id + n as u64;
-        let seed = name.as_ref().map_or(seed, |name| stream_seed(seed, name));
+        let seed = fabric.as_ref().map_or(seed, |fabric| fabric.seed(n));
         let config = ThriftConfig {
             listen: (args.thrift_addr(), ThriftConfig::PORT).into(),
             device_id,
@@ -136,6 +142,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         });
         servers.push((handle.clone(), config));
     }
+    let links = control.zip(fabric.as_ref()).map(|(control, fabric)| {
+        // Its name is that of an emulator's: `weir link` takes it for one.
+        link::serve(control, fabric.carrier(dataplane.handles()))
+    });
     let p4runtime = endpoints.serve(servers)?;
     for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
         // As BMv2 says it; with port 0 this is how one learns the port.
@@ -161,7 +171,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             break;
         }
     }
-    drop((page, thrift));
+    drop((page, thrift, links));
     p4runtime.stop().map_err(Failure::work)?;
     let stats = dataplane.stop();
     if args.stats {
@@ -185,6 +195,14 @@ fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
     let folders: Vec<&Path> =
         pcap.into_iter().chain(args.log_file.as_deref().map(privilege::folder)).chain(here).collect();
     privilege::confine(&capabilities, &folders)
+}
+
+/// Raises the limit of open files as far as allowed: a fabric has sockets and captures for each port.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // If it cannot be raised, what does not fit says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn warn(what: &str) -> std::io::Result<()> {
@@ -211,7 +229,10 @@ fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failu
     if target.load_modules.is_some() {
         return refuse("--load-modules: externs are those of v1model");
     }
-    if !program && !args.no_p4 {
+    if args.control.is_some() && args.fabric.is_none() && args.plan.is_none() {
+        return refuse("--control is for the links of a fabric (--fabric); `weir link run` has one too");
+    }
+    if !program && !args.no_p4 && args.plan.is_none() {
         return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
     }
     if target.cpu_port == Some(target.drop_port) {

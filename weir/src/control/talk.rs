@@ -8,8 +8,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The longest line that is taken. A policy has some kilobytes, and a history 32 of them.
-const LONGEST: u64 = 1 << 18;
+/// The longest request. A policy has some kilobytes, and a history 32 of them.
+const LONGEST_REQUEST: u64 = 1 << 18;
+/// The longest answer: a kilobyte for each link of a fabric.
+const LONGEST_ANSWER: u64 = 1 << 24;
 /// Time that the other side may take.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -35,7 +37,7 @@ pub fn ask<R: DeserializeOwned>(
     limited
         .and_then(|()| stream.write_all(format!("{line}\n").as_bytes()))
         .map_err(|error| failed(&error))?;
-    let answer = read_line(&stream).map_err(|error| failed(&error))?;
+    let answer = read_line(&stream, LONGEST_ANSWER).map_err(|error| failed(&error))?;
     match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
         Line::Ok(report) => Ok(report),
         Line::Error(why) => Err(Failure::Input(why)),
@@ -49,7 +51,7 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let answer = match read_line(stream) {
+    let answer = match read_line(stream, LONGEST_REQUEST) {
         Ok(line) => match serde_json::from_str(&line) {
             Ok(request) => ask(request),
             Err(error) => Err(format!("not a request: {error}")),
@@ -65,13 +67,13 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
 }
 
 /// Returns a line, not longer than it may be.
-fn read_line(stream: &UnixStream) -> io::Result<String> {
+fn read_line(stream: &UnixStream, longest: u64) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
+    BufReader::new(stream.take(longest)).read_line(&mut line)?;
     match line.ends_with('\n') {
         true => Ok(line),
-        false if line.len() as u64 >= LONGEST => {
-            Err(io::Error::other(format!("a line of more than {LONGEST} bytes")))
+        false if line.len() as u64 >= longest => {
+            Err(io::Error::other(format!("a line of more than {longest} bytes")))
         }
         false => Err(io::Error::other("the line ends too early")),
     }

@@ -3,12 +3,14 @@
 mod bmv2;
 mod report;
 mod run;
+mod serve;
 
 use crate::console::{Console, Failure};
 use crate::control::talk;
 use crate::output::{Answer, Output};
 pub use report::LinkReport;
 use serde::{Deserialize, Serialize};
+pub use serve::{Carrier, Sample, serve};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use weir_switch::link::LinkChange;
@@ -17,7 +19,8 @@ use weir_switch::link::LinkChange;
 ///
 /// One process carries the frames of all links: it takes them from one interface and puts them on the other when their
 /// last bit would arrive. It needs no netem and no tc, and does not care what is at the interfaces: BMv2, Weir's switch,
-/// hosts, other software. `weir run --on mininet` starts one. See docs/links.md.
+/// hosts, other software. `weir run --on mininet` starts one for switches in processes of their own; a fabric in one
+/// process carries its links itself. See docs/links.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -147,6 +150,8 @@ impl Change {
 enum Request {
     /// Properties and counters.
     Show {},
+    /// A sample of a fabric in one process: its links, and this register of its switches.
+    Sample { register: String },
     /// A change, as `key=value,key=value`, of the links that the names mean.
     Set { links: Vec<String>, change: String },
 }
@@ -181,6 +186,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Returns the name of an emulator's socket.
-fn socket(name: &str) -> String {
+pub fn socket(name: &str) -> String {
     format!("{PREFIX}{name}")
 }

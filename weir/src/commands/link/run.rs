@@ -1,7 +1,8 @@
 //! `weir link run`
 
 use super::bmv2::{Limited, RateKeeper};
-use super::{CONTROL, LinkReport, Request, socket};
+use super::serve::{Emulated, serve};
+use super::{CONTROL, LinkReport, socket};
 use crate::console::{Console, Failure};
 use crate::control::Socket;
 use crate::output::Answer;
@@ -12,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
-use weir_switch::driver::{DataplaneError, EmulatedLink, LinkEmulator, LinkEmulatorHandle, StartError};
+use weir_switch::driver::{DataplaneError, EmulatedLink, LinkEmulator, StartError};
 use weir_switch::link::{LinkChange, LinkParameters};
 use weir_units::Bytes;
 
@@ -131,10 +132,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         other => Failure::input(other),
     })?;
     let handle = emulator.handle();
-    let serving = {
-        let handle = handle.clone();
-        control.serve(move |request| answer(&handle, &names, &request))
-    };
+    let serving = serve(control, Emulated(handle.clone(), names));
     if !console.style.json {
         writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
         console.out.flush()?;
@@ -147,43 +145,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     drop(serving);
     let stats = handle.stats().wait().map_err(Failure::work)?;
     LinkReport::new(&stats, |_| true).print(console)
-}
-
-fn answer(handle: &LinkEmulatorHandle, all: &[String], request: &Request) -> Result<LinkReport, String> {
-    let report = |wanted: &dyn Fn(&str) -> bool| {
-        let stats = handle.stats().wait().map_err(|error| error.to_string())?;
-        Ok(LinkReport::new(&stats, wanted))
-    };
-    match request {
-        Request::Show {} => report(&|_| true),
-        Request::Set { links, change } => {
-            let change: LinkChange = change.parse()?;
-            let mut names = BTreeSet::new();
-            for wanted in links {
-                let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();
-                if meant.peek().is_none() {
-                    return Err(format!("there is no link {wanted}; there are {}", all.join(", ")));
-                }
-                names.extend(meant);
-            }
-            let changed = handle.change(names.iter().cloned().collect(), change).wait();
-            changed.map_err(|error| error.to_string())?;
-            report(&|name| names.contains(name))
-        }
-    }
-}
-
-/// Returns whether `wanted` selects the link of this name: by its name, by that with the nodes exchanged, by one of
-/// its nodes, or as `all`.
-fn is_meant(wanted: &str, name: &str) -> bool {
-    // Several links between the same nodes are told apart by a number.
-    let nodes = name.split('#').next().unwrap_or(name);
-    wanted == "all"
-        || wanted == name
-        || nodes.match_indices('-').any(|(at, _)| {
-            let (a, b) = (&nodes[..at], &nodes[at + 1..]);
-            wanted == a || wanted == b || wanted == nodes || *wanted == format!("{b}-{a}")
-        })
 }
 
 #[cfg(test)]
@@ -210,19 +171,5 @@ mod tests {
             assert!(link(wrong).unwrap_err().contains("write name=interface,interface"), "{wrong}");
         }
         assert!(link("l=a,b,lost=1").unwrap_err().contains("l: \"lost\" is no property of a link"));
-    }
-
-    #[test]
-    fn links_are_meant_by_name_node_or_all() {
-        for wanted in ["s1-s2", "s2-s1", "s1", "s2", "all"] {
-            assert!(is_meant(wanted, "s1-s2"), "{wanted}");
-        }
-        for wanted in ["s1-s3", "s", "s1-", "s2-s1-s1", ""] {
-            assert!(!is_meant(wanted, "s1-s2"), "{wanted}");
-        }
-        assert!(is_meant("core-1", "core-1-s2") && is_meant("s2-core-1", "core-1-s2"), "names with dashes");
-        assert!(
-            is_meant("s1-s2", "s1-s2#2") && is_meant("s1-s2#2", "s1-s2#2") && !is_meant("s1-s2#2", "s1-s2")
-        );
     }
 }

@@ -1,57 +1,311 @@
-//! `weir switch --fabric`: all switches of a topology in this process.
+//! `weir switch --fabric`: all switches of a topology in this process, and the links between them.
 
 use super::options::{Options, TargetOptions};
+use crate::commands::link::{Carrier, Sample};
+use crate::commands::{Engine, load_program, read};
 use crate::console::Failure;
+use clap::Parser;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::topology::{Node, SwitchIx, Topology};
+use weir_controller::topology::{Endpoint, Node, Topology};
 use weir_experiment::rng::stream_seed;
-use weir_switch::driver::{DataplaneConfig, InnerPort, Member, Wire};
+use weir_switch::driver::{
+    DataplaneConfig, DataplaneError, DataplaneHandle, DirectionStatus, EmulatedLink, InnerPort,
+    LinkEmulatorStats, LinkStatus, Member, PortLink, SwitchLinks, Wire,
+};
+use weir_switch::link::{LinkChange, LinkParameters};
+use weir_switch::tm::{MAX_PORT, QueueLimits};
 use weir_switch::{Program, Switch};
-use weir_units::Bandwidth;
+use weir_testbed::{Plan, link_names};
 
 /// Address of the first switch, as the controller expects it.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
 
-/// Returns the switches of a topology, ready to start.
-pub fn members(
-    topology: &Topology,
-    config: &DataplaneConfig,
-    program: Option<&Arc<Program>>,
+/// Switches and links of a fabric.
+pub struct Fabric {
+    switches: Vec<FabricSwitch>,
+    links: Vec<FabricLink>,
+    /// Of what happens at random on links.
     seed: u64,
-) -> Result<Vec<Member>, Failure> {
-    let members = topology.switch_ixs().map(|ix| {
-        let switch = topology.switch(ix);
-        let mut config = config.clone();
-        let (mut ports, mut inner) = (Vec::new(), Vec::new());
-        for (port, link) in switch.ports() {
-            let link = topology.link(link);
-            let Some((_, peer)) = topology.peer(ix, port) else { continue };
-            // The tutorials' names.
-            let name = format!("{}-eth{port}", switch.name);
-            match peer.node {
-                Node::Switch(SwitchIx(to)) => {
-                    inner.push(InnerPort { port, name, to: (to as u16, peer.port) })
-                }
-                Node::Host(_) => ports.push((port, name)),
-            }
-            let wire = Wire::new(link.rate, link.delay);
-            if link.rate == Bandwidth::ZERO || link.delay > Wire::LONGEST {
-                return Err(Failure::Input(format!(
-                    "{}, port {port}: a link needs a rate, and a delay of at most {}",
-                    switch.name,
-                    Wire::LONGEST
-                )));
-            }
-            config.wires.insert(port, wire);
-        }
-        let made = program.map(|program| {
-            Switch::new(program.clone(), config.switch_config(), stream_seed(seed, &switch.name))
-                .map(Box::new)
+}
+
+/// A switch of a fabric: all that differs between switches.
+struct FabricSwitch {
+    name: String,
+    program: Option<Arc<Program>>,
+    cpu_port: Option<u16>,
+    priorities: u8,
+    queue_depth: u32,
+    seed: u64,
+}
+
+/// A link of a fabric.
+#[derive(Clone, Debug)]
+struct FabricLink {
+    name: String,
+    ends: [FabricEnd; 2],
+    link: LinkParameters,
+}
+
+/// An end of a link.
+#[derive(Clone, Debug)]
+struct FabricEnd {
+    /// Index of the switch, if it is one.
+    switch: Option<u16>,
+    port: u16,
+    /// As the tutorials name its interface.
+    name: String,
+}
+
+/// The options of a switch that a plan gives one by one.
+#[derive(Debug, Parser)]
+struct OwnOptions {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Fabric {
+    /// Returns the fabric of a topology, whose switches all run the same program, or none.
+    pub fn of_topology(
+        topology: &Topology,
+        args: &Options,
+        target: &TargetOptions,
+        program: Option<&Arc<Program>>,
+        seed: u64,
+    ) -> Fabric {
+        let switches = topology.switches.iter().map(|switch| FabricSwitch {
+            name: switch.name.clone(),
+            program: program.cloned(),
+            cpu_port: target.cpu_port,
+            priorities: target.priority_queues,
+            queue_depth: args.queue_depth,
+            seed: stream_seed(seed, &switch.name),
         });
-        Ok(Member { switch: made.transpose().map_err(Failure::input)?, config, ports, inner })
-    });
-    members.collect()
+        let end = |end: Endpoint| FabricEnd {
+            switch: match end.node {
+                Node::Switch(ix) => Some(ix.0 as u16),
+                Node::Host(_) => None,
+            },
+            port: end.port,
+            name: format!("{}-eth{}", topology.node_name(end.node), end.port),
+        };
+        let links = topology.links.iter().zip(link_names(topology)).map(|(link, name)| FabricLink {
+            name,
+            ends: [end(link.a), end(link.b)],
+            link: Wire::new(link.rate, link.delay).link,
+        });
+        Fabric { switches: switches.collect(), links: links.collect(), seed: stream_seed(seed, "links") }
+    }
+
+    /// Returns the fabric of a plan of Mininet's side.
+    pub fn of_plan(path: &Path) -> Result<Fabric, Failure> {
+        let place = |why: String| Failure::Input(format!("--plan {}: {why}", path.display()));
+        let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| place(error.to_string()))?;
+        let mut programs: BTreeMap<PathBuf, Arc<Program>> = BTreeMap::new();
+        let mut switches = Vec::with_capacity(plan.switches.len());
+        for switch in &plan.switches {
+            let words = std::iter::once("switch").chain(switch.options.iter().map(String::as_str));
+            let own = OwnOptions::try_parse_from(words).map_err(|error| place(error.to_string()))?.options;
+            if let Some(path) = &switch.program
+                && !programs.contains_key(path)
+            {
+                programs.insert(path.clone(), load_program(path, Engine::default())?);
+            }
+            let program = switch.program.as_ref().and_then(|path| programs.get(path).cloned());
+            switches.push(FabricSwitch {
+                name: switch.name.clone(),
+                program,
+                cpu_port: switch.cpu_port,
+                priorities: switch.priorities,
+                queue_depth: own.queue_depth,
+                seed: own.seed(),
+            });
+        }
+        let index = |node: &str| switches.iter().position(|switch| switch.name == node).map(|at| at as u16);
+        let end = |(node, port): &(String, u16)| FabricEnd {
+            switch: index(node),
+            port: *port,
+            name: format!("{node}-eth{port}"),
+        };
+        let link = |link: &weir_testbed::PlannedLink| {
+            let change: LinkChange = link.properties.parse().map_err(place)?;
+            let ends = [end(&link.a), end(&link.b)];
+            Ok(FabricLink { name: link.name.clone(), ends, link: change.apply(LinkParameters::default()) })
+        };
+        let links = plan.links.iter().map(link).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(Fabric { switches, links, seed: plan.seed })
+    }
+
+    /// Returns the switches' names.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.switches.iter().map(|switch| &*switch.name)
+    }
+
+    /// Returns the seed of a switch.
+    pub fn seed(&self, switch: usize) -> u64 {
+        self.switches[switch].seed
+    }
+
+    /// Returns the number of interfaces: of the ports that lead to hosts.
+    pub fn interfaces(&self) -> usize {
+        self.links.iter().filter(|link| link.ends.iter().any(|end| end.switch.is_none())).count()
+    }
+
+    /// Refuses what cannot be.
+    pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
+        let refuse = |why: String| Err(Failure::Input(why));
+        let mut ports = vec![0; self.switches.len()];
+        for FabricLink { name, ends, link } in &self.links {
+            if ends.iter().all(|end| end.switch.is_none()) {
+                return refuse(format!("link {name} leads from host to host, past all switches"));
+            }
+            if link.delay > Wire::LONGEST {
+                return refuse(format!("link {name}: a delay is at most {}", Wire::LONGEST));
+            }
+            for (switch, end) in ends.iter().filter_map(|end| Some((usize::from(end.switch?), end))) {
+                let FabricSwitch { name, cpu_port, .. } = &self.switches[switch];
+                if [Some(target.drop_port), *cpu_port].contains(&Some(end.port)) || end.port > MAX_PORT {
+                    return refuse(format!(
+                        "port {} of {name} is the drop port or the CPU port, or above {MAX_PORT}; give that another number",
+                        end.port
+                    ));
+                }
+                ports[switch] += 1;
+                if ports[switch] > args.max_port_count {
+                    return refuse(format!(
+                        "{name} has more than {} ports; raise --max-port-count",
+                        args.max_port_count
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the switches, ready to start; `config` is what they have in common.
+    pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<Member>, Failure> {
+        let mut members = Vec::with_capacity(self.switches.len());
+        for it in &self.switches {
+            let config = DataplaneConfig {
+                cpu_port: it.cpu_port,
+                priorities: it.priorities,
+                limits: QueueLimits { packets: it.queue_depth, ..config.limits },
+                ..config.clone()
+            };
+            members.push(Member { config, switch: None, ports: Vec::new(), inner: Vec::new() });
+        }
+        // Streams of their own, so that a link draws the same whatever others do.
+        let stream = |n: usize| self.seed ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for (n, FabricLink { ends, link, .. }) in self.links.iter().enumerate() {
+            for (at, end) in ends.iter().enumerate() {
+                let Some(switch) = end.switch else { continue };
+                let member = &mut members[usize::from(switch)];
+                let seeds = [at, 1 - at].map(|from| stream(2 * n + from));
+                member.config.wires.insert(end.port, Wire { link: *link, seeds });
+                let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - at]);
+                match peer.switch {
+                    Some(to) => member.inner.push(InnerPort { port, name, to: (to, peer.port) }),
+                    None => member.ports.push((port, name)),
+                }
+            }
+        }
+        for (it, member) in self.switches.iter().zip(&mut members) {
+            let made = it
+                .program
+                .clone()
+                .map(|program| Switch::new(program, member.config.switch_config(), it.seed));
+            member.switch = made.transpose().map_err(Failure::input)?.map(Box::new);
+        }
+        Ok(members)
+    }
+
+    /// Returns its links as `weir link` shows and changes them.
+    pub fn carrier(&self, handles: &[DataplaneHandle]) -> FabricLinks {
+        FabricLinks { links: self.links.clone(), handles: handles.to_vec() }
+    }
+}
+
+/// The links of a running fabric.
+pub struct FabricLinks {
+    links: Vec<FabricLink>,
+    handles: Vec<DataplaneHandle>,
+}
+
+impl FabricLinks {
+    /// Returns the ports of a switch.
+    fn ports(&self, switch: usize) -> Vec<u16> {
+        let ends = self.links.iter().flat_map(|link| &link.ends);
+        ends.filter(|end| end.switch == Some(switch as u16)).map(|end| end.port).collect()
+    }
+
+    /// Asks all switches at once.
+    fn of_switches(&self) -> Result<Vec<SwitchLinks>, DataplaneError> {
+        let asked: Vec<_> = self.handles.iter().map(DataplaneHandle::links).collect();
+        asked.into_iter().map(|reply| reply.wait()).collect()
+    }
+}
+
+impl Carrier for FabricLinks {
+    fn names(&self) -> Vec<String> {
+        self.links.iter().map(|link| link.name.clone()).collect()
+    }
+
+    fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError> {
+        let switches = self.of_switches()?;
+        let at = |end: &FabricEnd| -> Option<&PortLink> {
+            let ports = &switches.get(usize::from(end.switch?))?.ports;
+            ports.iter().find(|link| link.port == end.port)
+        };
+        let status = |it: &FabricLink| {
+            let from = |end: usize| -> DirectionStatus {
+                let near = at(&it.ends[end]).map(|link| &link.sent);
+                near.or_else(|| at(&it.ends[1 - end]).map(|link| &link.received)).cloned().unwrap_or_default()
+            };
+            let parameters = it.ends.iter().find_map(at).map_or(it.link, |port| port.link);
+            let ends = it.ends.clone().map(|end| end.name);
+            LinkStatus {
+                link: EmulatedLink { name: it.name.clone(), ends, parameters },
+                directions: [from(0), from(1)],
+            }
+        };
+        let mut lateness: Vec<_> =
+            switches.iter().flat_map(|switch| switch.lateness.iter().copied()).collect();
+        lateness.sort_unstable();
+        Ok(LinkEmulatorStats { links: self.links.iter().map(status).collect(), lateness })
+    }
+
+    fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
+        let meant = self.links.iter().filter(|link| names.contains(&link.name));
+        let ends =
+            meant.flat_map(|link| &link.ends).filter_map(|end| Some((usize::from(end.switch?), end.port)));
+        let asked: Vec<_> =
+            ends.map(|(at, port)| self.handles[at].change_links(vec![port], change)).collect();
+        asked.into_iter().try_for_each(|reply| reply.wait())
+    }
+
+    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>> {
+        let read = |(at, handle): (usize, &DataplaneHandle)| {
+            let (ports, register) = (self.ports(at), register.to_owned());
+            handle.call(move |switch, _| cells(switch, &ports, &register))
+        };
+        let asked: Vec<_> = self.handles.iter().enumerate().map(read).collect();
+        let cells = asked.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
+        Some(cells.and_then(|cells| {
+            let offered = |link: &LinkStatus| [0, 1].map(|end| link.directions[end].counters.offered.bytes);
+            Ok(Sample { bytes: self.stats()?.links.iter().map(offered).collect(), cells })
+        }))
+    }
+}
+
+/// Returns these ports' cells of a register; none if the program has no such register.
+fn cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)> {
+    let cell = |&port: &u16| {
+        let bytes = switch.pipeline().register_read(register, usize::from(port)).ok()?;
+        Some((port, bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))))
+    };
+    ports.iter().filter_map(cell).collect()
 }
 
 /// Returns the address of the n-th switch: the port of the first and n, unless any will do.
@@ -66,24 +320,73 @@ pub fn nth(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::new(first.ip(), port))
 }
 
-/// Refuses what says something else than the topology.
-pub fn check(args: &Options, target: &TargetOptions, topology: &Topology) -> Result<(), Failure> {
-    let refuse = |why: String| Err(Failure::Input(why));
-    let ports = topology.switches.iter().map(|switch| switch.ports().count()).max().unwrap_or(0);
-    if ports > args.max_port_count {
-        return refuse(format!("a switch of the topology has {ports} ports; raise --max-port-count"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weir_units::{Bandwidth, Time};
+
+    /// A plan of two switches in a row between two hosts, with these links more.
+    fn plan(more: &[(&str, u16, &str, u16)]) -> Result<Fabric, Failure> {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../p4src/build/hpcc.json");
+        let switch = |n: u64, program: Option<&str>, cpu_port: Option<u16>| {
+            json!({
+                "name": format!("s{n}"), "device_id": n - 1, "grpc_port": 50_050 + n, "thrift_port": 9_089 + n,
+                "cpu_port": cpu_port, "priorities": n, "program": program, "options": ["--queue-depth", "7", "--seed", "5"],
+            })
+        };
+        let link = |&(a, a_port, b, b_port): &(&str, u16, &str, u16)| {
+            json!({
+                "a": [a, a_port], "b": [b, b_port], "name": format!("{a}-{b}"),
+                "properties": "rate=10Mbps,delay=5ms,queue=1TB",
+            })
+        };
+        let links = [("h1", 0, "s1", 1), ("s1", 2, "s2", 1), ("s2", 2, "h2", 0)];
+        let links: Vec<_> = links.iter().chain(more).map(link).collect();
+        let plan = json!({
+            "work": "/tmp", "switch": "weir", "one_process": true, "exe": "weir", "weir": "weir", "seed": 3,
+            "frame": 1518, "mtu": 1504, "hosts": [], "links": links, "static_arp": true, "pcaps": null, "logs": null,
+            "switches": [switch(1, Some(program), Some(255)), switch(2, None, None)],
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.json");
+        std::fs::write(&path, plan.to_string()).unwrap();
+        let fabric = Fabric::of_plan(&path)?;
+        let words = ["switch", "--plan", "plan.json"];
+        fabric.check(&OwnOptions::parse_from(words).options, &TargetOptions::parse_from(["--"]))?;
+        Ok(fabric)
     }
-    for ix in topology.switch_ixs() {
-        let name = &topology.switch(ix).name;
-        if let Some((port, _)) = topology
-            .switch(ix)
-            .ports()
-            .find(|&(port, _)| [Some(target.drop_port), target.cpu_port].contains(&Some(port)))
-        {
-            return refuse(format!(
-                "port {port} of {name} is the drop port or the CPU port; give that another number"
-            ));
-        }
+
+    #[test]
+    fn a_plan_says_what_differs_between_switches() {
+        let fabric = plan(&[]).unwrap();
+        assert_eq!(fabric.names().collect::<Vec<_>>(), ["s1", "s2"]);
+        assert_eq!((fabric.interfaces(), fabric.seed(0)), (2, 5));
+        let members = fabric.members(&DataplaneConfig::default()).unwrap();
+        let about = |it: &Member| {
+            (it.switch.is_some(), it.config.cpu_port, it.config.priorities, it.config.limits.packets)
+        };
+        assert_eq!(
+            members.iter().map(about).collect::<Vec<_>>(),
+            [(true, Some(255), 1, 7), (false, None, 2, 7)]
+        );
+        assert_eq!(members[0].ports, [(1, "s1-eth1".to_owned())]);
+        assert_eq!(members[0].inner, [InnerPort { port: 2, name: "s1-eth2".to_owned(), to: (1, 1) }]);
+        let [here, there] = [members[0].config.wires[&2], members[1].config.wires[&1]];
+        assert_eq!((here.link.rate, here.link.delay), (Some(Bandwidth::from_mbps(10)), Time::from_ms(5)));
+        assert_eq!(
+            (here.link, here.seeds[0]),
+            (there.link, there.seeds[1]),
+            "one link, with a stream a direction"
+        );
+        assert_ne!(here.seeds[0], here.seeds[1]);
     }
-    Ok(())
+
+    #[test]
+    fn what_cannot_be_carried_is_refused() {
+        let refused = |link: (&str, u16, &str, u16)| plan(&[link]).err().unwrap().to_string();
+        assert!(refused(("h3", 0, "h4", 0)).contains("link h3-h4 leads from host to host"));
+        assert!(refused(("s1", 255, "s2", 3)).contains("port 255 of s1 is the drop port or the CPU port"));
+        assert!(refused(("s1", 3, "s2", 600)).contains("port 600 of s2"));
+    }
 }

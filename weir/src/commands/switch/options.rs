@@ -39,6 +39,14 @@ pub struct Options {
     #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["interfaces", "use_files", "port_rates"])]
     pub fabric: Option<PathBuf>,
 
+    /// All switches of a plan of Mininet's side, which says all that differs between them
+    #[arg(long, hide = true, conflicts_with_all = ["fabric", "interfaces", "use_files", "port_rates", "program"])]
+    pub plan: Option<PathBuf>,
+
+    /// Name by which `weir link show` and `set` reach the links of a fabric, in this network namespace (ours)
+    #[arg(long, value_name = "NAME")]
+    pub control: Option<String>,
+
     /// Attach an interface as a port; once for each port
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
     pub interfaces: Vec<(u16, String)>,
@@ -187,7 +195,11 @@ impl Options {
 
     /// Returns the address given, or BMv2's default; a fabric listens on this machine only.
     pub fn thrift_addr(&self) -> IpAddr {
-        let usual = if self.fabric.is_some() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        let usual = if self.fabric.is_some() || self.plan.is_some() {
+            Ipv4Addr::LOCALHOST
+        } else {
+            Ipv4Addr::UNSPECIFIED
+        };
         self.thrift_addr.unwrap_or(usual.into())
     }
 

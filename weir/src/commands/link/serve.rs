@@ -1,0 +1,122 @@
+//! The control socket of a process that carries links: `weir link show` and `set` ask it.
+
+use super::{LinkReport, Request};
+use crate::control::{Serving, Socket};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use weir_switch::driver::{DataplaneError, LinkEmulatorHandle, LinkEmulatorStats};
+use weir_switch::link::LinkChange;
+
+/// A thing that carries links: an emulator, or a fabric in one process.
+pub trait Carrier: Send {
+    /// Returns the names of all links.
+    fn names(&self) -> Vec<String>;
+    /// Returns parameters and counters of all links.
+    fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError>;
+    /// Changes the links with these names.
+    fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError>;
+    /// Returns a sample, with this register of the switches, if it has switches.
+    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>> {
+        let _ = register;
+        None
+    }
+}
+
+/// A look at a fabric in one process, for a run that looks often.
+#[derive(Debug, Default, Serialize)]
+pub struct Sample {
+    /// For each link, bytes that have entered it at its first end, and at its second.
+    pub bytes: Vec<[u64; 2]>,
+    /// For each switch, its ports and their cells of the register.
+    pub cells: Vec<Vec<(u16, u64)>>,
+}
+
+/// An emulator between interfaces, and the names of its links.
+pub struct Emulated(pub LinkEmulatorHandle, pub Vec<String>);
+
+impl Carrier for Emulated {
+    fn names(&self) -> Vec<String> {
+        self.1.clone()
+    }
+    fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError> {
+        self.0.stats().wait()
+    }
+    fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
+        self.0.change(names, change).wait().map(|_| ())
+    }
+}
+
+/// An answer to a [`Request`].
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Reply {
+    Report(LinkReport),
+    Sample(Sample),
+}
+
+/// Answers requests about links.
+pub fn serve(control: Socket, links: impl Carrier + 'static) -> Serving {
+    let names = links.names();
+    control.serve(move |request| {
+        let stats = || links.stats().map_err(|error| error.to_string());
+        match request {
+            Request::Show {} => Ok(Reply::Report(LinkReport::new(&stats()?, |_| true))),
+            Request::Sample { register } => match links.sample(&register) {
+                Some(Ok(sample)) => Ok(Reply::Sample(sample)),
+                Some(Err(error)) => Err(error.to_string()),
+                None => Err("these links belong to no fabric in one process".to_owned()),
+            },
+            Request::Set { links: wanted, change } => {
+                let change: LinkChange = change.parse()?;
+                let meant = meant(&names, &wanted)?;
+                links.change(meant.iter().cloned().collect(), change).map_err(|error| error.to_string())?;
+                Ok(Reply::Report(LinkReport::new(&stats()?, |name| meant.contains(name))))
+            }
+        }
+    })
+}
+
+/// Returns the names of the links that are meant.
+fn meant(all: &[String], wanted: &[String]) -> Result<BTreeSet<String>, String> {
+    let mut names = BTreeSet::new();
+    for wanted in wanted {
+        let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();
+        if meant.peek().is_none() {
+            return Err(format!("there is no link {wanted}; there are {}", all.join(", ")));
+        }
+        names.extend(meant);
+    }
+    Ok(names)
+}
+
+/// Returns whether `wanted` selects the link of this name: by its name, by that with the nodes exchanged, by one of
+/// its nodes, or as `all`.
+fn is_meant(wanted: &str, name: &str) -> bool {
+    // Several links between the same nodes are told apart by a number.
+    let nodes = name.split('#').next().unwrap_or(name);
+    wanted == "all"
+        || wanted == name
+        || nodes.match_indices('-').any(|(at, _)| {
+            let (a, b) = (&nodes[..at], &nodes[at + 1..]);
+            wanted == a || wanted == b || wanted == nodes || *wanted == format!("{b}-{a}")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_meant_by_name_node_or_all() {
+        for wanted in ["s1-s2", "s2-s1", "s1", "s2", "all"] {
+            assert!(is_meant(wanted, "s1-s2"), "{wanted}");
+        }
+        for wanted in ["s1-s3", "s", "s1-", "s2-s1-s1", ""] {
+            assert!(!is_meant(wanted, "s1-s2"), "{wanted}");
+        }
+        assert!(is_meant("core-1", "core-1-s2") && is_meant("s2-core-1", "core-1-s2"), "names with dashes");
+        assert!(
+            is_meant("s1-s2", "s1-s2#2") && is_meant("s1-s2#2", "s1-s2#2") && !is_meant("s1-s2#2", "s1-s2")
+        );
+    }
+}
