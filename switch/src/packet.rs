@@ -2,42 +2,48 @@
 
 use crate::prefetch::prefetch;
 use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
 
-/// Free bytes kept in front of a frame, so that headers can grow without moving the payload.
-const HEADROOM: usize = 128;
-/// Bytes of the buffer that [`Packet::write_head`] passes to its writer.
+/// Free bytes kept in front of a frame, so that headers can grow without moving the payload. With 66 bytes of headers behind
+/// and up to 40 of telemetry, a frame of Weir's is in two cache lines.
+const HEADROOM: usize = 104;
+/// Bytes of the memory that [`Packet::write_head`] passes to its writer.
 const HEAD_ROOM_TO_WRITE: usize = 640;
 /// Bytes that one prefetch loads.
 const CACHE_LINE: usize = 64;
-/// Headers of one packet take this many lines.
-const HEAD_LINES: usize = 3;
-/// The buffer has this many bytes behind the frame, so that a header can be looked at in windows of this size.
+/// Lines that headers of one packet take, mostly.
+const HEAD_LINES: usize = 2;
+/// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
+/// Bytes of memory that every packet has: whole lines.
+const MEMORY: usize = (HEADROOM + HEAD_ROOM_TO_WRITE + SLACK).next_multiple_of(CACHE_LINE);
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.
 ///
-/// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. It takes two
-/// cache lines; the first one has all fields that links and queues read.
-#[repr(align(64))]
+/// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. The frame is in the
+/// same box, so that one address tells all lines that a hop needs: all other fields are in the first one.
+#[repr(C, align(64))]
 pub struct Packet {
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
     virtual_len: u32,
     /// The priority class in which the packet was sent, as the PCP bits of an IEEE 802.1Q tag carry it;
     /// `None` if the sender gave none.
     pub class: Option<u8>,
     pub(crate) phv: Phv,
+    /// The memory of a packet that needs more.
+    large: Option<Box<[u8]>>,
+    memory: [u8; MEMORY],
 }
 
+const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "all other fields are in one line");
+
 /// The parsed header vector: what the pipeline knows of a packet beyond its bytes. Only the pipeline looks inside.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Phv {
     /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
-    pub slots: Vec<u64>,
-    /// The stamp of the program that `slots` is laid out for; 0 for none.
-    pub stamp: u64,
+    pub slots: Slots,
     /// Bytes that the parser consumed; the deparser replaces them by its headers.
     pub parsed: u32,
     /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
@@ -53,9 +59,62 @@ pub(crate) struct Phv {
     pub carried: bool,
 }
 
+/// The slots of a header vector. A packet that is on a wire has none.
+#[derive(Clone, Default)]
+pub(crate) struct Slots(Option<Box<LaidOut>>);
+
+#[derive(Clone)]
+struct LaidOut {
+    /// The stamp of the program that `words` is laid out for.
+    stamp: u64,
+    words: Box<[u64]>,
+}
+
+impl Slots {
+    /// Returns slots for the program with this stamp.
+    pub fn new(stamp: u64, words: Vec<u64>) -> Slots {
+        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice() })))
+    }
+
+    /// Returns whether they are laid out for the program with this stamp.
+    #[inline]
+    pub fn are_of(&self, stamp: u64) -> bool {
+        self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
+    }
+
+    /// Takes them out of a packet.
+    #[inline]
+    pub fn take(&mut self) -> Slots {
+        Slots(self.0.take())
+    }
+}
+
+impl Deref for Slots {
+    type Target = [u64];
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        self.0.as_ref().map_or(&[], |slots| &slots.words)
+    }
+}
+
+impl DerefMut for Slots {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u64] {
+        self.0.as_mut().map_or(&mut [], |slots| &mut slots.words)
+    }
+}
+
 impl Default for Packet {
     fn default() -> Packet {
-        Packet { buffer: vec![0; SLACK], start: 0, end: 0, virtual_len: 0, class: None, phv: Phv::default() }
+        Packet {
+            start: 0,
+            end: 0,
+            virtual_len: 0,
+            class: None,
+            phv: Phv::default(),
+            large: None,
+            memory: [0; MEMORY],
+        }
     }
 }
 
@@ -67,45 +126,68 @@ impl Packet {
         packet
     }
 
+    #[inline]
+    fn memory(&self) -> &[u8] {
+        self.large.as_deref().unwrap_or(&self.memory)
+    }
+
+    #[inline]
+    fn memory_mut(&mut self) -> &mut [u8] {
+        self.large.as_deref_mut().unwrap_or(&mut self.memory)
+    }
+
+    /// Returns the memory, of which there are at least `len` bytes.
+    #[inline]
+    fn memory_of(&mut self, len: usize) -> &mut [u8] {
+        if self.memory().len() < len {
+            self.grow(len);
+        }
+        self.memory_mut()
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        let mut large = vec![0; len.next_power_of_two()].into_boxed_slice();
+        large[..self.memory().len()].copy_from_slice(self.memory());
+        self.large = Some(large);
+    }
+
+    /// Returns where in the memory the frame is.
+    #[inline]
+    fn place(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
     /// Becomes a new packet that holds a copy of `bytes`.
     pub fn set_bytes(&mut self, bytes: &[u8]) {
         self.reset(bytes.len(), 0);
-        self.buffer[self.start..self.end].copy_from_slice(bytes);
+        let place = self.place();
+        self.memory_mut()[place].copy_from_slice(bytes);
     }
 
     /// Becomes a new packet: `write` fills in the head and returns its length; `virtual_len` bytes follow it that
     /// are not kept. The writer gets 640 bytes that hold anything: it writes all that it counts.
     pub fn write_head(&mut self, virtual_len: u32, write: impl FnOnce(&mut [u8]) -> usize) {
         self.reset(HEAD_ROOM_TO_WRITE, virtual_len);
-        let room = &mut self.buffer[HEADROOM..HEADROOM + HEAD_ROOM_TO_WRITE];
-        let written = write(room).min(HEAD_ROOM_TO_WRITE);
-        self.end = self.start + written;
+        let place = self.place();
+        let written = write(&mut self.memory_mut()[place]).min(HEAD_ROOM_TO_WRITE);
+        self.end = self.start + written as u32;
     }
 
     fn reset(&mut self, len: usize, virtual_len: u32) {
-        self.start = HEADROOM;
-        self.end = HEADROOM + len;
+        self.start = HEADROOM as u32;
+        self.end = (HEADROOM + len) as u32;
         self.virtual_len = virtual_len;
         self.class = None;
         self.phv.carried = false;
-        // Machine code wants some room even for a short frame.
-        let least = self.start + len.max(HEAD_ROOM_TO_WRITE) + SLACK;
-        if self.buffer.len() < least {
-            self.buffer.resize(least, 0);
-        }
+        self.memory_of(HEADROOM + len + SLACK);
     }
 
-    /// Says that the packet will be looked at soon: its first line is fetched.
+    /// Says that the packet will be looked at soon: its first line and those in which its headers probably are, are fetched.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
-        prefetch(&self.phv);
-    }
-
-    /// Says that the frame will be parsed soon. The packet itself should be at hand by now.
-    #[inline]
-    pub fn prefetch_frame(&self) {
-        for line in self.bytes().chunks(CACHE_LINE).take(HEAD_LINES) {
+        for line in self.memory[HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
             prefetch(&line[0]);
         }
     }
@@ -113,7 +195,7 @@ impl Packet {
     /// Returns the bytes that are kept: the whole frame but its virtual tail.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
+        &self.memory()[self.place()]
     }
 
     /// Returns the number of bytes behind [`Packet::bytes`] that are counted but not stored.
@@ -132,7 +214,7 @@ impl Packet {
     /// Returns the length of the frame, virtual tail included: what P4 sees as `packet_length`.
     #[inline]
     pub fn len(&self) -> u32 {
-        (self.end - self.start) as u32 + self.virtual_len
+        self.end - self.start + self.virtual_len
     }
 
     /// Returns whether the frame has no bytes at all.
@@ -150,14 +232,7 @@ impl Packet {
     /// Becomes a copy of `other`: bytes and header vector.
     pub fn copy_from(&mut self, other: &Packet) {
         self.copy_bytes_from(other);
-        self.phv.slots.clone_from(&other.phv.slots);
-        self.phv.stamp = other.phv.stamp;
-        self.phv.parsed = other.phv.parsed;
-        self.phv.length = other.phv.length;
-        self.phv.ingress_length = other.phv.ingress_length;
-        self.phv.truncate = other.phv.truncate;
-        self.phv.carried = other.phv.carried;
-        self.phv.partial = other.phv.partial;
+        self.phv.clone_from(&other.phv);
     }
 
     /// Becomes a new packet with the bytes of `other`.
@@ -169,28 +244,26 @@ impl Packet {
     /// Returns the frame with a few bytes behind it, its length, and the header vector, borrowed apart.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
-        let len = self.end - self.start;
-        (&mut self.buffer[self.start..self.end + SLACK], len, &mut self.phv)
+        let place = self.place();
+        let memory = self.large.as_deref_mut().unwrap_or(&mut self.memory);
+        (&mut memory[place.start..place.end + SLACK], place.len(), &mut self.phv)
     }
 
     /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
     #[inline]
     pub(crate) fn materialise(&mut self, len: usize) -> bool {
-        len <= self.end - self.start || self.materialise_tail(len)
+        len <= self.place().len() || self.materialise_tail(len)
     }
 
     #[cold]
     fn materialise_tail(&mut self, len: usize) -> bool {
-        let missing = len - (self.end - self.start);
+        let Range { start, end } = self.place();
+        let missing = start + len - end;
         if missing > self.virtual_len as usize {
             return false;
         }
-        let end = self.end + missing;
-        if self.buffer.len() < end + SLACK {
-            self.buffer.resize(end + SLACK, 0);
-        }
-        self.buffer[self.end..end].fill(0);
-        self.end = end;
+        self.memory_of(start + len + SLACK)[end..start + len].fill(0);
+        self.end += missing as u32;
         self.virtual_len -= missing as u32;
         true
     }
@@ -198,17 +271,16 @@ impl Packet {
     /// Returns the address of the frame, if at least `room` bytes of memory begin there.
     #[inline]
     pub(crate) fn room(&mut self, room: usize) -> Option<*mut u8> {
-        let is_there = self.buffer.len() - self.start >= room;
-        is_there.then(|| self.buffer.as_mut_ptr().wrapping_add(self.start))
+        let start = self.start as usize;
+        let frame = &mut self.memory_mut()[start..];
+        (frame.len() >= room).then(|| frame.as_mut_ptr())
     }
 
     /// As [`Packet::room`], with the memory if there is not enough.
     #[inline]
     pub(crate) fn make_room(&mut self, room: usize) -> *mut u8 {
-        if self.buffer.len() < self.start + room {
-            self.buffer.resize(self.start + room, 0);
-        }
-        self.buffer.as_mut_ptr().wrapping_add(self.start)
+        let start = self.start as usize;
+        self.memory_of(start + room)[start..].as_mut_ptr()
     }
 
     /// Replaces the first `old` bytes by `new` bytes of room, and keeps the first `front`.
@@ -216,9 +288,11 @@ impl Packet {
     pub(crate) fn replace_front(&mut self, old: usize, new: usize, front: usize) {
         if new >= old {
             self.resize_front(old, new);
-            self.buffer.copy_within(self.start + new - old..self.start + new - old + front, self.start);
+            let start = self.start as usize;
+            self.memory_mut().copy_within(start + new - old..start + new - old + front, start);
         } else {
-            self.buffer.copy_within(self.start..self.start + front, self.start + old - new);
+            let start = self.start as usize;
+            self.memory_mut().copy_within(start..start + front, start + old - new);
             self.resize_front(old, new);
         }
     }
@@ -226,38 +300,34 @@ impl Packet {
     /// Replaces the first `old` bytes by `new` bytes of room, whose contents are left undefined.
     #[inline]
     pub(crate) fn resize_front(&mut self, old: usize, new: usize) {
-        let payload = self.start + old;
+        let payload = self.start as usize + old;
         if new > payload {
             self.make_headroom(new - old);
         }
-        self.start = self.start + old - new;
+        self.start = (self.start as usize + old - new) as u32;
     }
 
     /// Moves the frame back so that it can grow at the front by `more`.
     #[cold]
     fn make_headroom(&mut self, more: usize) {
-        let len = self.end - self.start;
-        let start = more + HEADROOM;
-        if self.buffer.len() < start + len + SLACK {
-            self.buffer.resize(start + len + SLACK, 0);
-        }
-        self.buffer.copy_within(self.start..self.end, start);
-        self.start = start;
-        self.end = start + len;
+        let (place, start) = (self.place(), more + HEADROOM);
+        let end = start + place.len();
+        self.memory_of(end + SLACK).copy_within(place, start);
+        (self.start, self.end) = (start as u32, end as u32);
     }
 
     /// Inverts a bit of the bytes that are kept; one beyond them changes nothing.
     pub fn invert_bit(&mut self, bit: usize) {
-        let end = self.end;
-        if let Some(byte) = self.buffer[..end].get_mut(self.start + bit / 8) {
+        let place = self.place();
+        if let Some(byte) = self.memory_mut()[place].get_mut(bit / 8) {
             *byte ^= 1 << (bit % 8);
         }
     }
 
     /// Cuts the frame to at most `len` bytes.
     pub fn truncate(&mut self, len: u32) {
-        let kept = ((self.end - self.start) as u32).min(len);
-        self.end = self.start + kept as usize;
+        let kept = (self.end - self.start).min(len);
+        self.end = self.start + kept;
         self.virtual_len = self.virtual_len.min(len - kept);
     }
 }

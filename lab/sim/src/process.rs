@@ -195,14 +195,9 @@ pub struct Process {
     pub reports: Vec<Report>,
     /// The first flow, if it is here and somebody watches it.
     pub watch: Option<Watch>,
-    /// The wire on which another frame has become the first with the last event, or [`NO_WIRE`].
-    next_wire: u32,
     /// Counts.
     pub tally: Tally,
 }
-
-/// No wire.
-const NO_WIRE: u32 = u32::MAX;
 
 impl Process {
     /// A process at rest.
@@ -227,7 +222,6 @@ impl Process {
             touched: Vec::new(),
             reports: Vec::new(),
             watch: None,
-            next_wire: NO_WIRE,
             tally: Tally {
                 packet_hops: 0,
                 pfc_log: Vec::new(),
@@ -265,7 +259,6 @@ impl Process {
     #[inline]
     pub fn step(&mut self, end: &Key, worker: &mut Worker) -> Option<Key> {
         let key = self.queue.pop_before(end)?;
-        self.look_ahead();
         self.enter(key.time);
         match key.event() {
             Event::Arrive(wire) => self.arrive(wire, worker),
@@ -298,25 +291,15 @@ impl Process {
         self.now = now;
     }
 
-    /// Fetches the frame that became the first on its wire with the last event, which fetched the packet around it. In large
-    /// fabrics, both have left the caches since they were sent.
-    #[inline]
-    fn look_ahead(&mut self) {
-        let wire = std::mem::replace(&mut self.next_wire, NO_WIRE);
-        if let Some(packet) = self.ins.get(wire as usize).and_then(|wire| wire.frames.first()) {
-            packet.prefetch_frame();
-        }
-    }
-
     #[inline(always)]
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
         let wire = &mut self.ins[index as usize];
         let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
             return;
         };
+        // In large fabrics it has left the caches since it was sent.
         if let Some(next) = wire.frames.first() {
             next.prefetch();
-            self.next_wire = index;
         }
         match wire.fault {
             None => self.take(index, packet, worker),

@@ -277,12 +277,11 @@ fn send(program: &Program, state: &mut State, packet: &mut Packet) -> EgressVerd
         packet.truncate(truncate);
     }
     // On the wire a packet is its bytes.
-    packet.phv.stamp = 0;
-    let slots = std::mem::take(&mut packet.phv.slots);
-    if state.spare.is_empty() {
-        state.spare = slots;
-    } else {
+    let slots = packet.phv.slots.take();
+    if state.spare.are_of(program.stamp) {
         spare::give(program, slots);
+    } else {
+        state.spare = slots;
     }
     EgressVerdict::Send
 }
@@ -298,13 +297,8 @@ fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
 fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) {
     let len = packet.len();
     let phv = &mut packet.phv;
-    if phv.stamp != program.stamp {
-        phv.stamp = program.stamp;
-        if state.spare.is_empty() {
-            spare::take(program, phv);
-        } else {
-            phv.slots = std::mem::take(&mut state.spare);
-        }
+    if !phv.slots.are_of(program.stamp) {
+        phv.slots = if state.spare.are_of(program.stamp) { state.spare.take() } else { spare::take(program) };
     }
     phv.parsed = 0;
     phv.length = len;

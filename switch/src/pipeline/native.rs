@@ -84,7 +84,7 @@ pub(super) fn egress(
     meta: EgressMeta,
     egress_spec: u64,
 ) -> Outcome<EgressVerdict> {
-    let Some(native) = program.native().filter(|_| packet.phv.stamp == program.stamp) else {
+    let Some(native) = program.native().filter(|_| packet.phv.slots.are_of(program.stamp)) else {
         return Outcome::Interpret;
     };
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);

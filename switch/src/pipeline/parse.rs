@@ -53,7 +53,7 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(self.state.drop_port);
-        if self.packet.phv.stamp != program.stamp {
+        if !self.packet.phv.slots.are_of(program.stamp) {
             // It never went through ingress: a packet without headers.
             lay_out(program, self.state, self.packet);
         }
@@ -93,7 +93,7 @@ impl<T: Tracer> Frame<'_, T> {
             tracer: &mut *self.tracer,
             open: None,
         };
-        let slots = phv.slots.as_mut_slice();
+        let slots = &mut *phv.slots;
         if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
             run.run(slots, code);
         } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {

@@ -3,6 +3,7 @@
 use super::entry::CounterValue;
 use super::meter::Meter;
 use super::tables::{ProfileState, Tables};
+use crate::packet::Slots;
 use crate::program::{Engine, HASH_BYTES, KEY_WORDS, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -32,8 +33,8 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Number of actions that were aborted because they exceeded the budget of jumps.
     pub runaways: u64,
-    /// A header vector that no packet has now; empty if there is none.
-    pub spare: Vec<u64>,
+    /// The header vector that the last packet had, if no packet has it now.
+    pub spare: Slots,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
@@ -72,7 +73,7 @@ impl State {
             now: 0,
             failed_assertions: 0,
             runaways: 0,
-            spare: Vec::new(),
+            spare: Slots::default(),
             key: Vec::new(),
             row: Vec::new(),
             code_key: vec![0; KEY_WORDS],
