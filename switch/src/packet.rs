@@ -136,7 +136,7 @@ impl Packet {
         self.large.as_deref_mut().unwrap_or(&mut self.memory)
     }
 
-    /// Returns the memory, of which there are at least `len` bytes.
+    /// Returns the memory, made at least `len` bytes long.
     #[inline]
     fn memory_of(&mut self, len: usize) -> &mut [u8] {
         if self.memory().len() < len {
@@ -273,7 +273,7 @@ impl Packet {
     pub(crate) fn room(&mut self, room: usize) -> Option<*mut u8> {
         let start = self.start as usize;
         let frame = &mut self.memory_mut()[start..];
-        (frame.len() >= room).then(|| frame.as_mut_ptr())
+        (frame.len() >= room).then_some(frame.as_mut_ptr())
     }
 
     /// As [`Packet::room`], with the memory if there is not enough.

@@ -47,7 +47,7 @@ parameters! {
         };
         /// Fraction by which the gap between credits varies, so that flows lose credits evenly.
         jitter: f64 = 0.1 => {
-            in 0.0..=0.5, range: "0 to 0.5", source: "ours; ExpressPass advises jitter and gives none",
+            in 0.0..=0.5, range: "0 to 0.5", source: "ExpressPass authors' ns-2; the paper advises jitter and gives none",
         };
     }
 }
