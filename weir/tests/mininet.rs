@@ -591,27 +591,27 @@ fn a_network_of_the_tutorials_is_as_its_file_says() {
 }
 
 fn what_is_for_mininet_is_refused_elsewhere() {
-    let file = format!("{ROOT}/experiments/quickstart.yaml");
-    let refused = |arguments: &[&str]| {
+    let refused = |experiment: &str, arguments: &[&str]| {
+        let file = format!("{ROOT}/experiments/{experiment}.yaml");
         let done = Command::new(WEIR).args(["run", &file]).args(arguments).output().expect("it ends");
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(done.status.code(), Some(2), "{experiment}: {arguments:?}");
         text(&done.stderr)
     };
-    assert!(refused(&["--cli"]).contains("--cli is for --on mininet"));
-    assert!(refused(&["--switch", "weir"]).contains("--switch is for"));
-    assert!(refused(&["--pcap"]).contains("--pcap is for"));
-    assert!(refused(&["--rate", "30Mbps"]).contains("30Mbps has no code"));
-    assert!(refused(&["--rate", "200Gbps"]).contains("slower than the file's 100Gbps"));
-    let refused = |file: &str, arguments: &[&str]| {
-        let file = format!("{ROOT}/experiments/{file}.yaml");
-        let arguments = [&["run", &file, "--on", "mininet", "--check"], arguments].concat();
-        let done = Command::new(WEIR).args(&arguments).output().expect("it ends");
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}");
-        text(&done.stderr)
+    let in_virtual_time = |arguments: &[&str]| refused("quickstart", arguments);
+    assert!(in_virtual_time(&["--cli"]).contains("--cli is for --on mininet"));
+    assert!(in_virtual_time(&["--switch", "weir"]).contains("--switch is for"));
+    assert!(in_virtual_time(&["--pcap"]).contains("--pcap is for"));
+    assert!(in_virtual_time(&["--rate", "30Mbps"]).contains("30Mbps has no code"));
+    assert!(in_virtual_time(&["--rate", "200Gbps"]).contains("slower than the file's 100Gbps"));
+    let in_mininet = |experiment: &str, arguments: &[&str]| {
+        refused(experiment, &[&["--on", "mininet", "--check"], arguments].concat())
     };
-    assert!(refused("hpcc-plus-weights", &[]).contains("not by weight"));
-    assert!(refused("policy-faults", &[]).contains("are for virtual time"));
-    assert!(refused("quickstart", &["--set", "policy={imax: 6}"]).contains("give --policy-key FILE"));
+    assert!(in_mininet("hpcc-plus-weights", &[]).contains("not by weight"));
+    assert!(in_mininet("policy-faults", &[]).contains("are for virtual time"));
+    let policy = ["--set", "policy={imax: 6}"];
+    assert!(in_mininet("quickstart", &policy).contains("give --policy-key FILE"));
+    let no_key = [&policy[..], &["--policy-key", "/no/key"]].concat();
+    assert!(in_mininet("quickstart", &no_key).contains("--policy-key /no/key: No such file"));
 }
 
 fn signal(pid: u32, name: &str) {

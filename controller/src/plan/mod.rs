@@ -100,9 +100,8 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// `short`: DATA that its host says is of a short message above other DATA (Dart's Pri-Q). `feedback`: ACK, NACK,
-    /// CNP, PROBE_REPLY, RATE and POLICY above all DATA (docs/wire.md#priorities). Each needs one more priority queue
-    /// in the switches.
+    /// Gives this traffic queues of its own, which switches serve before others (docs/wire.md#priorities). Each needs
+    /// one more priority queue in the switches.
     pub fn first(mut self, first: First) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
         if first.short {
@@ -118,7 +117,7 @@ impl PlanOptions {
 /// Traffic that is served before the rest, for [`PlanOptions::first`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct First {
-    /// DATA of short messages.
+    /// DATA of messages that are short by what their hosts say (Dart's Pri-Q).
     pub short: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,

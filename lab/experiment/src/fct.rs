@@ -50,13 +50,14 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
         .map(|(class, (over, upto))| {
             let within = |f: &&FlowRecord| f.size.is_some_and(|size| class_of(size, bounds) == class);
             let flows = || flows.iter().filter(within);
+            let slowdowns: Vec<f64> = flows().filter_map(FlowRecord::slowdown).collect();
             let times = flows().filter_map(|f| Some(f.fct?.as_us_f64()));
             let gbps = |f: &FlowRecord| Some(f.size?.as_f64() * 8.0 / f.fct?.as_us_f64() / 1e3);
             FctClass {
                 over_bytes: over.get(),
                 upto_bytes: upto.map(Bytes::get),
-                count: flows().filter_map(FlowRecord::slowdown).count() as u64,
-                slowdown: percentiles(flows().filter_map(FlowRecord::slowdown)),
+                count: slowdowns.len() as u64,
+                slowdown: percentiles(slowdowns),
                 fct_us: percentiles(times),
                 goodput_gbps: percentiles(flows().filter_map(gbps)).map(|it| it.mean),
             }

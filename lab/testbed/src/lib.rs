@@ -26,6 +26,7 @@ mod run;
 mod tutorial;
 
 pub use bridge::clean;
+pub use links::Sample;
 pub use plan::{
     Plan, PlannedLink, PlannedSwitch, SwitchKind, device_id, grpc_port, link_names, thrift_address,
 };

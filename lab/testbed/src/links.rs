@@ -1,6 +1,6 @@
 //! The process that runs all switches and carries their links, asked on its control socket (`weir link`).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -13,12 +13,12 @@ const SOCKET: &str = "weir-link/fabric";
 /// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A look at the fabric.
-#[derive(Debug, Default, Deserialize)]
+/// A look at a fabric in one process, for a run that looks often.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// For each link, bytes that have entered it at its first end, and at its second.
     pub bytes: Vec<[u64; 2]>,
-    /// For each switch, its ports and their cells of a register.
+    /// For each switch, its ports and their cells of the register.
     pub cells: Vec<Vec<(u16, u64)>>,
 }
 

@@ -229,11 +229,7 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     }
     if args.on == World::Mininet {
         Mininet::check(&experiment)?;
-        if experiment.spec.policy.is_some() && args.policy_key.is_none() {
-            return Err(Failure::input(
-                "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
-            ));
-        }
+        policy_key(&experiment, args)?;
         // Agents have their flows before the traffic starts.
         experiment.list_flows().map_err(Failure::input)?;
     }
@@ -352,6 +348,16 @@ fn run_one(
     }
 }
 
+/// Returns the absolute path of the key for policies, which agents could use.
+fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, Failure> {
+    if experiment.spec.policy.is_some() && args.policy_key.is_none() {
+        return Err(Failure::input(
+            "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
+        ));
+    }
+    args.policy_key.as_deref().map(check_key).transpose()
+}
+
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
     if args.on == World::Sim {
@@ -361,7 +367,7 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
         return Ok(Box::new(virtual_time));
     }
     let pcaps = args.pcap.as_deref().map(folder).transpose()?;
-    let policy_key = args.policy_key.as_deref().map(check_key).transpose()?;
+    let policy_key = policy_key(experiment, args)?;
     privilege::keep(privilege::MININET)?;
     let switch = args.switch.map(Switch::kind);
     Ok(Box::new(Mininet {

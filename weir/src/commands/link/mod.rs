@@ -10,7 +10,7 @@ use crate::control::talk;
 use crate::output::{Answer, Output};
 pub use report::LinkReport;
 use serde::{Deserialize, Serialize};
-pub use serve::{Carrier, Sample, serve};
+pub use serve::{Carrier, serve};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use weir_switch::link::LinkChange;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use weir_switch::driver::{DataplaneError, LinkEmulatorHandle, LinkEmulatorStats};
 use weir_switch::link::LinkChange;
+use weir_testbed::Sample;
 
 /// A thing that carries links: an emulator, or a fabric in one process.
 pub trait Carrier: Send {
@@ -20,15 +21,6 @@ pub trait Carrier: Send {
         let _ = register;
         None
     }
-}
-
-/// A look at a fabric in one process, for a run that looks often.
-#[derive(Debug, Default, Serialize)]
-pub struct Sample {
-    /// For each link, bytes that have entered it at its first end, and at its second.
-    pub bytes: Vec<[u64; 2]>,
-    /// For each switch, its ports and their cells of the register.
-    pub cells: Vec<Vec<(u16, u64)>>,
 }
 
 /// An emulator between interfaces, and the names of its links.

@@ -1,7 +1,7 @@
 //! `weir switch --fabric`: all switches of a topology in this process, and the links between them.
 
 use super::options::{Options, TargetOptions};
-use crate::commands::link::{Carrier, Sample};
+use crate::commands::link::Carrier;
 use crate::commands::{Engine, load_program, read};
 use crate::console::Failure;
 use clap::Parser;
@@ -18,7 +18,7 @@ use weir_switch::driver::{
 use weir_switch::link::{LinkChange, LinkParameters};
 use weir_switch::tm::{MAX_PORT, QueueLimits};
 use weir_switch::{Program, Switch};
-use weir_testbed::{Plan, link_names};
+use weir_testbed::{Plan, Sample, link_names};
 
 /// Address of the first switch, as the controller expects it.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
