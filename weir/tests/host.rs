@@ -157,7 +157,9 @@ fn a_running_agent_has_no_privileges() {
 
 fn a_switch_attaches_an_interface_again_without_other_privileges() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let veth = "ip link add va0 type veth peer name vb0 && ip link set va0 up && ip link set vb0 up";
+    // The kernel reports a carrier a moment later. A switch that starts before that logs one `up=true` more.
+    let veth = "ip link add va0 type veth peer name vb0 && ip link set va0 up && ip link set vb0 up && \
+                until ip link show va0 | grep -q 'state UP'; do sleep 0.05; done";
     let switch = "weir switch --no-p4 -i 1@va0 --stats --pcap . --log-file log -L info --thrift-addr 127.0.0.1 \
                   --thrift-port 0 -- --grpc-server-addr 127.0.0.1:0";
     let seen = |count: u32, up: &str| {
