@@ -3,7 +3,6 @@
 import json
 import os
 import selectors
-import socket
 import subprocess
 import time
 from typing import Dict, List
@@ -11,10 +10,8 @@ from typing import Dict, List
 from .plan import Plan, Problem, far_interface
 from .processes import LOOPBACK, START_S, Part
 
-# Of `weir link` in this network namespace (weir/src/commands/link/mod.rs).
-CONTROL = "\0weir-link/fabric"
 # How long it may take to answer.
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0
 
 
 class Emulator(Part):
@@ -42,23 +39,21 @@ class Emulator(Part):
         self.check()
 
 
-def links() -> List[Dict]:
-    """Properties and counters of all links, as `weir link show --json` prints them."""
+def links(plan: Plan) -> List[Dict]:
+    """Properties and counters of all links."""
+    command = [plan.weir, "link", "show", "--json"]
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-            stream.settimeout(PATIENCE_S)
-            stream.connect(CONTROL)
-            stream.sendall(b'{"do":"show"}\n')
-            with stream.makefile("r", encoding="utf-8") as answer:
-                return json.loads(answer.readline())["ok"]["links"]
-    except (OSError, ValueError, KeyError) as error:
-        raise Problem(f"what carries the links does not answer: {error}") from None
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout)["links"]
+    except subprocess.CalledProcessError as error:
+        raise Problem(error.stderr.decode(errors="replace").strip().replace("error: ", "", 1)) from None
+    except subprocess.TimeoutExpired:
+        raise Problem(f"what carries the links does not answer within {PATIENCE_S:.0f} s") from None
 
 
-def drops() -> Dict[str, int]:
+def drops(plan: Plan) -> Dict[str, int]:
     """Frames that all links have lost so far, by reason."""
     lost: Dict[str, int] = {}
-    for link in links():
+    for link in links(plan):
         for direction in link["directions"]:
             for reason, frames in direction["dropped"].items():
                 lost[reason] = lost.get(reason, 0) + frames

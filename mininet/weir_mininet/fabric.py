@@ -152,7 +152,7 @@ class Fabric:
         """The same by the process that carries the links, which counts what it loses there (`emulator.drops`)."""
         switches = {switch.name for switch in self.plan.switches}
         counts = {}
-        for link, seen in zip(self.plan.links, emulator.links()):
+        for link, seen in zip(self.plan.links, emulator.links(self.plan)):
             for end, sent, received in ((link.a, *seen["directions"]), (link.b, *reversed(seen["directions"]))):
                 if end[0] in switches:
                     counts[interface(*end)] = {"rx_packets": received["delivered"], "tx_packets": sent["offered"],

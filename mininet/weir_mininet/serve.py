@@ -79,7 +79,7 @@ class Conversation:
         return self.fabric.packets()
 
     def do_link_drops(self):
-        return emulator.drops()
+        return emulator.drops(self.fabric.plan)
 
     def do_interrupt(self):
         """There is nothing to interrupt any more."""

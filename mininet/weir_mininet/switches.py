@@ -11,7 +11,6 @@ from typing import List
 from mininet.log import error
 from mininet.node import Switch as Node
 
-from .emulator import CONTROL
 from .plan import Plan, Problem, Switch, interface
 from .processes import LOOPBACK, START_S, Part
 
@@ -89,7 +88,7 @@ def fabric_command(plan: Plan) -> List[str]:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(dataclasses.asdict(plan), file)
     first = plan.switches[0]
-    words = [plan.exe, "switch", "--plan", path, "--control", CONTROL.rpartition("/")[2],
+    words = [plan.exe, "switch", "--plan", path,
              "--device-id", str(first.device_id), "--thrift-port", str(first.thrift_port)]
     if plan.pcaps:
         words.append(f"--pcap={plan.pcaps}")

@@ -281,7 +281,8 @@ fn links_fail_and_change_while_traffic_flows() {
 
 fn fail_and_change(name: &str, form: &[&str], processes: usize) {
     let place = Place::new(name);
-    let faults = "faults=[{kind: down, links: [s1-s2], from: 100us, to: 150us}]";
+    // The scale is 10,000: down from 0.5 to 1 s. The timeout is 16 round trips, about 2 s, and the run takes 4 s.
+    let faults = "faults=[{kind: down, links: [s1-s2], from: 50us, to: 100us}]";
     let arguments =
         ["--schemes", "hpcc", "--rate", "10Mbps", "--set", "duration=400us", "--set", faults, "--pcap=p"];
     let run = place.start("quickstart", &[&arguments[..], form].concat());

@@ -1,8 +1,12 @@
-//! The faults of an experiment, on emulated links: `weir link set` at their times.
+//! The faults of an experiment, on emulated links: what `weir link set` does, at their times.
+//!
+//! They are asked for on the control socket. A program that is started for each comes late by half a second and more on a
+//! busy machine.
 
-use super::plan::{link_names, own_program};
+use super::links::{LINKS, LinkRequest};
+use super::plan::link_names;
 use super::probe::sleep_until;
-use std::process::Command;
+use serde::de::IgnoredAny;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,19 +25,14 @@ impl Faults {
     /// Begins at `start` (seconds of CLOCK_MONOTONIC).
     pub fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
         let orders = orders(experiment);
-        let weir = own_program().map_err(Error::Work)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("faults".to_owned()).spawn(move || {
-            for (at, options) in orders {
+            for (at, order) in orders {
                 if !sleep_until(start + at.as_secs_f64(), &told) {
                     break;
                 }
-                let done = Command::new(&weir).args(["link", "set", "--quiet"]).args(options).output()?;
-                if !done.status.success() {
-                    let why = String::from_utf8_lossy(&done.stderr);
-                    return Err(Error::Work(why.trim().trim_start_matches("error: ").to_owned()));
-                }
+                order.ask::<IgnoredAny>(LINKS)?;
             }
             Ok(())
         })?;
@@ -47,47 +46,48 @@ impl Faults {
     }
 }
 
-/// Returns the arguments of `weir link set` for each fault, by time. A link is up when no fault holds it down any
+/// Returns the change that each fault is, by time. A link is up when no fault holds it down any
 /// more.
-fn orders(experiment: &Experiment) -> Vec<(Time, Vec<String>)> {
+fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
     let names = link_names(&experiment.topology);
     let mut down = vec![0u32; names.len()];
     let mut orders = Vec::new();
     for scheduled in &experiment.changes {
-        let (links, options): (Vec<usize>, Vec<String>) = match &scheduled.change {
-            Change::Impair(links, impairment) => (links.clone(), options(impairment)),
+        let (links, change): (Vec<usize>, String) = match &scheduled.change {
+            Change::Impair(links, impairment) => (links.clone(), properties(impairment)),
             Change::Down(links) => {
                 links.iter().for_each(|&link| down[link] += 1);
-                (links.clone(), vec!["--down".to_owned()])
+                (links.clone(), "up=false".to_owned())
             }
             Change::Up(links) => {
                 links.iter().for_each(|&link| down[link] = down[link].saturating_sub(1));
                 let up = links.iter().copied().filter(|&link| down[link] == 0);
-                (up.collect(), vec!["--up".to_owned()])
+                (up.collect(), "up=true".to_owned())
             }
             // Refused by `Mininet::check`.
             Change::Restart(_) | Change::Refill(_) | Change::Set(_) | Change::Attack(..) => continue,
         };
         if !links.is_empty() {
-            let links = links.iter().map(|&link| names[link].clone());
-            orders.push((scheduled.at, links.chain(options).collect()));
+            let links = links.iter().map(|&link| names[link].clone()).collect();
+            orders.push((scheduled.at, LinkRequest::Set { links, change }));
         }
     }
     orders
 }
 
-/// Returns the options that change a link so.
-fn options(impairment: &Impairment) -> Vec<String> {
+/// Returns the properties that change so, as `key=value,key=value`.
+fn properties(impairment: &Impairment) -> String {
     let time = |time: Time| format!("{}ps", time.as_ps());
-    let options = [
-        ("--loss", impairment.loss.map(|ratio| ratio.to_string())),
-        ("--jitter", impairment.jitter.map(time)),
-        ("--reorder", impairment.reorder.map(|(ratio, _)| ratio.to_string())),
-        ("--reorder-by", impairment.reorder.map(|(_, by)| time(by))),
-        ("--duplicate", impairment.duplicate.map(|ratio| ratio.to_string())),
-        ("--corrupt", impairment.corrupt.map(|ratio| ratio.to_string())),
+    let properties = [
+        ("loss", impairment.loss.map(|ratio| ratio.to_string())),
+        ("jitter", impairment.jitter.map(time)),
+        ("reorder", impairment.reorder.map(|(ratio, _)| ratio.to_string())),
+        ("reorder_by", impairment.reorder.map(|(_, by)| time(by))),
+        ("duplicate", impairment.duplicate.map(|ratio| ratio.to_string())),
+        ("corrupt", impairment.corrupt.map(|ratio| ratio.to_string())),
     ];
-    options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
+    let given = properties.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    given.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -103,16 +103,19 @@ mod tests {
                - {kind: down, links: [s2-s1], from: 3us, to: 5us}\n\
                - {kind: impair, links: [s2-s1], from: 6us, to: 8us, jitter: 1us, reorder: 2%, reorder_by: 3us}\n";
         let experiment = Experiment::parse(&file, "quickstart.yaml", "quickstart", &[], None).unwrap();
-        let orders: Vec<_> =
-            orders(&experiment).into_iter().map(|(at, words)| (at.as_us(), words.join(" "))).collect();
+        let text = |(at, order): (Time, LinkRequest)| match order {
+            LinkRequest::Set { links, change } => (at.as_us(), format!("{} {change}", links.join(" "))),
+            other => panic!("{other:?}"),
+        };
+        let orders: Vec<_> = orders(&experiment).into_iter().map(text).collect();
         let expected = [
-            (1, "s1-s2 --loss 0.01"),
-            (2, "s1-s2 --down"),
-            (3, "s1-s2 --down"),
-            (5, "s1-s2 --up"),
-            (6, "s1-s2 --jitter 1000000ps --reorder 0.02 --reorder-by 3000000ps"),
-            (8, "s1-s2 --jitter 0ps --reorder 0 --reorder-by 3000000ps"),
-            (9, "s1-s2 --loss 0"),
+            (1, "s1-s2 loss=0.01"),
+            (2, "s1-s2 up=false"),
+            (3, "s1-s2 up=false"),
+            (5, "s1-s2 up=true"),
+            (6, "s1-s2 jitter=1000000ps,reorder=0.02,reorder_by=3000000ps"),
+            (8, "s1-s2 jitter=0ps,reorder=0,reorder_by=3000000ps"),
+            (9, "s1-s2 loss=0"),
         ];
         assert_eq!(orders, expected.map(|(at, words)| (at, words.to_owned())));
     }

@@ -7,7 +7,8 @@
 //! - `p4runtime`: the switches' server.
 //! - `agents`: what runs in the hosts, and what they saw.
 //! - `faults`: links that fail while traffic flows.
-//! - `links`: what the process that carries the links has counted.
+//! - [`links`]: the process that carries the links, asked on its control socket.
+//! - [`talk`]: a request on a control socket, and its answer.
 //! - `probe`: queues and links, sampled while traffic flows.
 //! - `merge`: all of it as the results of a run.
 //! - `run`: one experiment, all schemes.
@@ -17,16 +18,16 @@ mod agents;
 mod bridge;
 mod facts;
 mod faults;
-mod links;
+pub mod links;
 mod merge;
 mod p4runtime;
 mod plan;
 mod probe;
 mod run;
+pub mod talk;
 mod tutorial;
 
 pub use bridge::clean;
-pub use links::Sample;
 pub use plan::{
     Plan, PlannedLink, PlannedSwitch, SwitchKind, device_id, grpc_port, link_names, thrift_address,
 };

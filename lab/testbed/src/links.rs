@@ -1,17 +1,36 @@
-//! The process that runs all switches and carries their links, asked on its control socket (`weir link`).
+//! The process that carries the links of a fabric, asked on its control socket (`weir link`).
 
+use super::talk;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
 use weir_experiment::backend::Error;
 
-/// The name of the socket, in the network namespace (`weir switch --control`).
-const SOCKET: &str = "weir-link/fabric";
-/// Time that an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The name of a process that carries links, unless another one is said (`--control`).
+pub const LINKS: &str = "fabric";
+/// Prefix of the names of all such processes' sockets, in the network namespace.
+const PREFIX: &str = "weir-link/";
+
+/// A request to a process that carries links.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do", deny_unknown_fields)]
+pub enum LinkRequest {
+    /// Properties and counters.
+    Show {},
+    /// A [`Sample`] of a fabric in one process.
+    Sample {
+        /// The register to read at all switches.
+        register: String,
+    },
+    /// A change.
+    Set {
+        /// Links by name, a node for all its links, or `all`.
+        links: Vec<String>,
+        /// The change, as `key=value,key=value`.
+        change: String,
+    },
+}
 
 /// A look at a fabric in one process, for a run that looks often.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -22,22 +41,25 @@ pub struct Sample {
     pub cells: Vec<Vec<(u16, u64)>>,
 }
 
-/// Looks at all links, and at a register of all switches.
-pub fn sample(register: &str) -> Result<Sample, Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Answer {
-        Ok(Sample),
-        Error(String),
+impl LinkRequest {
+    /// Asks the process with this name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it refuses, or it does not answer.
+    pub fn ask<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
+        let address = SocketAddr::from_abstract_name(socket(name))?;
+        let stream = UnixStream::connect_addr(&address).map_err(|error| {
+            Error::Input(format!(
+                "no link emulator is called {name} in this network namespace ({error}); `weir link run` and \
+                 `weir run --on mininet` start one"
+            ))
+        })?;
+        talk::ask(stream, &format_args!("links {name}"), self)
     }
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(SOCKET)?)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("{}\n", json!({"do": "sample", "register": register})).as_bytes())?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    match serde_json::from_str(&line) {
-        Ok(Answer::Ok(sample)) => Ok(sample),
-        Ok(Answer::Error(why)) => Err(Error::Work(format!("the process of the switches: {why}"))),
-        Err(error) => Err(Error::Work(format!("the process of the switches: {error}"))),
-    }
+}
+
+/// Returns the name of a process's socket.
+pub fn socket(name: &str) -> String {
+    format!("{PREFIX}{name}")
 }

@@ -4,7 +4,7 @@
 //! switch shows it over P4Runtime, BMv2 only over Thrift. A link's load is taken from the kernel's counters of the
 //! switch's interface. A process that runs all switches and carries the links is asked for both at once.
 
-use super::links::{self, Sample};
+use super::links::{LINKS, LinkRequest, Sample};
 use super::p4runtime::Registers;
 use super::plan::{Places, SwitchKind, thrift_address};
 use p4runtime::p4::config::v1::Preamble;
@@ -48,7 +48,7 @@ enum Source {
     Switches(Queues, Vec<PathBuf>),
     /// The process that runs all switches and carries the links.
     Fabric {
-        register: String,
+        look: LinkRequest,
         /// Position of the link and end, in the order of the ports.
         ends: Vec<(usize, usize)>,
         /// Its last answer, until the bytes are taken from it.
@@ -72,7 +72,7 @@ impl Source {
                 (link.0 as usize, usize::from(topology.link(link).a != here))
             };
             return Ok(Source::Fabric {
-                register: register.name.clone(),
+                look: LinkRequest::Sample { register: register.name.clone() },
                 ends: ports.map(end).collect(),
                 last: None,
             });
@@ -99,8 +99,8 @@ impl Source {
     fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
         match self {
             Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
-            Source::Fabric { register, last, .. } => {
-                let sample = last.insert(links::sample(register)?);
+            Source::Fabric { look, last, .. } => {
+                let sample: &Sample = last.insert(look.ask(LINKS)?);
                 Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
             }
         }
@@ -111,8 +111,8 @@ impl Source {
     fn sent(&mut self) -> Result<Vec<u64>, Error> {
         match self {
             Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
-            Source::Fabric { register, ends, last } => {
-                let Sample { bytes, .. } = last.take().map_or_else(|| links::sample(register), Ok)?;
+            Source::Fabric { look, ends, last } => {
+                let Sample { bytes, .. } = last.take().map_or_else(|| look.ask(LINKS), Ok)?;
                 Ok(ends.iter().map(|&(link, end)| bytes.get(link).map_or(0, |bytes| bytes[end])).collect())
             }
         }

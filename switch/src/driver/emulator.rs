@@ -201,11 +201,9 @@ impl Emulator {
             poll.watched().watch(LINKS, &port);
             ports.push(port);
         }
-        // Streams of their own, so that a link draws the same whatever others do.
-        let stream = |n: u64| seed ^ (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let links = (0..).step_by(2).zip(links).map(|(n, link)| Link {
+        let links = links.into_iter().enumerate().map(|(n, link)| Link {
             link,
-            directions: [LinkDirection::new(stream(n)), LinkDirection::new(stream(n + 1))],
+            directions: [0, 1].map(|end| LinkDirection::new(LinkDirection::seed(seed, n, end))),
         });
         Ok(Emulator {
             clock: MonotonicClock::start(),

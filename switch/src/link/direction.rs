@@ -79,6 +79,12 @@ pub struct LinkDirection {
 }
 
 impl LinkDirection {
+    /// Returns the seed of the n-th link's direction from one of its ends: streams of their own, so that a link draws the
+    /// same whatever others do.
+    pub fn seed(all: u64, link: usize, end: usize) -> u64 {
+        all ^ (2 * link as u64 + end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
     /// Returns an idle direction that draws from this seed.
     pub fn new(seed: u64) -> LinkDirection {
         LinkDirection {

@@ -1,6 +1,7 @@
 //! `weir switch`: simple_switch_grpc's command line on the embedded switch, or on all switches of a fabric.
 
 mod fabric;
+mod fabric_links;
 mod grpc;
 mod log;
 mod metrics;
@@ -28,6 +29,7 @@ use weir_server::thrift::ThriftConfig;
 use weir_switch::Switch;
 use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, Frames, Member};
 use weir_switch::tm::QueueLimits;
+use weir_testbed::links::{LINKS, socket};
 use weir_units::Time;
 
 /// The newest BMv2 JSON that the loader knows, as `--json-version` prints it.
@@ -76,7 +78,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             (names, endpoints)
         }
     };
-    let control = args.control.as_deref().map(|name| Socket::bind_name(&link::socket(name))).transpose()?;
+    let control = args.control.as_deref().or(args.plan.as_ref().map(|_| LINKS));
+    let control = control.map(|name| Socket::bind_name(&socket(name))).transpose()?;
     let page = args.metrics.open()?;
     confine(args, pcap)?;
     let (quit, told_to_quit) = sync_channel(1);

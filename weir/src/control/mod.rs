@@ -1,7 +1,6 @@
-//! Control sockets: running processes are asked, and told, by a line of JSON, and answer with one.
+//! Control sockets of running processes: where they are, and their server. `weir_testbed::talk` is what is said.
 
 pub mod place;
 mod socket;
-pub mod talk;
 
 pub use socket::{Serving, Socket};

@@ -1,6 +1,6 @@
 //! A control socket's server.
 
-use super::{place, talk};
+use super::place;
 use crate::console::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_testbed::talk;
 
 /// Connections that wait until they are accepted.
 const BACKLOG: i32 = 128;

@@ -1,7 +1,7 @@
 //! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
 
 use crate::console::Failure;
-use crate::control::{Serving, Socket, place, talk};
+use crate::control::{Serving, Socket, place};
 use crate::privilege;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,6 +15,7 @@ use weir_agent::policy::{PolicyOrder, PolicyOrders, PolicyRequest};
 use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
 use weir_host::trickle::TrickleConfig;
 use weir_report::files::{PRIVATE, write_whole};
+use weir_testbed::talk;
 use weir_units::Time;
 
 /// Policies.

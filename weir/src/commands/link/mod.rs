@@ -6,14 +6,11 @@ mod run;
 mod serve;
 
 use crate::console::{Console, Failure};
-use crate::control::talk;
 use crate::output::{Answer, Output};
 pub use report::LinkReport;
-use serde::{Deserialize, Serialize};
 pub use serve::{Carrier, serve};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
 use weir_switch::link::LinkChange;
+use weir_testbed::links::{LINKS, LinkRequest};
 
 /// Links of a rate, a length and faults between pairs of interfaces
 ///
@@ -70,15 +67,10 @@ enum Command {
     },
 }
 
-/// Name of an emulator unless another one is said.
-const CONTROL: &str = "fabric";
-/// Prefix of the names of all emulators' sockets.
-const PREFIX: &str = "weir-link/";
-
 #[derive(Debug, clap::Args)]
 struct At {
     /// The emulator's name (`weir link run --control`)
-    #[arg(long, value_name = "NAME", default_value = CONTROL)]
+    #[arg(long, value_name = "NAME", default_value = LINKS)]
     control: String,
 }
 
@@ -144,48 +136,20 @@ impl Change {
     }
 }
 
-/// A request to an emulator.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "do", deny_unknown_fields)]
-enum Request {
-    /// Properties and counters.
-    Show {},
-    /// A sample of a fabric in one process: its links, and this register of its switches.
-    Sample { register: String },
-    /// A change, as `key=value,key=value`, of the links that the names mean.
-    Set { links: Vec<String>, change: String },
-}
-
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
-    let ask = |at: &At, request: &Request| -> Result<LinkReport, Failure> {
-        let (name, who) = (&at.control, format!("links {}", at.control));
-        let stream =
-            SocketAddr::from_abstract_name(socket(name)).and_then(|at| UnixStream::connect_addr(&at));
-        let stream = stream.map_err(|error| {
-            Failure::Input(format!(
-                "no link emulator is called {name} in this network namespace ({error}); `weir link run` and \
-                 `weir run --on mininet` start one"
-            ))
-        })?;
-        talk::ask(stream, &who, request)
-    };
+    let ask = |at: &At, request: &LinkRequest| request.ask::<LinkReport>(&at.control);
     match &args.command {
         Command::Run(args) => run::run(args, console),
         Command::Show { at, output } => {
             console.style(*output);
-            ask(at, &Request::Show {})?.print(console)
+            ask(at, &LinkRequest::Show {})?.print(console)
         }
         Command::Set { links, change, at, output } => {
             console.style(*output);
             let change = change.read()?.to_string();
-            let report = ask(at, &Request::Set { links: links.clone(), change })?;
+            let report = ask(at, &LinkRequest::Set { links: links.clone(), change })?;
             if console.style.quiet { Ok(()) } else { report.print(console) }
         }
     }
-}
-
-/// Returns the name of an emulator's socket.
-pub fn socket(name: &str) -> String {
-    format!("{PREFIX}{name}")
 }

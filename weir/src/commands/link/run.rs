@@ -1,8 +1,8 @@
 //! `weir link run`
 
+use super::LinkReport;
 use super::bmv2::{Limited, RateKeeper};
 use super::serve::{Emulated, serve};
-use super::{CONTROL, LinkReport, socket};
 use crate::console::{Console, Failure};
 use crate::control::Socket;
 use crate::output::Answer;
@@ -15,6 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use weir_switch::driver::{DataplaneError, EmulatedLink, LinkEmulator, StartError};
 use weir_switch::link::{LinkChange, LinkParameters};
+use weir_testbed::links::{LINKS, socket};
 use weir_units::Bytes;
 
 /// Interval at which the emulator is checked.
@@ -33,7 +34,7 @@ pub struct Args {
     file: Option<PathBuf>,
 
     /// Name by which `weir link show` and `set` reach it, in this network namespace
-    #[arg(long, value_name = "NAME", default_value = CONTROL)]
+    #[arg(long, value_name = "NAME", default_value = LINKS)]
     control: String,
 
     /// Seed of what happens at random

@@ -1,12 +1,12 @@
 //! The control socket of a process that carries links: `weir link show` and `set` ask it.
 
-use super::{LinkReport, Request};
+use super::LinkReport;
 use crate::control::{Serving, Socket};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use weir_switch::driver::{DataplaneError, LinkEmulatorHandle, LinkEmulatorStats};
 use weir_switch::link::LinkChange;
-use weir_testbed::Sample;
+use weir_testbed::links::{LinkRequest, Sample};
 
 /// A thing that carries links: an emulator, or a fabric in one process.
 pub trait Carrier: Send {
@@ -17,10 +17,7 @@ pub trait Carrier: Send {
     /// Changes the links with these names.
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError>;
     /// Returns a sample, with this register of the switches, if it has switches.
-    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>> {
-        let _ = register;
-        None
-    }
+    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>>;
 }
 
 /// An emulator between interfaces, and the names of its links.
@@ -36,9 +33,12 @@ impl Carrier for Emulated {
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
         self.0.change(names, change).wait().map(|_| ())
     }
+    fn sample(&self, _register: &str) -> Option<Result<Sample, DataplaneError>> {
+        None
+    }
 }
 
-/// An answer to a [`Request`].
+/// An answer to a [`LinkRequest`].
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Reply {
@@ -52,13 +52,13 @@ pub fn serve(control: Socket, links: impl Carrier + 'static) -> Serving {
     control.serve(move |request| {
         let stats = || links.stats().map_err(|error| error.to_string());
         match request {
-            Request::Show {} => Ok(Reply::Report(LinkReport::new(&stats()?, |_| true))),
-            Request::Sample { register } => match links.sample(&register) {
+            LinkRequest::Show {} => Ok(Reply::Report(LinkReport::new(&stats()?, |_| true))),
+            LinkRequest::Sample { register } => match links.sample(&register) {
                 Some(Ok(sample)) => Ok(Reply::Sample(sample)),
                 Some(Err(error)) => Err(error.to_string()),
                 None => Err("these links belong to no fabric in one process".to_owned()),
             },
-            Request::Set { links: wanted, change } => {
+            LinkRequest::Set { links: wanted, change } => {
                 let change: LinkChange = change.parse()?;
                 let meant = meant(&names, &wanted)?;
                 links.change(meant.iter().cloned().collect(), change).map_err(|error| error.to_string())?;

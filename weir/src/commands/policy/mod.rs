@@ -1,7 +1,7 @@
 //! `weir policy`
 
 use crate::console::{Console, Failure};
-use crate::control::{place, talk};
+use crate::control::place;
 use crate::output::{Answer, Output};
 use comfy_table::{Table, presets};
 use serde_json::json;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
 use weir_report::format;
 use weir_report::table::fit;
+use weir_testbed::talk;
 use weir_units::Time;
 
 /// Show and change the congestion-control parameters of running hosts
@@ -126,7 +127,7 @@ impl Via {
 
 /// Asks one agent.
 fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
-    talk::ask(place::connect(path)?, &path.display(), request)
+    Ok(talk::ask(place::connect(path)?, &path.display(), request)?)
 }
 
 /// Asks every agent. Those that do not answer are named at the end: one that has ended must not hide the others.

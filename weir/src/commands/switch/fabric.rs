@@ -1,7 +1,7 @@
 //! `weir switch --fabric`: all switches of a topology in this process, and the links between them.
 
+use super::fabric_links::FabricLinks;
 use super::options::{Options, TargetOptions};
-use crate::commands::link::Carrier;
 use crate::commands::{Engine, load_program, read};
 use crate::console::Failure;
 use clap::Parser;
@@ -11,14 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_controller::topology::{Endpoint, Node, Topology};
 use weir_experiment::rng::stream_seed;
-use weir_switch::driver::{
-    DataplaneConfig, DataplaneError, DataplaneHandle, DirectionStatus, EmulatedLink, InnerPort,
-    LinkEmulatorStats, LinkStatus, Member, PortLink, SwitchLinks, Wire,
-};
-use weir_switch::link::{LinkChange, LinkParameters};
+use weir_switch::driver::{DataplaneConfig, DataplaneHandle, InnerPort, Member, Wire};
+use weir_switch::link::{LinkChange, LinkDirection, LinkParameters};
 use weir_switch::tm::{MAX_PORT, QueueLimits};
 use weir_switch::{Program, Switch};
-use weir_testbed::{Plan, Sample, link_names};
+use weir_testbed::{Plan, link_names};
 
 /// Address of the first switch, as the controller expects it.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
@@ -43,20 +40,20 @@ struct FabricSwitch {
 
 /// A link of a fabric.
 #[derive(Clone, Debug)]
-struct FabricLink {
-    name: String,
-    ends: [FabricEnd; 2],
-    link: LinkParameters,
+pub struct FabricLink {
+    pub name: String,
+    pub ends: [FabricEnd; 2],
+    pub link: LinkParameters,
 }
 
 /// An end of a link.
 #[derive(Clone, Debug)]
-struct FabricEnd {
+pub struct FabricEnd {
     /// Index of the switch, if it is one.
-    switch: Option<u16>,
-    port: u16,
+    pub switch: Option<u16>,
+    pub port: u16,
     /// As the tutorials name its interface.
-    name: String,
+    pub name: String,
 }
 
 /// The options of a switch that a plan gives one by one.
@@ -196,13 +193,11 @@ impl Fabric {
             };
             members.push(Member { config, switch: None, ports: Vec::new(), inner: Vec::new() });
         }
-        // Streams of their own, so that a link draws the same whatever others do.
-        let stream = |n: usize| self.seed ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for (n, FabricLink { ends, link, .. }) in self.links.iter().enumerate() {
             for (at, end) in ends.iter().enumerate() {
                 let Some(switch) = end.switch else { continue };
                 let member = &mut members[usize::from(switch)];
-                let seeds = [at, 1 - at].map(|from| stream(2 * n + from));
+                let seeds = [at, 1 - at].map(|from| LinkDirection::seed(self.seed, n, from));
                 member.config.wires.insert(end.port, Wire { link: *link, seeds });
                 let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - at]);
                 match peer.switch {
@@ -223,89 +218,8 @@ impl Fabric {
 
     /// Returns its links as `weir link` shows and changes them.
     pub fn carrier(&self, handles: &[DataplaneHandle]) -> FabricLinks {
-        FabricLinks { links: self.links.clone(), handles: handles.to_vec() }
+        FabricLinks::new(self.links.clone(), handles.to_vec())
     }
-}
-
-/// The links of a running fabric.
-pub struct FabricLinks {
-    links: Vec<FabricLink>,
-    handles: Vec<DataplaneHandle>,
-}
-
-impl FabricLinks {
-    /// Returns the ports of a switch.
-    fn ports(&self, switch: usize) -> Vec<u16> {
-        let ends = self.links.iter().flat_map(|link| &link.ends);
-        ends.filter(|end| end.switch == Some(switch as u16)).map(|end| end.port).collect()
-    }
-
-    /// Asks all switches at once.
-    fn of_switches(&self) -> Result<Vec<SwitchLinks>, DataplaneError> {
-        let asked: Vec<_> = self.handles.iter().map(DataplaneHandle::links).collect();
-        asked.into_iter().map(|reply| reply.wait()).collect()
-    }
-}
-
-impl Carrier for FabricLinks {
-    fn names(&self) -> Vec<String> {
-        self.links.iter().map(|link| link.name.clone()).collect()
-    }
-
-    fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError> {
-        let switches = self.of_switches()?;
-        let at = |end: &FabricEnd| -> Option<&PortLink> {
-            let ports = &switches.get(usize::from(end.switch?))?.ports;
-            ports.iter().find(|link| link.port == end.port)
-        };
-        let status = |it: &FabricLink| {
-            let from = |end: usize| -> DirectionStatus {
-                let near = at(&it.ends[end]).map(|link| &link.sent);
-                near.or_else(|| at(&it.ends[1 - end]).map(|link| &link.received)).cloned().unwrap_or_default()
-            };
-            let parameters = it.ends.iter().find_map(at).map_or(it.link, |port| port.link);
-            let ends = it.ends.clone().map(|end| end.name);
-            LinkStatus {
-                link: EmulatedLink { name: it.name.clone(), ends, parameters },
-                directions: [from(0), from(1)],
-            }
-        };
-        let mut lateness: Vec<_> =
-            switches.iter().flat_map(|switch| switch.lateness.iter().copied()).collect();
-        lateness.sort_unstable();
-        Ok(LinkEmulatorStats { links: self.links.iter().map(status).collect(), lateness })
-    }
-
-    fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
-        let meant = self.links.iter().filter(|link| names.contains(&link.name));
-        let ends =
-            meant.flat_map(|link| &link.ends).filter_map(|end| Some((usize::from(end.switch?), end.port)));
-        let asked: Vec<_> =
-            ends.map(|(at, port)| self.handles[at].change_links(vec![port], change)).collect();
-        asked.into_iter().try_for_each(|reply| reply.wait())
-    }
-
-    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>> {
-        let read = |(at, handle): (usize, &DataplaneHandle)| {
-            let (ports, register) = (self.ports(at), register.to_owned());
-            handle.call(move |switch, _| cells(switch, &ports, &register))
-        };
-        let asked: Vec<_> = self.handles.iter().enumerate().map(read).collect();
-        let cells = asked.into_iter().map(|reply| reply.wait()).collect::<Result<Vec<_>, _>>();
-        Some(cells.and_then(|cells| {
-            let offered = |link: &LinkStatus| [0, 1].map(|end| link.directions[end].counters.offered.bytes);
-            Ok(Sample { bytes: self.stats()?.links.iter().map(offered).collect(), cells })
-        }))
-    }
-}
-
-/// Returns these ports' cells of a register; none if the program has no such register.
-fn cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)> {
-    let cell = |&port: &u16| {
-        let bytes = switch.pipeline().register_read(register, usize::from(port)).ok()?;
-        Some((port, bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))))
-    };
-    ports.iter().filter_map(cell).collect()
 }
 
 /// Returns the address of the n-th switch: the port of the first and n, unless any will do.

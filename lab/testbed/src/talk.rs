@@ -1,12 +1,12 @@
-//! One request and one answer, each a line of JSON.
+//! Requests on the control sockets of running processes, and their answers, each a line of JSON.
 
-use crate::console::Failure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use weir_experiment::backend::Error;
 
 /// The longest request. A policy has some kilobytes, and a history 32 of them.
 const LONGEST_REQUEST: u64 = 1 << 18;
@@ -24,12 +24,16 @@ enum Line<R> {
 }
 
 /// Asks a process by an open connection; `who` is it in messages.
+///
+/// # Errors
+///
+/// If it refuses, or does not answer.
 pub fn ask<R: DeserializeOwned>(
     mut stream: UnixStream,
     who: &dyn Display,
     request: &impl Serialize,
-) -> Result<R, Failure> {
-    let failed = |error: &dyn Display| Failure::Work(format!("{who}: {error}"));
+) -> Result<R, Error> {
+    let failed = |error: &dyn Display| Error::Work(format!("{who}: {error}"));
     let line = serde_json::to_string(request).map_err(|error| failed(&error))?;
     // Twice as patient as the other side, which then says why.
     let limited =
@@ -40,11 +44,15 @@ pub fn ask<R: DeserializeOwned>(
     let answer = read_line(&stream, LONGEST_ANSWER).map_err(|error| failed(&error))?;
     match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
         Line::Ok(report) => Ok(report),
-        Line::Error(why) => Err(Failure::Input(why)),
+        Line::Error(why) => Err(Error::Input(why)),
     }
 }
 
 /// The other side: hears one request, has it answered, and answers.
+///
+/// # Errors
+///
+/// If the client has gone away.
 pub fn answer<Q: DeserializeOwned, R: Serialize>(
     stream: &UnixStream,
     ask: impl FnOnce(Q) -> Result<R, String>,
