@@ -117,7 +117,7 @@ impl Runtime {
         }
         .map_err(refuse)?;
         if let Some(&wire) = self.config.wires.get(&number) {
-            port.lay(wire);
+            port.attach_link(wire);
         }
         if let Some([sent, received]) = self.unplugged.remove(&number) {
             (port.in_flight, port.incoming) = (sent, received);
@@ -134,7 +134,7 @@ impl Runtime {
         let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
         let capture = self.open_capture(&inner.name).map_err(refuse)?;
         let mut port = Port::inner(inner.port, &inner.name, inner.to, capture);
-        port.lay(wire);
+        port.attach_link(wire);
         self.put_port(port);
         Ok(())
     }

@@ -308,7 +308,7 @@ impl Port {
     }
 
     /// Gives the port its link: in both directions if it ends at an interface.
-    pub fn lay(&mut self, wire: Wire) {
+    pub fn attach_link(&mut self, wire: Wire) {
         self.in_flight = Some(InFlight::new(wire.link, wire.seeds[0]));
         self.incoming =
             matches!(self.medium, Medium::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
