@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""When do the flows of a run share evenly, and when have they settled? From runs/<run>/rates.csv, with goodput averaged
+"""When do the flows of a run share evenly, and when have they settled? From rates.csv of a run, with goodput averaged
 over the last WINDOW microseconds: the first time after START at which Jain's index is above 0.95, the last time at which
-it is not, and the last time at which a flow is more than a tenth away from its mean over the last tenth of the run.
+it is not, and the last time at which a flow is more than a tenth away from its mean over the last tenth of the run; and
+the goodput of all flows in the millisecond after START and in that last tenth. Of several runs, of a sweep, the mean and
+its 95 % confidence interval.
 
   experiments/even_after.py runs/convergence-two-flows-1 --start 2000 --rtt 12.5
 """
@@ -10,7 +12,9 @@ import argparse
 import collections
 import csv
 import itertools
+import math
 import pathlib
+import statistics
 
 WINDOW = 25
 EVEN = 0.95
@@ -19,24 +23,34 @@ SETTLED = 0.1
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=pathlib.Path)
+    parser.add_argument("runs", type=pathlib.Path, nargs="+", metavar="RUN")
     parser.add_argument("--start", type=int, required=True, help="us at which the last flow joins")
     parser.add_argument("--until", type=int, help="us at which a flow leaves, if before the end of the run")
     parser.add_argument("--rtt", type=float, required=True, help="base round-trip time in us")
     parser.add_argument("--window", type=int, default=WINDOW, help="us over which goodput is averaged")
     options = parser.parse_args()
+    found = collections.defaultdict(list)
+    for run in options.runs:
+        for scheme, flows in read(run).items():
+            found[scheme].append(examine(list(flows.values()), options))
+    for scheme, runs in found.items():
+        print(f"{scheme:18} {describe(runs, options.rtt)}")
+
+
+def read(run):
+    """Goodput by scheme, flow and microsecond."""
     schemes = collections.defaultdict(lambda: collections.defaultdict(dict))
-    with (options.run / "rates.csv").open() as rows:
+    with (run / "rates.csv").open() as rows:
         for row in csv.DictReader(rows):
             schemes[row["scheme"]][row["flow"]][int(float(row["time_us"]))] = int(row["goodput_bps"])
-    for scheme, flows in schemes.items():
-        print(f"{scheme:18} {describe(list(flows.values()), options)}")
+    return schemes
 
 
-def describe(flows, options):
-    end = options.until or max(flows[0])
+def examine(flows, options):
+    """The three times after the start in us, None if never, and goodput after the start and at the end in Gbit/s."""
+    start, end = options.start, options.until or max(flows[0])
     sums = [[0, *itertools.accumulate(flow.get(at, 0) for at in range(1, end + 1))] for flow in flows]
-    times = range(options.start + 1, end + 1)
+    times = range(start + 1, end + 1)
 
     def rates(now):
         return [flow[now] - flow[max(now - options.window, 0)] for flow in sums]
@@ -46,20 +60,45 @@ def describe(flows, options):
         squares = sum(share * share for share in shares)
         return squares > 0 and sum(shares) ** 2 / (len(shares) * squares) > EVEN
 
+    def goodput(since, until):
+        return sum(flow[until] - flow[since] for flow in sums) / (until - since) / 1e9
+
+    late = end - (end - start) // 10
+    total = goodput(start, min(start + 1000, end)), goodput(late, end)
     began = next((at for at in times if is_even(at)), None)
     if began is None:
-        return "never"
-    uneven = max((at for at in times if not is_even(at)), default=options.start)
-    late = end - (end - options.start) // 10
+        return (None, None, None, *total)
+    uneven = max((at for at in times if not is_even(at)), default=start)
     finals = [(flow[end] - flow[late]) / (end - late) * options.window for flow in sums]
 
     def is_settled(now):
         return all(abs(rate - final) <= SETTLED * final for rate, final in zip(rates(now), finals))
 
-    unsettled = max((at for at in times if not is_settled(at)), default=options.start)
-    after = [(at - options.start, (at - options.start) / options.rtt) for at in (began, uneven, unsettled)]
-    even, last, settled = (f"{us} us, {trips:.1f} round trips" for us, trips in after)
-    return f"even after {even}; last uneven after {last}; settled after {settled}"
+    unsettled = max((at for at in times if not is_settled(at)), default=start)
+    return (*(at - start for at in (began, uneven, unsettled)), *total)
+
+
+def describe(runs, rtt):
+    even, last, settled, after, end = zip(*runs)
+    goodput = f"goodput {mean(after)} Gbit/s in the ms that follows, {mean(end)} at the end"
+    if None in even:
+        return f"never even in {even.count(None)} of {len(runs)} runs; {goodput}"
+
+    def time(values):
+        return f"{mean(values)} us, {statistics.fmean(values) / rtt:.1f} round trips"
+
+    return f"even after {time(even)}; last uneven after {time(last)}; settled after {time(settled)}; {goodput}"
+
+
+def mean(values):
+    """With its 95 % confidence interval, by Student's t (Abramowitz and Stegun 26.7.5)."""
+    about = statistics.fmean(values)
+    if len(values) == 1:
+        return f"{about:.1f}"
+    z, free = statistics.NormalDist().inv_cdf(0.975), len(values) - 1
+    t = (z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3))
+    return f"{about:.1f} ± {t * statistics.stdev(values) / math.sqrt(len(values)):.1f}"
 
 
 if __name__ == "__main__":
