@@ -39,7 +39,8 @@ fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &N
             (None, _) => {}
         }
     }
-    let known: Vec<&str> = names.collect();
+    // p4c makes a table of every statement outside of one; nobody adds entries there.
+    let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
     let message = match known.len() {
         0 => format!("there is no {kind} {text:?}: there is none at all"),
         _ => format!("there is no {kind} {text:?}; there are {}", known.join(", ")),

@@ -12,7 +12,7 @@ use weir_switch::stf::{self, FailureKind, Outcome};
 /// Run packet tests (STF) on a compiled P4 program
 ///
 /// A test lists the packets that are sent and expected, and the table entries that there are, in the
-/// language of p4c's STF tests. It runs on the embedded switch: no root, no BMv2.
+/// language of p4c's STF tests (docs/stf.md). It runs on the embedded switch: no root, no BMv2.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
