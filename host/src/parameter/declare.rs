@@ -7,7 +7,7 @@
 /// unless the braces give another `name`. In the braces stand
 ///
 /// - `unit: .., range: .., source: ..`, with any other field of the description;
-/// - `in 0.0..=1.0, unit: ..` for a number within limits;
+/// - `in 0.0..=1.0, unit: ..` for a number within limits, which `u32`, `Time` and `Bytes` may have, too;
 /// - `info: MIN_RATE` for a description that several schemes share, after `in ..,` if it is a number;
 /// - `part` for a field that is a configuration itself, whose parameters become those of the whole; `part,
 ///   window from "source"` replaces the source of one of them, and `part: list` declares only those of a list.
@@ -24,7 +24,9 @@
 ///         /// Multiplicative decrease factor.
 ///         beta: f64 = 0.5 => { in 0.0..=1.0, symbol: "beta", range: "0 to 1", source: "this example" };
 ///         /// Time between two increases.
-///         interval: Time = Time::from_us(55) => { unit: "s", range: "a time above 0", source: "this example" };
+///         interval: Time = Time::from_us(55) => {
+///             in Time::from_us(1)..=Time::from_ms(1), unit: "s", range: "1us to 1ms", source: "this example"
+///         };
 ///     }
 /// }
 ///
@@ -33,7 +35,7 @@
 /// assert_eq!((beta.info.name, interval.info.help), ("beta", "Time between two increases."));
 /// beta.set(&mut config, "25%").unwrap();
 /// assert_eq!(config.beta, 0.25);
-/// assert!(beta.set(&mut config, "2").is_err());
+/// assert!(beta.set(&mut config, "2").is_err() && interval.set(&mut config, "2ms").is_err());
 /// ```
 #[macro_export]
 macro_rules! parameters {
@@ -80,7 +82,7 @@ macro_rules! parameters {
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { in $limits:expr, $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);
-        $all.push($crate::parameter::ParameterOf::number(info, $limits, |config: &mut $config| &mut config.$field));
+        $all.push($crate::parameter::ParameterOf::within(info, $limits, |config: &mut $config| &mut config.$field));
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);

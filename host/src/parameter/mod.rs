@@ -6,7 +6,8 @@ mod declare;
 mod value;
 
 pub use value::{
-    EveryDequeue, HostsOwn, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word, number_in, share,
+    EveryDequeue, HostsOwn, LimitedValue, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word,
+    read_within, share,
 };
 
 use crate::nearest::did_you_mean;
@@ -80,12 +81,16 @@ impl<C: 'static> ParameterOf<C> {
         }
     }
 
-    /// Declares a parameter that is a number within limits. A percentage is a number too.
-    pub fn number(info: ParameterInfo, limits: RangeInclusive<f64>, field: fn(&mut C) -> &mut f64) -> Self {
+    /// Declares a parameter whose value is within limits. A number may be written as a percentage.
+    pub fn within<V: LimitedValue>(
+        info: ParameterInfo,
+        limits: RangeInclusive<V>,
+        field: fn(&mut C) -> &mut V,
+    ) -> Self {
         ParameterOf {
             info,
-            get: Box::new(move |c| field(c).to_string()),
-            set: Box::new(move |c, text| number_in(text, &limits).map(|value| *field(c) = value)),
+            get: Box::new(move |c| field(c).write_any()),
+            set: Box::new(move |c, text| read_within(text, &limits).map(|value| *field(c) = value)),
         }
     }
 
@@ -169,6 +174,14 @@ pub enum ParameterError {
 }
 
 impl ParameterError {
+    /// Returns the parameter's name, as given.
+    pub fn parameter(&self) -> &str {
+        match self {
+            ParameterError::BadValue { parameter, .. } => parameter,
+            ParameterError::Unknown { parameter, .. } => parameter,
+        }
+    }
+
     /// Returns the error for a name that is none of the scheme's parameters.
     pub fn unknown(scheme: &'static str, parameters: &[Parameter], parameter: &str) -> ParameterError {
         let known: Vec<_> = parameters.iter().map(|it| it.info.name).collect();

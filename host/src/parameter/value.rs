@@ -211,12 +211,49 @@ impl<T: OneOf> ParameterValue for T {
     }
 }
 
-/// Reads a number within limits.
+/// A type of values that a declaration can limit: `in Time::from_us(1)..=Time::from_ms(1)`.
+pub trait LimitedValue: Copy + PartialOrd + 'static {
+    /// Reads a value, within the limits or not.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no such value: says why, without a full stop.
+    fn read_any(text: &str) -> Result<Self, String>;
+    /// Writes the value as [`read_any`](Self::read_any) reads it.
+    fn write_any(self) -> String;
+}
+
+/// A number or a percentage.
+impl LimitedValue for f64 {
+    fn read_any(text: &str) -> Result<Self, String> {
+        Ok(text.parse::<Ratio>()?.get())
+    }
+    fn write_any(self) -> String {
+        self.to_string()
+    }
+}
+
+macro_rules! limited_values {
+    ($($value:ty),*) => {$(
+        impl LimitedValue for $value {
+            fn read_any(text: &str) -> Result<Self, String> {
+                <$value as ParameterValue>::read(text)
+            }
+            fn write_any(self) -> String {
+                ParameterValue::write(self)
+            }
+        }
+    )*};
+}
+
+limited_values!(u32, Time, Bytes);
+
+/// Reads a value within limits.
 ///
 /// # Errors
 ///
-/// If the text is no number, or outside the limits.
-pub fn number_in(text: &str, limits: &RangeInclusive<f64>) -> Result<f64, String> {
-    let number = text.parse::<Ratio>()?.get();
-    if limits.contains(&number) { Ok(number) } else { Err(format!("{text} is out of range")) }
+/// If the text is no such value, or outside the limits.
+pub fn read_within<V: LimitedValue>(text: &str, limits: &RangeInclusive<V>) -> Result<V, String> {
+    let value = V::read_any(text)?;
+    if limits.contains(&value) { Ok(value) } else { Err(format!("{text} is out of range")) }
 }
