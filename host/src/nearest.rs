@@ -3,13 +3,18 @@
 /// The largest distance of two names at which one may be a misspelling of the other (Damerau and Levenshtein).
 const SLIP: usize = 2;
 
-/// Returns `; did you mean "fncc"?` for the name that is most like `word`, or nothing if none is like it.
+/// Returns `; did you mean "fncc"?` for the name [`nearest`] to `word`, or nothing if there is none.
+pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, names).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"))
+}
+
+/// Returns the name that is most like `word`, `None` if none is like it.
 ///
 /// A name is like it if at most two letters, and less than half of them, were left out, added, changed or swapped.
-pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.into_iter().map(|name| (strsim::damerau_levenshtein(word, name), name));
     let near = distances.filter(|&(distance, name)| distance <= SLIP && distance * 2 < name.chars().count());
-    near.min().map_or_else(String::new, |(_, name)| format!("; did you mean \"{name}\"?"))
+    near.min().map(|(_, name)| name)
 }
 
 #[cfg(test)]

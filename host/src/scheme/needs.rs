@@ -1,6 +1,7 @@
 //! The needs of a scheme: its demands on switches, links and the transport.
 
 use crate::abilities::{Abilities, Ability};
+use crate::nearest::did_you_mean;
 use crate::parameter::ParameterValue;
 use crate::wire::RecordFormat;
 use std::fmt;
@@ -154,8 +155,12 @@ impl FromStr for SwitchProgram {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = SwitchProgram::ALL.into_iter().find(|it| it.name() == text);
         found.ok_or_else(|| {
-            let all = SwitchProgram::ALL.map(SwitchProgram::name).join(", ");
-            format!("there is no program \"{text}\", there are {all}")
+            let names = SwitchProgram::ALL.map(SwitchProgram::name);
+            format!(
+                "there is no program \"{text}\", there are {}{}",
+                names.join(", "),
+                did_you_mean(text, names)
+            )
         })
     }
 }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_yaml::Value;
 use std::collections::HashMap;
 use std::fmt;
-use weir_host::nearest::did_you_mean;
+use weir_host::nearest::{did_you_mean, nearest};
 
 /// Lists and maps of experiment files are nested a few levels deep. A text that is nested much deeper would take the
 /// deserialiser minutes.
@@ -97,13 +97,33 @@ fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Posi
         .filter(|(path, _)| place.starts_with(path.trim_start_matches('.')))
         .map_or(why, |(_, why)| why);
     let mut words = why.split('`').skip(1).step_by(2);
-    let Some(unknown) = words.next().filter(|_| why.starts_with("unknown field")) else {
-        return positions.error(positions.quoted(&place, why).unwrap_or(place), why.to_owned());
+    let Some(word) = words.next() else {
+        return positions.error(positions.quoted(&place, why).unwrap_or(place), without_types(why));
     };
-    if place != unknown && !place.ends_with(&format!(".{unknown}")) {
-        place = below(&place, unknown);
+    if why.starts_with("unknown field") {
+        if place != word && !place.ends_with(&format!(".{word}")) {
+            place = below(&place, word);
+        }
+        return positions.error(place, format!("{why}{}", did_you_mean(word, words)));
     }
-    positions.error(place, format!("{why}{}", did_you_mean(unknown, words)))
+    if why.starts_with("missing field")
+        && let Some(written) = positions.misspelt(&place, word)
+    {
+        let why = format!("{why}; is `{written}` a misspelling?");
+        return KeyError { position: positions.key(&below(&place, &written)), place, why };
+    }
+    let meant = if why.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
+    positions.error(positions.quoted(&place, why).unwrap_or(place), format!("{}{meant}", without_types(why)))
+}
+
+/// Returns a message of serde without Rust's names of types.
+fn without_types(why: &str) -> String {
+    let number = ["u8", "u16", "u32", "u64", "usize", "i32", "i64"];
+    match why.rsplit_once("expected ") {
+        Some((before, word)) if number.contains(&word) => format!("{before}expected a whole number"),
+        Some((before, "f64")) => format!("{before}expected a number"),
+        _ => why.to_owned(),
+    }
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
@@ -113,13 +133,15 @@ pub struct Positions(HashMap<String, Found>);
 struct Found {
     /// Its position; `None` if the command line gave the value.
     position: Option<Position>,
+    /// The position of the key itself, if it is one.
+    key: Option<Position>,
     /// The value, if it is a scalar.
     scalar: Option<String>,
 }
 
 impl Found {
     fn at(position: Position) -> Found {
-        Found { position: Some(position), scalar: None }
+        Found { position: Some(position), key: None, scalar: None }
     }
 }
 
@@ -154,13 +176,14 @@ impl Positions {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
                     Some(Open { next: next @ Next::Key, path }) => {
                         let key = below(path, &scalar);
-                        positions.insert(key.clone(), Found::at(at));
+                        positions.insert(key.clone(), Found { key: Some(at), ..Found::at(at) });
                         *next = Next::Value(key);
                     }
                     _ => {
                         let path = value(&mut open);
+                        let key = positions.get(&path).and_then(|found: &Found| found.key);
                         let scalar = Some(scalar.into_owned());
-                        positions.insert(path, Found { scalar, ..Found::at(at) });
+                        positions.insert(path, Found { position: Some(at), key, scalar });
                     }
                 },
                 Event::Alias(_) => drop(value(&mut open)),
@@ -187,12 +210,32 @@ impl Positions {
     pub fn forget(&mut self, path: &str) {
         let below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
         self.0.retain(|key, _| !below(key));
-        self.0.insert(path.to_owned(), Found { position: None, scalar: None });
+        self.0.insert(path.to_owned(), Found { position: None, key: None, scalar: None });
     }
 
     /// Returns an error about a key.
     pub fn error(&self, place: String, why: String) -> KeyError {
-        KeyError { position: self.get(&place), place, why }
+        KeyError { position: self.place(&place, &why), place, why }
+    }
+
+    /// Returns the position of what is wrong at `path`: the key if there is no such key, or else its value.
+    pub(crate) fn place(&self, path: &str, why: &str) -> Option<Position> {
+        if why.starts_with("unknown field") { self.key(path) } else { self.get(path) }
+    }
+
+    /// Returns the position of the key at the end of `path`; that of the value if there is no key.
+    fn key(&self, path: &str) -> Option<Position> {
+        self.0.get(path).and_then(|found| found.key).or_else(|| self.get(path))
+    }
+
+    /// Returns the key of the map at `place` that is most like `missing`, if one is.
+    fn misspelt(&self, place: &str, missing: &str) -> Option<String> {
+        let keys = self.0.keys().filter_map(|path| match place {
+            "" => Some(path.as_str()),
+            _ => path.strip_prefix(place)?.strip_prefix('.'),
+        });
+        let keys: Vec<&str> = keys.filter(|key| !key.contains(['.', '['])).collect();
+        nearest(missing, keys).map(str::to_owned)
     }
 
     /// Returns the path of the only scalar below `place` that an error quotes. Of maps that have a `kind`, the deserialiser
@@ -324,7 +367,23 @@ workloads:
         let error = read::<Vec<Flow>>("- {start: 1}\n- {strat: 2}\n").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "2:11: [1].strat: unknown field `strat`, expected `start`; did you mean \"start\"?"
+            "2:4: [1].strat: unknown field `strat`, expected `start`; did you mean \"start\"?"
+        );
+    }
+
+    #[test]
+    fn misspelt_kinds_and_numbers_are_reported_without_types() {
+        let spec =
+            |text: &str| read::<weir_controller::topology::TopologySpec>(text).unwrap_err().to_string();
+        let stra = spec("{kind: stra, hosts: 2, rate: 1Gbps}");
+        assert!(stra.starts_with("1:8: kind: ") && stra.ends_with("; did you mean \"star\"?"), "{stra}");
+        assert_eq!(
+            spec("{knd: star, hosts: 2, rate: 1Gbps}"),
+            "1:2: missing field `kind`; is `knd` a misspelling?"
+        );
+        assert_eq!(
+            spec("{kind: star, hosts: nine, rate: 1Gbps}"),
+            "1:21: hosts: invalid type: string \"nine\", expected a whole number"
         );
     }
 

@@ -85,7 +85,10 @@ impl Estimate {
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = if self.at_most { "at most" } else { "about" };
-        write!(f, "{about} {:.1} million packet-hops", self.packet_hops / 1e6)?;
+        match self.packet_hops {
+            hops if hops < 1e5 => write!(f, "{about} {:.0} thousand packet-hops", hops / 1e3)?,
+            hops => write!(f, "{about} {:.1} million packet-hops", hops / 1e6)?,
+        }
         match self.time {
             Some(time) if time.as_secs() >= 48 * 3600 => {
                 write!(f, ", {:.0} days", time.as_secs_f64() / (24.0 * 3600.0))?;

@@ -180,7 +180,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 continue;
             }
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
-            write!(console.out, "{}: ok, {schemes} schemes, {flows}", file.display())?;
+            let schemes = if schemes == 1 { "1 scheme".to_owned() } else { format!("{schemes} schemes") };
+            write!(console.out, "{}: ok, {schemes}, {flows}", file.display())?;
             match args.on {
                 World::Sim => {
                     let estimate = Estimate::of(experiment, threads(args, experiment));

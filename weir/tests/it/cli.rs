@@ -52,7 +52,7 @@ fn bad_experiments_are_one_clear_error_and_write_nothing() {
         (
             "duration: 100us",
             "duration: 100us\nwobble: 3",
-            &["tiny.yaml:8:9: wobble: ", "  8 | wobble: 3", "    |         ^"][..],
+            &["tiny.yaml:8:1: wobble: ", "  8 | wobble: 3", "    | ^"][..],
         ),
         ("schemes: [fncc, hpcc]", "schemes: [fncc, nccf]", &["schemes[1]", "nccf", "hpcc"]),
         ("to: h3, start", "to: h9, start", &["tiny.yaml:", "flows[1].to", "h9", "not declared"]),

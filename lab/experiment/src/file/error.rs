@@ -69,7 +69,7 @@ impl ExperimentError {
     pub(super) fn located(self, positions: &Positions) -> ExperimentError {
         match self {
             ExperimentError::Key { file, position: None, place, why } => {
-                let position = positions.get(&place);
+                let position = positions.place(&place, &why);
                 ExperimentError::Key { file, position, place, why }
             }
             other => other,

@@ -22,7 +22,7 @@ use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::nearest::did_you_mean;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
-use weir_host::schemes::Registry;
+use weir_host::schemes::{Registry, SchemeError};
 use weir_host::wire::{WEIR_PORT, least_list_room};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -63,7 +63,7 @@ pub(super) fn read(
     overrides: &[String],
     positions: &Positions,
 ) -> Result<ExperimentSpec, ExperimentError> {
-    let wrong = |error: KeyError| ExperimentError::key(file, error);
+    let wrong = |error: KeyError| ExperimentError::key(file, with_own_kinds(error, catalogue));
     if overrides.is_empty() && catalogue.topologies.is_empty() {
         // Straight from the text: as a value, a number is no longer the text that stands there.
         return yaml::read(text).map_err(wrong);
@@ -79,6 +79,18 @@ pub(super) fn read(
             .map_err(|(key, why)| wrong(positions.error(below("topology", &key), why)))?;
     }
     yaml::read_value(root, positions).map_err(wrong)
+}
+
+/// Returns an error about the kind of a topology with all kinds, as the deserialiser knows Weir's only.
+fn with_own_kinds(mut error: KeyError, catalogue: &Catalogue) -> KeyError {
+    if error.place == "topology.kind" && error.why.starts_with("unknown variant") {
+        let mut words = error.why.split('`').skip(1).step_by(2);
+        let kind = words.next().unwrap_or_default();
+        let names: Vec<&str> = words.chain(catalogue.topologies.kinds().map(|(own, _)| own)).collect();
+        let meant = did_you_mean(kind, names.iter().copied());
+        error.why = format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
+    }
+    error
 }
 
 pub(super) fn resolve(
@@ -208,6 +220,14 @@ fn resolve_entries(
     Ok(all)
 }
 
+/// Returns the path of what is wrong with the scheme at `place`: of a parameter, or of the whole.
+fn scheme_place(place: &str, error: &SchemeError) -> String {
+    match error {
+        SchemeError::Parameter(error) => below(place, &format!("set.{}", error.parameter())),
+        SchemeError::Unknown { .. } => place.to_owned(),
+    }
+}
+
 fn resolve_schemes(
     spec: &ExperimentSpec,
     registry: &Registry,
@@ -225,7 +245,9 @@ fn resolve_schemes(
     for (i, entry) in spec.schemes.iter().enumerate() {
         let place = format!("schemes[{i}]");
         let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config = registry.make(&entry.scheme, &parameters).map_err(|e| wrong(&place, e.to_string()))?;
+        let config = registry
+            .make(&entry.scheme, &parameters)
+            .map_err(|e| wrong(&scheme_place(&place, &e), e.to_string()))?;
         if !labels.insert(entry.label.clone()) {
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
@@ -274,7 +296,9 @@ fn resolve_own_schemes(
         }
         let Some(entry) = entry else { continue };
         let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config = registry.make(&entry.scheme, &parameters).map_err(|e| wrong(place, e.to_string()))?;
+        let config = registry
+            .make(&entry.scheme, &parameters)
+            .map_err(|e| wrong(&scheme_place(place, &e), e.to_string()))?;
         for beside in schemes {
             let (own, theirs) = (config.needs(), beside.config.needs());
             let same_recovery = spec.transport.recovery.is_some()
