@@ -54,6 +54,7 @@ impl Cli {
     ///
     /// If there is a scheme of that name already.
     #[must_use]
+    #[track_caller]
     pub fn scheme<S: Scheme>(mut self) -> Cli {
         self.kit.catalogue.schemes = self.kit.catalogue.schemes.with::<S>();
         self
@@ -65,6 +66,7 @@ impl Cli {
     ///
     /// If there is a kind of that name already.
     #[must_use]
+    #[track_caller]
     pub fn workload<W: Workload>(mut self) -> Cli {
         self.kit.catalogue.workloads = self.kit.catalogue.workloads.with::<W>();
         self
@@ -76,6 +78,7 @@ impl Cli {
     ///
     /// If one of that name was added already.
     #[must_use]
+    #[track_caller]
     pub fn topology<T: TopologyKind>(mut self) -> Cli {
         self.kit.catalogue.topologies = self.kit.catalogue.topologies.with::<T>();
         self

@@ -51,6 +51,7 @@ impl Registry {
     ///
     /// If a scheme of that name is registered already: two crates of one program chose the same name.
     #[must_use]
+    #[track_caller]
     pub fn with<S: Scheme>(mut self) -> Registry {
         assert!(
             self.names().all(|name| name != S::NAME),

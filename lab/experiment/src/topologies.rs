@@ -48,6 +48,7 @@ impl Topologies {
     ///
     /// If there is a kind of that name already.
     #[must_use]
+    #[track_caller]
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
         let read: Read = |keys| {
             let kind: T = yaml::read_keys(keys)?;

@@ -100,6 +100,13 @@ pub struct ListedFlow {
     pub incast: bool,
 }
 
+impl ListedFlow {
+    /// Returns a flow that announces no sender and is not part of an incast.
+    pub fn new(from: HostIx, to: HostIx, start: Time, size: Option<Bytes>) -> ListedFlow {
+        ListedFlow { from, to, start, size, announces: None, incast: false }
+    }
+}
+
 impl Arrival {
     /// Returns a flow that announces no sender, is not part of an incast, and has the tag 0.
     pub fn new(from: HostIx, to: HostIx, start: Time, size: Bytes) -> Arrival {
@@ -198,6 +205,7 @@ impl Workloads {
     ///
     /// If there is a kind of that name already.
     #[must_use]
+    #[track_caller]
     pub fn with<W: Workload>(mut self) -> Workloads {
         let read = |keys| Ok(Box::new(yaml::read_keys::<W>(keys)?) as Box<dyn AnyWorkload>);
         let entry = Entry { about: W::ABOUT, read, schema: W::json_schema };

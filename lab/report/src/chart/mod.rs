@@ -75,6 +75,12 @@ impl From<Chart> for Picture {
     }
 }
 
+impl From<Heat> for Picture {
+    fn from(heat: Heat) -> Picture {
+        Picture::Heat(heat)
+    }
+}
+
 /// One line of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
