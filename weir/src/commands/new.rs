@@ -5,8 +5,9 @@ use clap::Subcommand;
 use include_dir::{Dir, include_dir};
 use serde_json::json;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use weir_host::schemes::Registry;
 
 /// Write a small project that builds, runs and is tested as it is
 #[derive(Debug, clap::Args)]
@@ -110,12 +111,26 @@ fn name(text: &str) -> Result<String, String> {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.what {
         Template::P4 { name } => (name, p4(name)?),
-        Template::Scheme { name, weir } => (name, scheme(name, &source_tree(weir.as_deref())?)),
-        Template::Experiment { name, weir } => (name, experiment(name, &source_tree(weir.as_deref())?)),
-        Template::Telemetry { name, weir } => (name, telemetry(name, &source_tree(weir.as_deref())?)?),
+        Template::Scheme { name, weir } => {
+            if Registry::builtin().names().any(|builtin| builtin == name) {
+                return Err(Failure::Input(format!("{name} is one of Weir's schemes, choose another name")));
+            }
+            (name, crate_in(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
+        }
+        Template::Experiment { name, weir } => {
+            (name, crate_in(weir.as_deref(), |weir| Ok(experiment(name, weir)))?)
+        }
+        Template::Telemetry { name, weir } => {
+            (name, crate_in(weir.as_deref(), |weir| telemetry(name, weir))?)
+        }
     };
     let folder = Path::new(name);
-    fs::create_dir(folder).map_err(|error| Failure::Input(format!("{name}: {error}")))?;
+    fs::create_dir(folder).map_err(|error| {
+        Failure::Input(match error.kind() {
+            ErrorKind::AlreadyExists => format!("{name} exists, choose another name or remove it"),
+            _ => format!("{name}: {error}"),
+        })
+    })?;
     write(folder, &files).inspect_err(|_| {
         let _ = fs::remove_dir_all(folder);
     })?;
@@ -125,6 +140,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     writeln!(console.out, "{name}: {} files. Read {name}/README.md.", files.len())?;
     Ok(())
+}
+
+/// Returns a crate's files, with the versions of dependencies that Weir is tested with.
+fn crate_in(
+    named: Option<&Path>,
+    files: impl FnOnce(&Path) -> Result<Vec<File>, Failure>,
+) -> Result<Vec<File>, Failure> {
+    let weir = source_tree(named)?;
+    let mut files = files(&weir)?;
+    if let Ok(versions) = fs::read_to_string(weir.join("Cargo.lock")) {
+        files.push(("Cargo.lock".to_owned(), versions));
+    }
+    Ok(files)
 }
 
 /// Path in the project, and content.
@@ -180,11 +208,9 @@ fn scheme(name: &str, weir: &Path) -> Vec<File> {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     let camel: String = name.split('_').filter(|word| !word.is_empty()).map(capital).collect();
     let rename = |text: &str| {
-        let text = text
-            .replace("\"own-scheme\"", &format!("\"{name}\""))
-            .replace("aimd", name)
-            .replace("Aimd", &camel);
-        text.replace("AIMD", &camel).replace("../..", &weir.display().to_string())
+        // The example's name first: a new one may contain it.
+        let text = text.replace("aimd", name).replace("Aimd", &camel).replace("AIMD", &camel);
+        text.replace("\"own-scheme\"", &format!("\"{name}\"")).replace("../..", &weir.display().to_string())
     };
     SCHEME_EXAMPLE.iter().map(|(path, text)| (rename(path), rename(text))).collect()
 }

@@ -197,7 +197,6 @@ fn schemes_list_their_parameters() {
     assert!(fncc.contains("lhcs = direct") && fncc.contains("default  FNCC §3.2.2"), "{fncc}");
 }
 
-/// Outside the repository, with no compiler: what `weir new p4` writes passes its test and runs.
 #[test]
 fn the_dissector_is_installed_for_its_user() {
     let home = tempfile::tempdir().unwrap();
@@ -213,6 +212,7 @@ fn the_dissector_is_installed_for_its_user() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Outside the repository, with no compiler: what `weir new p4` writes passes its tests and runs.
 #[test]
 fn a_new_p4_project_is_tested_and_runs_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,7 +223,8 @@ fn a_new_p4_project_is_tested_and_runs_as_it_is() {
     assert!(told(&["new", "p4", "sojourn"], dir.path()).contains("sojourn/README.md"));
     let project = dir.path().join("sojourn");
     assert!(
-        told(&["stf", "build/sojourn.json", "tests/forward.stf"], &project).contains("1 passed, 0 failed")
+        told(&["stf", "build/sojourn.json", "tests/forward.stf", "tests/mark.stf"], &project)
+            .contains("2 passed, 0 failed")
     );
     told(&["run", "marks.yaml", "--out", "run"], &project);
     let summary: serde_json::Value =
@@ -243,7 +244,26 @@ fn a_new_p4_project_is_tested_and_runs_as_it_is() {
     }
     // A second one of the name changes nothing.
     let again = weir().current_dir(&dir).args(["new", "p4", "sojourn"]).assert().code(2).get_output().clone();
-    assert!(String::from_utf8(again.stderr).unwrap().contains("sojourn: File exists"));
+    assert!(String::from_utf8(again.stderr).unwrap().contains("sojourn exists, choose another name"));
+}
+
+/// The package has the scheme's name even if that contains the example's, and the tested versions of dependencies.
+#[test]
+fn a_new_scheme_has_one_name_and_the_tested_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = |name: &str| {
+        let weir_dir = repository().display().to_string();
+        weir().current_dir(&dir).args(["new", "scheme", name, "--weir", &weir_dir]).output().unwrap()
+    };
+    assert!(new("fast_aimd").status.success());
+    let read = |file: &str| fs::read_to_string(dir.path().join("fast_aimd").join(file)).unwrap();
+    assert!(read("Cargo.toml").contains("name = \"fast_aimd\"\n"), "{}", read("Cargo.toml"));
+    assert!(read("src/main.rs").contains("mod fast_aimd;") && read("join.yaml").contains("  - fast_aimd\n"));
+    assert_eq!(read("Cargo.lock"), fs::read_to_string(repository().join("Cargo.lock")).unwrap());
+    let builtin = new("hpcc");
+    assert_eq!(builtin.status.code(), Some(2));
+    assert!(String::from_utf8(builtin.stderr).unwrap().contains("hpcc is one of Weir's schemes"));
+    assert!(!dir.path().join("hpcc").exists());
 }
 
 /// As above, with a header of its own; the crate beside it is built by `.ci/test`.
