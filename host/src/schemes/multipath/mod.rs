@@ -131,7 +131,7 @@ pub(super) trait Law: fmt::Debug + Send {
     fn round(&mut self, _paths: &mut [Path], _r: usize, _min: f64) {}
     /// A loss on `r` has set its window.
     fn lost(&mut self, _paths: &[Path], _r: usize) {}
-    /// Returns whether windows grow between a cut and the end of its window of data.
+    /// Returns whether windows grow between a cut and the end of its window of data, and by the ACK that cuts.
     fn grows_after_cut(&self) -> bool {
         true
     }
@@ -198,6 +198,15 @@ impl<L: Law> Windows<L> {
         self.paths[r].w += packets * per_packet;
     }
 
+    /// Cuts the window at the first mark of a window of data.
+    fn cut(&mut self, r: usize, ack: &AckEvent<'_>) {
+        let path = &self.paths[r];
+        if ack.ecn_echo && path.cut_at.is_none() && path.repair != Repair::Fast {
+            self.law.cut(&mut self.paths, r, self.min);
+            self.paths[r].cut_at = Some(ack.snd_nxt);
+        }
+    }
+
     /// Notes a window of data that ended with this ACK.
     fn count(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
         let path = &mut self.paths[r];
@@ -217,7 +226,7 @@ impl<L: Law> Windows<L> {
 }
 
 impl<L: Law> Coupled for Windows<L> {
-    /// The order is that of AMP's code: what the window of data tells, growth, cut.
+    /// The order is that of AMP's code: what the window of data tells, growth, cut; under XMP the cut comes first.
     fn on_ack(
         &mut self,
         r: usize,
@@ -234,15 +243,17 @@ impl<L: Law> Coupled for Windows<L> {
                 if path.round_ends.is_none() { rtt } else { path.srtt + RTT_GAIN * (rtt - path.srtt) };
         }
         path.cut_at.take_if(|at| ack.seq > *at);
+        if !self.law.grows_after_cut() {
+            self.cut(r, ack);
+        }
         if self.count(r, ack) {
             self.law.round(&mut self.paths, r, self.min);
         }
         if ack.acked > Bytes::ZERO {
             self.grow(r, ack);
         }
-        if ack.ecn_echo && self.paths[r].cut_at.is_none() && repair != Repair::Fast {
-            self.law.cut(&mut self.paths, r, self.min);
-            self.paths[r].cut_at = Some(ack.snd_nxt);
+        if self.law.grows_after_cut() {
+            self.cut(r, ack);
         }
         self.decision(r)
     }
