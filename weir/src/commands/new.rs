@@ -41,7 +41,7 @@ enum Template {
     /// A congestion control scheme in Rust: a crate with a `weir` program that knows it
     Scheme {
         /// Name of the scheme, and of the directory
-        #[arg(value_parser = name)]
+        #[arg(value_parser = crate_name)]
         name: String,
 
         /// Weir's source tree; absent: the one that holds this program, or the current directory
@@ -51,7 +51,7 @@ enum Template {
     /// Kinds of workloads, topologies and charts in Rust: a crate with a `weir` program that knows them
     Experiment {
         /// Name of the crate, and of the directory
-        #[arg(value_parser = name)]
+        #[arg(value_parser = crate_name)]
         name: String,
 
         /// Weir's source tree; absent: the one that holds this program, or the current directory
@@ -61,7 +61,7 @@ enum Template {
     /// Telemetry records: a P4 program that writes them, and a crate with a scheme that reads them
     Telemetry {
         /// Name of the program and the crate, and of the directory
-        #[arg(value_parser = name)]
+        #[arg(value_parser = crate_name)]
         name: String,
 
         /// Weir's source tree; absent: the one that holds this program, or the current directory
@@ -102,10 +102,51 @@ const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
 fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let first = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
-    if first && text.chars().all(good) && text.len() <= 40 {
-        return Ok(text.to_owned());
+    if !first || !text.chars().all(good) || text.len() > 40 {
+        return Err(
+            "a name has lower-case letters, digits and underscores, and begins with a letter".to_owned()
+        );
     }
-    Err("a name has lower-case letters, digits and underscores, and begins with a letter".to_owned())
+    Ok(text.to_owned())
+}
+
+/// Names that are good for a crate, too.
+fn crate_name(text: &str) -> Result<String, String> {
+    match name(text)? {
+        name if KEYWORDS.contains(&&*name) => {
+            Err(format!("{name} is a keyword of Rust, choose another name"))
+        }
+        name if CARGO_DIRECTORIES.contains(&&*name) => {
+            Err(format!("{name} is a directory of cargo's, choose another name"))
+        }
+        name => Ok(name),
+    }
+}
+
+/// Keywords that are written like a name (Rust reference, "Keywords": strict and reserved ones of edition 2024).
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+    "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
+];
+
+/// Names that cargo refuses for a program.
+const CARGO_DIRECTORIES: &[&str] = &["build", "deps", "examples", "incremental"];
+
+/// Returns whether the code of a new scheme means something else by the name of its module or of its type.
+fn is_taken(module: &str, camel: &str) -> bool {
+    let code = SCHEME_EXAMPLE.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let mut lines = code.flat_map(|(_, text)| text.lines()).filter_map(|line| line.split("//").next());
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    // Those that the macros of a scheme use.
+    ["Option", "Result", "String", "Vec"].contains(&camel)
+        || lines.any(|line| {
+            let path = format!("{module}::");
+            let is_path = line.match_indices(&path).any(|(at, _)| !line[..at].ends_with(is_word));
+            is_path || line.split(|c| !is_word(c)).any(|word| word == camel)
+        })
 }
 
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
@@ -114,6 +155,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Template::Scheme { name, weir } => {
             if Registry::builtin().names().any(|builtin| builtin == name) {
                 return Err(Failure::Input(format!("{name} is one of Weir's schemes, choose another name")));
+            }
+            if name != "aimd" && is_taken(name, &camel(name)) {
+                let why = format!("the code of a scheme uses the name {name} for something else");
+                return Err(Failure::Input(format!("{why}, choose another name")));
             }
             (name, crate_in(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
         }
@@ -204,9 +249,14 @@ fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(),
     parts.into_iter().try_for_each(|part| collect(part, into, files))
 }
 
-fn scheme(name: &str, weir: &Path) -> Vec<File> {
+/// Returns the name of a type: `fast_start` as `FastStart`.
+fn camel(name: &str) -> String {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    let camel: String = name.split('_').filter(|word| !word.is_empty()).map(capital).collect();
+    name.split('_').filter(|word| !word.is_empty()).map(capital).collect()
+}
+
+fn scheme(name: &str, weir: &Path) -> Vec<File> {
+    let camel = camel(name);
     let rename = |text: &str| {
         // The example's name first: a new one may contain it.
         let text = text.replace("aimd", name).replace("Aimd", &camel).replace("AIMD", &camel);

@@ -266,7 +266,30 @@ fn a_new_scheme_has_one_name_and_the_tested_versions() {
     assert!(!dir.path().join("hpcc").exists());
 }
 
-/// As above, with a header of its own; the crate beside it is built by `.ci/test`.
+/// A name that the new crate could not be built with is refused.
+#[test]
+fn names_that_do_not_compile_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let weir_dir = repository().display().to_string();
+    let refused = |what: &str, name: &str, why: &str| {
+        let args = ["new", what, name, "--weir", &weir_dir];
+        let output = weir().current_dir(&dir).args(args).assert().code(2).get_output().clone();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(why) && !dir.path().join(name).exists(), "{message}");
+    };
+    for what in ["scheme", "experiment", "telemetry"] {
+        refused(what, "match", "match is a keyword of Rust");
+        refused(what, "build", "build is a directory of cargo's");
+    }
+    refused("scheme", "sender", "the code of a scheme uses the name sender");
+    refused("scheme", "std", "the code of a scheme uses the name std");
+    refused("scheme", "vec", "the code of a scheme uses the name vec");
+    for good in ["rate", "aimd", "matching"] {
+        weir().current_dir(&dir).args(["new", "scheme", good, "--weir", &weir_dir]).assert().success();
+    }
+}
+
+/// As for `new p4`, with a header of its own; the crate beside it is built by `.ci/test`.
 #[test]
 fn a_new_telemetry_project_passes_its_packet_test() {
     let dir = tempfile::tempdir().unwrap();
